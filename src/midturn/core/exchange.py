@@ -1,0 +1,114 @@
+"""What goes to a model and what comes back (spec 4b.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.events import Event
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.question import PersistedQuestion
+
+
+class ToolDefinition(Struct, frozen=True):
+    """A tool as a model sees it; `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+class InquiryAsked(Struct, frozen=True):
+    """What a side request is about: which tool asks what (spec 4.1). `attempt` counts as in the inquiry's id."""
+
+    tool: str
+    question_id: str
+    question: PersistedQuestion
+
+
+class ModelRequest(Struct, frozen=True, kw_only=True):
+    """One request: `events` is the provider view of the stream (spec 1.4); `inquiry` is set on a side request only.
+
+    `recorded` is the whole stream, for models that keep their position in it (the scripted one); adapters never send it.
+    """
+
+    system: str = ""
+    events: Sequence[Event] = ()
+    recorded: Sequence[Event] = ()
+    tools: Sequence[ToolDefinition] = ()
+    tool_choice: str = "auto"
+    schema: JsonObject | None = None
+    parameters: JsonObject = {}
+    cache: str = "short"
+    timeout: float = 120.0
+    conversation: str = ""
+    inquiry: InquiryAsked | None = None
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Tokens; `input_tokens` includes what was read from and written to a cache."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class TextDelta(Struct, frozen=True):
+    """The next piece of the answer."""
+
+    text: str
+
+
+class ReasoningDelta(Struct, frozen=True):
+    """The next piece of the model's reasoning."""
+
+    text: str
+
+
+class TextPart(Struct, frozen=True):
+    """One finished text of an answer; `metadata` is the provider's own and travels back."""
+
+    text: str
+    metadata: dict[str, Json] | None = None
+
+
+class ReasoningPart(Struct, frozen=True):
+    """One finished piece of reasoning; signatures stand in `metadata`."""
+
+    text: str
+    metadata: dict[str, Json] | None = None
+
+
+class StructuredPart(Struct, frozen=True):
+    """The answer in the shape that the request's schema asked for."""
+
+    value: Json
+    metadata: dict[str, Json] | None = None
+
+
+class ToolCallPart(Struct, frozen=True):
+    """A complete call. `arguments` is an object, or the model's own text where that was no JSON object; `problem` then says why."""
+
+    id: str
+    name: str
+    arguments: Json
+    problem: str | None = None
+    metadata: dict[str, Json] | None = None
+
+
+Part: TypeAlias = TextPart | ReasoningPart | StructuredPart | ToolCallPart
+StopReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "other"]
+
+
+class Finished(Struct, frozen=True):
+    """The end of a response: its parts in order, as they are recorded, and what it cost."""
+
+    parts: tuple[Part, ...]
+    usage: Usage = Usage()
+    stop_reason: StopReason = "stop"
+
+
+ModelEvent: TypeAlias = TextDelta | ReasoningDelta | Finished

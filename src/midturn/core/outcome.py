@@ -1,0 +1,32 @@
+"""What an execution of a tool ends in (spec 1.3)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.form import Form
+
+
+class Success(Struct, frozen=True):
+    """The tool is done; `content` is what the model reads."""
+
+    content: str
+
+
+class ToolError(Struct, frozen=True):
+    """The tool failed; the model reads `message`. `trace` is for people, `transient` says that trying again may help."""
+
+    message: str
+    trace: tuple[str, ...] = ()
+    transient: bool = False
+
+
+class NeedsInput(Struct, frozen=True):
+    """The tool must know something first, and is run again with the answers. One question is a form of one."""
+
+    form: Form
+
+
+Outcome: TypeAlias = Success | ToolError | NeedsInput

@@ -1,0 +1,50 @@
+"""What comes back from whoever was asked (spec 8b)."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.json_value import Json
+from midturn.core.secret import SecretValue
+
+
+class Answered(Struct, frozen=True):
+    """An answer. `reason` explains it, `remember` keeps it for the turn, `automatic` marks one that no human gave."""
+
+    value: Json | SecretValue
+    reason: str | None = None
+    remember: bool = False
+    automatic: bool = False
+
+
+class WentBack(Struct, frozen=True):
+    """The person wants the previous question of the form again."""
+
+
+class Replied(Struct, frozen=True):
+    """The person does not answer, and says something to the model instead (or nothing)."""
+
+    text: str | None = None
+
+
+class EndedTurn(Struct, frozen=True):
+    """Ctrl-C, end of input, or End Turn: no further model request in this turn."""
+
+
+class Edited(Struct, frozen=True):
+    """Approved with changes: the arguments (kind `run`) or the content (kind `deliver`) to use instead."""
+
+    value: Json
+
+
+class Submitted(Struct, frozen=True):
+    """The answers at the review step are right: send them."""
+
+
+class Unavailable(Struct, frozen=True):
+    """Nobody could be shown the prompt (a background job): it counts as not attached."""
+
+
+Reply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Edited | Submitted | Unavailable

@@ -1,0 +1,1 @@
+"""Who answers: one pure function, one table (spec 2.3)."""

@@ -1,0 +1,55 @@
+"""What configuration says about who answers (spec 2.3, 2.5, 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.source import Source
+
+DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
+TargetKind: TypeAlias = Literal["user", "assistant", "assistant_with_escalation"]
+RunPolicy: TypeAlias = Literal["ask", "unattended", "edit", "skip"]
+ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
+
+
+class Target(Struct, frozen=True):
+    """Who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request)."""
+
+    kind: TargetKind = "user"
+    assistant: JsonObject | None = None
+
+
+class DetachedPolicies(Struct, frozen=True):
+    """What happens when nobody is attached, by kind of prompt (the built-in values of spec 2.3)."""
+
+    run: DetachedPolicy = "deny"
+    deliver: DetachedPolicy = "auto"
+    tool: DetachedPolicy = "auto"
+
+
+class QuestionPolicy(Struct, frozen=True):
+    """What configuration says about one question; `origin` is the file or flag that set `answer`."""
+
+    target: Target = Target()
+    answer: Json | UnsetType = UNSET
+    origin: str | None = None
+    exclusive: bool | None = None
+    prompt_label: str | None = None
+
+
+class ToolPolicy(Struct, frozen=True, kw_only=True):
+    """What configuration says about one tool, resolved: `questions` are by id, `'*'` for every other id."""
+
+    source: Source
+    run: RunPolicy = "ask"
+    result: ResultPolicy = "unattended"
+    detached: DetachedPolicies = DetachedPolicies()
+    questions: Mapping[str, QuestionPolicy] = {}
+
+    def question(self, id: str) -> QuestionPolicy:
+        """Return what applies to the question `id`."""
+        return self.questions.get(id) or self.questions.get("*") or QuestionPolicy()

@@ -1,0 +1,26 @@
+"""Who asks (spec 1.4, 2.2): decided by the code path that ran the tool, by nothing else."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Source(Struct, frozen=True, omit_defaults=True):
+    """`tool` (with its registered name), `assistant`, `user`, or `other` (with a name); tags of newer versions are kept."""
+
+    source: str
+    name: str | None = None
+
+    @classmethod
+    def tool(cls, name: str) -> Source:
+        """Return the source of every local tool, MCP tool and Python function."""
+        return cls("tool", name)
+
+    @property
+    def header(self) -> str:
+        """Who a prompt says is asking: `Assistant`, or the tool's registered name (spec 5.3)."""
+        return "Assistant" if self.source == "assistant" else self.name or self.source
+
+
+ASSISTANT = Source("assistant")
+USER = Source("user")

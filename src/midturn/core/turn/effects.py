@@ -1,0 +1,132 @@
+"""What a turn wants done, in order: everything up to a `Record` is durable before what follows it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.events import Event, InquiryRequest
+from midturn.core.json_value import Json
+from midturn.core.prompt import Prompt, ToolCall
+from midturn.core.secret import SecretValue
+
+
+class GivenAnswer(Struct, frozen=True):
+    """An answer as a tool gets it; `by` is the tag of spec 1.5."""
+
+    value: Json | SecretValue
+    by: str = "user"
+    reason: str | None = None
+
+
+class NoAnswer(Struct, frozen=True):
+    """Why there is none: a tag of spec 1.5 (`reply` and `user` never reach a tool: they end its call)."""
+
+    reason: str
+
+
+Given: TypeAlias = Mapping[str, GivenAnswer | NoAnswer]
+
+
+class Record(Struct, frozen=True):
+    """Append this event. Consecutive records are one batch: one write, one sync."""
+
+    event: Event
+
+
+class CallModel(Struct, frozen=True):
+    """Ask the model, with the conversation as recorded."""
+
+
+class StopModel(Struct, frozen=True):
+    """Stop the model's response."""
+
+
+class RunTool(Struct, frozen=True):
+    """Run the tool with the answers so far, by question id."""
+
+    call: ToolCall
+    answers: Mapping[str, Json | SecretValue]
+
+
+class GiveAnswers(Struct, frozen=True):
+    """Resolve one `await ctx.ask` of a running tool."""
+
+    call: str
+    ask: int
+    answers: Given
+
+
+class StopTool(Struct, frozen=True):
+    """Cancel the tool; what it still returns is dropped."""
+
+    call: str
+
+
+class PromptUser(Struct, frozen=True):
+    """Show this to a person."""
+
+    prompt: Prompt
+
+
+class ClosePrompt(Struct, frozen=True):
+    """Take the prompt away: somebody else answered (`by`), or nobody needs the answer any more."""
+
+    id: str
+    by: str = ""
+
+
+class ConsultAssistant(Struct, frozen=True):
+    """Ask a model on the side (spec 4)."""
+
+    request: InquiryRequest
+    tool: str
+
+
+class StopAssistant(Struct, frozen=True):
+    """Stop asking a model."""
+
+    id: str
+
+
+class Warn(Struct, frozen=True):
+    """Tell the user, once."""
+
+    text: str
+
+
+class Suspend(Struct, frozen=True):
+    """Nothing can move until somebody answers: stop waiting coroutines and leave the turn open (spec 7.4)."""
+
+
+class LeaveOpen(Struct, frozen=True):
+    """The model is down: stop, and leave the turn open for `resume`."""
+
+    error: str
+
+
+class EndTurn(Struct, frozen=True):
+    """The turn is over, and recorded as such."""
+
+    status: str
+    error: str | None = None
+
+
+Effect: TypeAlias = (
+    Record
+    | CallModel
+    | StopModel
+    | RunTool
+    | GiveAnswers
+    | StopTool
+    | PromptUser
+    | ClosePrompt
+    | ConsultAssistant
+    | StopAssistant
+    | Warn
+    | Suspend
+    | LeaveOpen
+    | EndTurn
+)

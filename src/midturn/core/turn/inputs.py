@@ -1,0 +1,129 @@
+"""What can happen to a turn."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.exchange import Part
+from midturn.core.form import Form
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.outcome import Success, ToolError
+from midturn.core.reply import Reply
+from midturn.core.source import Source
+
+OnFailure: TypeAlias = Literal["fail_call", "report"]
+
+
+class TurnRequested(Struct, frozen=True):
+    """The user says something. `delta` is what flags set for this conversation (spec 7.4)."""
+
+    content: str
+    author: str | None = None
+    schema: JsonObject | None = None
+    delta: JsonObject | None = None
+
+
+class ModelAnswered(Struct, frozen=True):
+    """The model's response is complete."""
+
+    parts: tuple[Part, ...]
+
+
+class ModelFailed(Struct, frozen=True):
+    """The model stayed down after its retries: the turn stays open (spec 2.4)."""
+
+    error: str
+
+
+class TurnFailed(Struct, frozen=True):
+    """Something that no resuming can mend: the turn ends `failed`."""
+
+    error: str
+
+
+class Asking(Struct, frozen=True):
+    """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine."""
+
+    form: Form
+    source: Source
+    on_failure: OnFailure = "fail_call"
+
+
+class ToolAsked(Struct, frozen=True):
+    """A tool asks: `ask` 0 is a returned `NeedsInput` (the run is over), others number the `await ctx.ask`s of one run."""
+
+    call: str
+    ask: int
+    asking: Asking
+
+
+class AskDropped(Struct, frozen=True):
+    """A coroutine gave up its ask."""
+
+    call: str
+    ask: int
+
+
+class ToolFinished(Struct, frozen=True):
+    """A tool is done."""
+
+    call: str
+    outcome: Success | ToolError
+
+
+class UserReplied(Struct, frozen=True):
+    """A prompter returned. `id` names the inquiry or the approval; `user` and `via` say who replied and how."""
+
+    id: str
+    reply: Reply
+    via: str | None = "terminal"
+    user: str | None = None
+
+
+class PromptFailed(Struct, frozen=True):
+    """A prompter raised."""
+
+    id: str
+    error: str
+
+
+class AssistantReplied(Struct, frozen=True):
+    """A model answered on the side, and the answer fits the question."""
+
+    id: str
+    answer: Json
+    model: str
+    reason: str | None = None
+    metadata: dict[str, Json] | None = None
+
+
+class AssistantFailed(Struct, frozen=True):
+    """A model that was asked gave no valid answer."""
+
+    id: str
+    error: str
+    metadata: dict[str, Json] | None = None
+
+
+class Interrupted(Struct, frozen=True):
+    """Ctrl-C with no prompt open. `parts` is what the model had said by then."""
+
+    parts: tuple[Part, ...] = ()
+
+
+Happened: TypeAlias = (
+    TurnRequested
+    | ModelAnswered
+    | ModelFailed
+    | TurnFailed
+    | ToolAsked
+    | AskDropped
+    | ToolFinished
+    | UserReplied
+    | PromptFailed
+    | AssistantReplied
+    | AssistantFailed
+    | Interrupted
+)

@@ -1,0 +1,100 @@
+"""Everything midturn raises on purpose.
+
+```
+MidturnError
+├── ConfigError        a configuration value, file or flag is wrong
+├── QuestionError      a question or a form breaks a rule; `problems` lists all of them
+├── AnswerError        a value does not fit its question; `problems` lists why
+├── NotOpen            the question is not (or no longer) open
+├── AlreadyAnswered    somebody else answered first
+├── StoreError         a conversation cannot be read or written
+│   └── StoreLocked    another process writes it
+├── ModelError         a model cannot be reached or does not do what was asked
+└── Suspended          nobody is there to answer now; `pending` says what is open
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Problem(NamedTuple):
+    """One broken rule: where it is (a JSON pointer, `""` for the whole document) and what to do about it."""
+
+    pointer: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.pointer}: {self.message}" if self.pointer else self.message
+
+
+class MidturnError(Exception):
+    """The root: every error has a message for a person and fields for a program."""
+
+
+class ConfigError(MidturnError):
+    """A configuration value, file or flag is wrong; the message says where and what is allowed."""
+
+
+class _ProblemsError(MidturnError):
+    """An error that lists every problem at once."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class QuestionError(_ProblemsError):
+    """A question or a form breaks a rule (spec 1.1, 3.1); `problems` says where (JSON pointer) and what to do."""
+
+
+class AnswerError(_ProblemsError):
+    """A value is no answer to its question (spec 1.2); `problems` says why. It never contains a secret."""
+
+
+class NotOpen(MidturnError):  # noqa: N818 (the names of spec 8b)
+    """The question is not open: unknown, closed, or its turn has ended."""
+
+
+class AlreadyAnswered(MidturnError):  # noqa: N818
+    """Somebody answered first; `by` says who."""
+
+    def __init__(self, message: str, by: str = "") -> None:
+        self.by = by
+        super().__init__(message)
+
+
+class StoreError(MidturnError):
+    """A conversation cannot be read or written; the message names the file."""
+
+
+class StoreLocked(StoreError):  # noqa: N818
+    """Another process writes this conversation; `pid` and `since` say which, where they are known."""
+
+    def __init__(self, message: str, pid: int | None = None, since: str | None = None) -> None:
+        self.pid = pid
+        self.since = since
+        super().__init__(message)
+
+
+class ModelError(MidturnError):
+    """A model cannot be reached or does not do what was asked.
+
+    `status` is the HTTP status where there was one; `retry_after` (seconds) and `transient` say whether and when to try again.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
+        self.status = status
+        self.retry_after = retry_after
+        self.transient = transient
+        super().__init__(message)
+
+
+class Suspended(MidturnError):  # noqa: N818
+    """Nobody is there to answer now; `pending` lists the open questions and the turn waits on disk (spec 7.4)."""
+
+    def __init__(self, message: str, pending: Sequence[object] = ()) -> None:
+        self.pending = tuple(pending)
+        super().__init__(message)

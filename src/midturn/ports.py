@@ -1,0 +1,195 @@
+"""How the runtime reaches the world: one small protocol a port, and one bundle of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.events import Event
+from midturn.core.exchange import ModelEvent, ModelRequest, ToolDefinition
+from midturn.core.json_value import Json
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.outcome import Outcome
+from midturn.core.prompt import Prompt, ToolCall
+from midturn.core.reply import Reply
+from midturn.core.secret import SecretValue
+from midturn.core.source import Source
+from midturn.core.turn.effects import Given
+from midturn.core.turn.inputs import Asking
+
+
+class Model(Protocol):
+    """A language model (spec 4b.1). Cancelling the task that iterates closes the connection."""
+
+    @property
+    def name(self) -> str:
+        """The id under which it is recorded, such as `anthropic/claude-haiku-4-5`."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield deltas, then exactly one `Finished`.
+
+        Raises:
+            ModelError: It cannot be reached (`transient`), or does not do what was asked.
+        """
+        ...
+
+
+class Prompter(Protocol):
+    """Whoever answers for the user (spec 8b). Cancelling `prompt` takes the prompt away.
+
+    Optional attributes: `concurrent = True` where several prompts may be open at once; `withdrawn(id, by)` is called when
+    somebody else answered.
+    """
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Ask, and return what the person did."""
+        ...
+
+
+class ToolRun(Struct, frozen=True, kw_only=True):
+    """One execution of a call, as the tool sees it.
+
+    `answers` holds everything answered in this call so far, by question id. `ask` waits for the answers to a form; when the call
+    ends instead, it is cancelled. `idempotency_key` is the same for every execution of the call.
+    """
+
+    call: ToolCall
+    answers: Mapping[str, Json | SecretValue]
+    ask: Callable[[Asking], Awaitable[Given]]
+    idempotency_key: str = ""
+    conversation: str = ""
+    root: str = "."
+    limits: Limits = DEFAULT_LIMITS
+    deps: object = None
+
+
+class Tool(Protocol):
+    """Something a model may call: *execute(arguments, answers) → outcome* (spec 6)."""
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """Name, description and parameters, as sent to the model."""
+        ...
+
+    def inquiry_source(self) -> Source:
+        """Who asks when this tool asks; only `ask_user` is not `tool` (spec 2.2)."""
+        ...
+
+    async def execute(self, run: ToolRun) -> Outcome:
+        """Run once. Cancelling the task stops it, with everything it started. Exceptions become tool errors."""
+        ...
+
+
+class Journal(Protocol):
+    """The log of one conversation, held for writing. Nothing above it knows of files."""
+
+    @property
+    def conversation(self) -> str:
+        """The conversation's id."""
+        ...
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Everything recorded so far, oldest first."""
+        ...
+
+    async def append(self, batch: Sequence[Event]) -> None:
+        """Write a batch at once; when this returns, it is durable.
+
+        Raises:
+            StoreError: The disk refused; nothing of the batch is recorded.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the conversation."""
+        ...
+
+
+class Clock(Protocol):
+    """Time, so that tests need not wait."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that only count up."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class TextShown(Struct, frozen=True):
+    """The next piece of the assistant's words."""
+
+    text: str
+
+
+class ReasoningShown(Struct, frozen=True):
+    """The next piece of the model's reasoning."""
+
+    text: str
+
+
+class ModelStarted(Struct, frozen=True):
+    """The model was asked."""
+
+
+class ModelFinished(Struct, frozen=True):
+    """The model's response is complete."""
+
+
+class ToolStarted(Struct, frozen=True):
+    """A tool runs (again, after an answer: `again`)."""
+
+    call: ToolCall
+    again: bool = False
+
+
+class ToolEnded(Struct, frozen=True):
+    """A call has its response."""
+
+    call: ToolCall
+    content: str
+    is_error: bool
+
+
+class Recorded(Struct, frozen=True):
+    """An event is durable."""
+
+    event: Event
+
+
+class Notice(Struct, frozen=True):
+    """Something the user should know: a warning, a retry."""
+
+    text: str
+
+
+Happening: TypeAlias = TextShown | ReasoningShown | ModelStarted | ModelFinished | ToolStarted | ToolEnded | Recorded | Notice
+
+
+class Display(Protocol):
+    """Whoever watches a turn. `show` must not block; a prompt that is open holds back what it draws."""
+
+    def show(self, happening: Happening) -> None:
+        """Take note of what happened."""
+        ...
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything a turn needs from the world, in one frozen bundle."""
+
+    model: Model
+    tools: Mapping[str, Tool]
+    journal: Journal
+    prompter: Prompter | None
+    display: Display
+    clock: Clock
