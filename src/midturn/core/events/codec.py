@@ -1,0 +1,206 @@
+"""One event, one line: bytes to event and back (spec 1.4, 1.5).
+
+Reading never fails. An event of a kind that this version does not know, or that breaks the rules of its kind, becomes an
+`OpaqueEvent` with the line as it was. On write `type` comes first, then `timestamp`, `event_id` and `more`, then the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from midturn.core.events.approval import Approval
+from midturn.core.events.base import Event, encode_custom
+from midturn.core.events.chat import ChatRequest, ChatResponse
+from midturn.core.events.opaque import OpaqueEvent
+from midturn.core.events.tool_call import ToolCallRequest, ToolCallResponse
+from midturn.core.events.turn import ConfigDelta, TurnEnd, TurnStart
+from midturn.core.events.wire import BrokenRuleError, RequestWire, ResponseWire, UnknownOutcomeError
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.errors import MidturnError
+
+_Wire: TypeAlias = (
+    TurnStart
+    | TurnEnd
+    | ChatRequest
+    | ChatResponse
+    | ToolCallRequest
+    | ToolCallResponse
+    | RequestWire
+    | ResponseWire
+    | Approval
+    | ConfigDelta
+)
+
+KINDS: Final = frozenset(
+    {
+        "turn_start",
+        "turn_end",
+        "chat_request",
+        "chat_response",
+        "tool_call_request",
+        "tool_call_response",
+        "inquiry_request",
+        "inquiry_response",
+        "approval",
+        "config_delta",
+    }
+)
+"""The kinds of spec 1.4; every other one passes through."""
+
+_DECODER: Final[msgspec.json.Decoder[_Wire]] = msgspec.json.Decoder(_Wire)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_custom)
+_UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's errors and Unicode's are ValueErrors
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_BRACKET: Final = re.compile(rb"[\[{\]}]")
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the event's line, without the newline.
+
+    Half characters (lone surrogates, which no UTF-8 file can hold) are written as U+FFFD.
+    """
+    if isinstance(event, OpaqueEvent):
+        return bytes(event.raw)
+    try:
+        return _ENCODER.encode(event)
+    except UnicodeEncodeError:
+        return _ENCODER.encode(_whole_characters(event.to_json()))
+
+
+def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> Event:
+    """Read one line. Never raises: what cannot be read is an `OpaqueEvent` whose `problem` says why.
+
+    Args:
+        line: The bytes of the line; a carriage return at its end does no harm.
+        where: `<file>:<line number>`; an event without an `event_id` is `line:<line number>` in memory.
+        limits: `event_line` (bytes) and `json_depth` are the ones that count here (spec 9.7).
+    """
+    try:
+        event = _read(line, limits)
+    except _UNREADABLE as error:
+        return _opaque(line, where, error)
+    return event if event.event_id else _numbered(event, where)
+
+
+def decode_lines(lines: Iterable[bytes], file: str, first: int = 1, limits: Limits = DEFAULT_LIMITS) -> list[Event]:
+    """Read the lines of `file`, whose numbers begin with `first`: `decode_event`, for many."""
+    events: list[Event] = []
+    for number, line in enumerate(lines, first):
+        try:
+            event = _read(line, limits)
+        except _UNREADABLE as error:
+            event = _opaque(line, f"{file}:{number}", error)
+        events.append(event if event.event_id else _numbered(event, f"{file}:{number}"))
+    return events
+
+
+def _read(line: bytes, limits: Limits) -> Event:
+    """Read a line that keeps the rules; everything else raises."""
+    if len(line) > limits.event_line:
+        raise BrokenRuleError(f"the line has {len(line):,} bytes; {limits.event_line:,} are allowed")
+    if line.count(b"{") + line.count(b"[") > limits.json_depth:
+        _check_depth(line, limits.json_depth)
+    wire = _DECODER.decode(line)
+    if isinstance(wire, (RequestWire, ResponseWire)):
+        return wire.event()
+    if isinstance(wire, ChatResponse):
+        _check_parts(wire)
+    return wire
+
+
+def _check_parts(response: ChatResponse) -> None:
+    parts = (response.message is not None) + (response.reasoning is not None) + (response.structured is not msgspec.UNSET)
+    if parts != 1:
+        raise BrokenRuleError(f"it has {parts} of `message`, `reasoning` and `structured`; exactly one is allowed")
+
+
+def _check_depth(line: bytes, allowed: int) -> None:
+    """Measure how deep the brackets nest, outside of strings, without recursion."""
+    depth = 0
+    for bracket in _BRACKET.findall(_STRING.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > allowed:
+            raise BrokenRuleError(f"it nests deeper than {allowed} levels")
+
+
+def _numbered(event: Event, where: str) -> Event:
+    return msgspec.structs.replace(event, event_id=f"line:{where.rpartition(':')[2]}")
+
+
+class _Shared(Struct):
+    """What even a broken event may say about itself."""
+
+    type: str = ""
+    id: str = ""
+    timestamp: str = ""
+    event_id: str = ""
+    more: int = 0
+    metadata: dict[str, Any] | None = None
+
+
+def _opaque(line: bytes, where: str, error: Exception) -> OpaqueEvent:
+    known = _shared(line)
+    newer = isinstance(error, UnknownOutcomeError) or (isinstance(error, msgspec.ValidationError) and known.type not in {"", *KINDS})
+    event = OpaqueEvent(
+        kind=known.type,
+        raw=Raw(line),
+        problem="" if newer else f"{where}: {_name(known)}: {_reason(error)}. The line is kept as it is.",
+        timestamp=known.timestamp,
+        event_id=known.event_id,
+        more=known.more,
+        metadata=known.metadata,
+    )
+    return event if event.event_id else cast("OpaqueEvent", _numbered(event, where))
+
+
+def _shared(line: bytes) -> _Shared:
+    """Read the shared fields one by one: one that is wrong does not hide the others."""
+    try:
+        fields = _FIELDS.decode(line)
+    except _UNREADABLE:
+        return _Shared()
+    known = _Shared()
+    for field in msgspec.structs.fields(_Shared):
+        if field.name in fields:
+            _take(known, field, fields[field.name])
+    return known
+
+
+def _take(known: _Shared, field: msgspec.structs.FieldInfo, raw: Raw) -> None:
+    try:
+        setattr(known, field.name, msgspec.json.decode(raw, type=field.type))
+    except _UNREADABLE:
+        return  # the caller reports the event as a whole
+
+
+def _name(known: _Shared) -> str:
+    return " ".join(part for part in (known.type or "an event without a kind", known.id or known.event_id) if part)
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case RecursionError():
+            return "it nests too deeply"
+        case UnicodeError():
+            return "it is not UTF-8 text"
+        case msgspec.ValidationError() | BrokenRuleError() | MidturnError():
+            return str(error).rstrip(".")
+        case _:
+            return f"it is not one JSON object ({error})"
+
+
+def _whole_characters(value: Any) -> Any:
+    """Replace lone surrogates everywhere inside a JSON value."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_whole_characters(key): _whole_characters(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_whole_characters(item) for item in cast("list[Any]", value)]
+    return value
