@@ -1,0 +1,56 @@
+"""What a walk through a form says next (spec 3.2)."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct, UnsetType
+
+from midturn.core.json_value import Json
+from midturn.core.question import Question
+from midturn.core.secret import SecretValue
+
+
+class Ask(Struct, frozen=True):
+    """Ask this question.
+
+    `index` is its 1-based place in the submitted form and `total` the form's length, skipped questions included. `prefill` is the answer
+    that it has already had, where Back brought it up again; `UNSET` otherwise, and always for a secret.
+    """
+
+    question: Question[Any]
+    index: int
+    total: int
+    prefill: Json | UnsetType
+    can_go_back: bool
+
+
+class Review(Struct, frozen=True):
+    """Show all answers once more; `answers` is what `Completed` would hold."""
+
+    answers: dict[str, Json | SecretValue]
+
+
+class Completed(Struct, frozen=True):
+    """The walk is over. `answers` holds every id in submitted order; a skipped one's is `None`, a secret's a `SecretValue`."""
+
+    answers: dict[str, Json | SecretValue]
+
+
+class Cancelled(Struct, frozen=True):
+    """The person replied instead. `answered` is what was collected by then, without skipped questions and secrets."""
+
+    answered: dict[str, Json]
+    reply: str | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the marker that the model reads as the result of the call."""
+        marker: dict[str, Json] = {"cancelled": True, "answered": self.answered}
+        return marker if self.reply is None else {**marker, "reply": self.reply}
+
+
+class FormEnded(Struct, frozen=True):
+    """The person ended the turn."""
+
+
+Step: TypeAlias = Ask | Review | Completed | Cancelled | FormEnded

@@ -1,0 +1,194 @@
+"""The walk through a form (spec 3.2): it says what to ask, takes what happened, and says what to ask next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.answer_type import BooleanType, SecretType
+from midturn.core.form.form import Form
+from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
+from midturn.core.json_value import Json, json_equal
+from midturn.core.question import Question
+from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack
+from midturn.core.secret import SecretValue
+from midturn.errors import AnswerError, MidturnError
+
+FormReply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Submitted
+
+
+class MisplacedReplyError(MidturnError, ValueError):
+    """The walk cannot take this reply where it stands: it is over, or there is nothing to go back to, to answer or to submit."""
+
+
+class _Collected(Struct, frozen=True):
+    """An answer, and whether it came without a human."""
+
+    value: Json | SecretValue
+    automatic: bool
+
+
+class FormWalker:
+    """Walks one form, without I/O. `step` says what comes now, the same until `feed` moves the walk.
+
+    A walk stands before a question, before the review, or at its end. Going back only moves it: an answer is discarded when an earlier
+    question is answered anew, and not before. So whatever was collected is still there for whoever replies in between.
+    """
+
+    def __init__(self, form: Form, *, drafts: Mapping[str, Json] | None = None) -> None:
+        self._form = form
+        self._collected: dict[str, _Collected] = {}
+        self._drafts = _fitting(form, drafts or {})
+        self._submitted = False
+        self._end: Cancelled | FormEnded | None = None
+        self._at = self._next_asked(0)
+
+    def step(self) -> Step:
+        """Say what comes now."""
+        if self._end is not None:
+            return self._end
+        if self._at < len(self._form.questions):
+            return self._ask(self._form.questions[self._at])
+        if self._form.review and not self._submitted and self._back_from(self._at) is not None:
+            return Review(self._answers())
+        return Completed(self._answers())
+
+    def feed(self, reply: FormReply) -> None:
+        """Take what happened.
+
+        Raises:
+            AnswerError: The answer does not fit the question; the walk has not moved.
+            MisplacedReplyError: The reply does not belong here; the walk has not moved.
+        """
+        match reply, self.step():
+            case Answered(), Ask(question):
+                self._answer(question, reply)
+            case WentBack(), Ask(can_go_back=True) | Review():
+                self._at = self._back_from(self._at) or 0
+            case Submitted(), Review():
+                self._submitted = True
+            case Replied(text), Ask() | Review():
+                self._end = Cancelled(self._answered(), text if text and text.strip() else None)
+            case EndedTurn(), Ask() | Review():
+                self._end = FormEnded()
+            case _, step:
+                raise MisplacedReplyError(f"{type(reply).__name__} does not belong here: {_takes(step)}.")
+
+    def replace(self, question_id: str, value: SecretValue) -> None:
+        """Exchange the answer to a secret, wherever the walk stands; nothing moves (spec 7.4: a placeholder is asked again at the end).
+
+        Raises:
+            MisplacedReplyError: No answer to a secret of this id has been collected.
+        """
+        collected = self._collected.get(question_id)
+        if collected is None or not isinstance(collected.value, SecretValue):
+            raise MisplacedReplyError(f"There is no answer to a secret {question_id!r} in this walk that could be replaced.")
+        self._collected[question_id] = _Collected(value, collected.automatic)
+
+    @property
+    def revises(self) -> bool:
+        """Whether the question that is asked now was brought up again by Back."""
+        return self._end is None and self._at < len(self._form.questions) and self._form.questions[self._at].id in self._collected
+
+    @property
+    def draft(self) -> Json | UnsetType:
+        """What to start from where the question that is asked now has no `prefill`: what a person entered before it was discarded.
+
+        Never a secret, and never a boolean: Enter alone must not repeat a yes.
+        """
+        match self.step():
+            case Ask(question, prefill=UnsetType()):
+                return self._drafts.get(question.id, UNSET)
+            case _:
+                return UNSET
+
+    @property
+    def drafts(self) -> dict[str, Json]:
+        """Everything that a person has entered so far, by question id, for `FormWalker(form, drafts=…)` when the form is shown again."""
+        return dict(self._drafts)
+
+    def _ask(self, question: Question[Any]) -> Ask:
+        collected = self._collected.get(question.id)
+        prefill = UNSET if collected is None or isinstance(collected.value, SecretValue) else collected.value
+        return Ask(question, self._at + 1, len(self._form.questions), prefill, self._back_from(self._at) is not None)
+
+    def _answer(self, question: Question[Any], answered: Answered) -> None:
+        value = _checked(question, answered.value)
+        for later in self._form.questions[self._at :]:
+            self._collected.pop(later.id, None)
+        self._collected[question.id] = _Collected(value, answered.automatic)
+        if not answered.automatic:
+            self._drafts |= _as_draft(question, value)
+        self._at = self._next_asked(self._at + 1)
+
+    def _next_asked(self, start: int) -> int:
+        """Return the place of the first question from `start` on whose predicate holds, or the form's length."""
+        questions = self._form.questions
+        return next((place for place in range(start, len(questions)) if self._is_asked(questions[place])), len(questions))
+
+    def _is_asked(self, question: Question[Any]) -> bool:
+        when = question.when
+        if when is None:
+            return True
+        named = self._collected.get(when.question_id)
+        if named is None:
+            return when.equals is None
+        return not isinstance(named.value, SecretValue) and json_equal(named.value, when.equals)
+
+    def _back_from(self, place: int) -> int | None:
+        """Return the place of the last question before `place` that a human answered."""
+        for before in range(place - 1, -1, -1):
+            collected = self._collected.get(self._form.questions[before].id)
+            if collected is not None and not collected.automatic:
+                return before
+        return None
+
+    def _answers(self) -> dict[str, Json | SecretValue]:
+        collected = self._collected
+        return {q.id: collected[q.id].value if q.id in collected else None for q in self._form.questions}
+
+    def _answered(self) -> dict[str, Json]:
+        return {key: value for key, value in self._answers().items() if value is not None and not isinstance(value, SecretValue)}
+
+
+def _checked(question: Question[Any], value: Json | SecretValue) -> Json | SecretValue:
+    """Return the canonical answer; a secret is never held as plain text."""
+    if not isinstance(question.answer_type, SecretType):
+        return question.check(value)
+    if isinstance(value, SecretValue):
+        return value
+    text = question.check(value)
+    return SecretValue(text) if isinstance(text, str) else text
+
+
+def _as_draft(question: Question[Any], value: Json | SecretValue) -> dict[str, Json]:
+    """Return the entry that offers `value` again: none for what may not be offered, and none where nothing was entered."""
+    if value is None or isinstance(value, SecretValue) or isinstance(question.answer_type, SecretType | BooleanType):
+        return {}
+    return {question.id: value}
+
+
+def _fitting(form: Form, drafts: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the drafts that are answers to the questions of this form."""
+    fitting: dict[str, Json] = {}
+    for question in form.questions:
+        try:
+            fitting |= _as_draft(question, question.check(drafts[question.id]) if question.id in drafts else None)
+        except AnswerError:
+            continue  # the form has changed since; the question is shown without a draft
+    return fitting
+
+
+def _takes(step: Step) -> str:
+    """Say what the walk takes where it stands."""
+    match step:
+        case Ask(question, can_go_back=True):
+            return f"the question `{question.id}` is open; it takes Answered, WentBack, Replied or EndedTurn"
+        case Ask(question):
+            return f"the question `{question.id}` is open and nothing was answered before it; it takes Answered, Replied or EndedTurn"
+        case Review():
+            return "the answers are under review; it takes Submitted, WentBack, Replied or EndedTurn"
+        case Completed() | Cancelled() | FormEnded():
+            return "the form is finished"
