@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from msgspec import Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.json_value import Json
 from midturn.core.question import Question
@@ -21,8 +21,8 @@ class Ask(Struct, frozen=True):
     question: Question[Any]
     index: int
     total: int
-    prefill: Json | UnsetType
-    can_go_back: bool
+    prefill: Json | UnsetType = UNSET
+    can_go_back: bool = False
 
 
 class Review(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Cancelled(Struct, frozen=True):
     """The person replied instead. `answered` is what was collected by then, without skipped questions and secrets."""
 
     answered: dict[str, Json]
-    reply: str | None
+    reply: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return the marker that the model reads as the result of the call."""
