@@ -1,0 +1,30 @@
+"""A conversation as a value: its turns, its pairs, what it waits for, what a provider sees. All pure, all linear in what they get."""
+
+from midturn.core.stream.approval_question import approval_text
+from midturn.core.stream.batches import complete_batches, torn_tail
+from midturn.core.stream.open_question import OpenQuestion, recorded_at
+from midturn.core.stream.pairing import CallPair, InquiryPair, calls, pairs
+from midturn.core.stream.pending import pending
+from midturn.core.stream.provider_view import provider_view
+from midturn.core.stream.sanitize import INTERRUPTED, Repairs, sanitize
+from midturn.core.stream.window import Window, open_turn, turns
+
+__all__ = [
+    "INTERRUPTED",
+    "CallPair",
+    "InquiryPair",
+    "OpenQuestion",
+    "Repairs",
+    "Window",
+    "approval_text",
+    "calls",
+    "complete_batches",
+    "open_turn",
+    "pairs",
+    "pending",
+    "provider_view",
+    "recorded_at",
+    "sanitize",
+    "torn_tail",
+    "turns",
+]

@@ -1,0 +1,23 @@
+"""Batches: events that were written together count together (spec 1.4, 7.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midturn.core.events import Event
+
+
+def torn_tail(events: Sequence[Event]) -> int:
+    """Count the events at the end that belong to a batch whose rest never reached the disk."""
+    missing = events[-1].more if events else 0
+    if missing <= 0:
+        return 0
+    torn = 1
+    while torn < len(events) and events[-torn - 1].more == missing + torn:
+        torn += 1
+    return torn
+
+
+def complete_batches(events: Sequence[Event]) -> Sequence[Event]:
+    """Leave out a tail that ends inside a batch, back to the start of the batch."""
+    return events[: len(events) - torn_tail(events)]

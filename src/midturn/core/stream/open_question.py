@@ -1,0 +1,62 @@
+"""An open question, as everyone outside a running turn sees it (spec 7.5)."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
+from midturn.core.json_value import Json
+from midturn.core.prompt import PromptKind
+from midturn.core.question import PersistedQuestion
+from midturn.core.source import Source
+
+Waiting: TypeAlias = InquiryRequest | Approval
+
+
+class OpenQuestion(Struct, frozen=True, kw_only=True):
+    """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
+
+    `id` is the `event_id` of `request`, which names it to `midturn answer` and to `store.answer`. `form` is the whole form where the
+    question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question.
+    """
+
+    id: str
+    conversation: str
+    kind: PromptKind
+    source: Source
+    question: PersistedQuestion
+    form: AskedForm | None
+    tool: str
+    arguments: Json
+    asked_at: str
+    request: Waiting
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
+        return {
+            "id": self.id,
+            "conversation": self.conversation,
+            "kind": self.kind,
+            "source": _builtins(self.source),
+            "question": self.question.to_json(),
+            "form": _builtins(self.form),
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "asked_at": self.asked_at,
+        }
+
+
+def recorded_at(event: Event) -> str:
+    """Return when the event was recorded as RFC 3339 in UTC; a time that nobody can read is returned as it stands."""
+    try:
+        return event.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        return event.timestamp
+
+
+def _builtins(value: Struct | None) -> Json:
+    return cast("Json", msgspec.to_builtins(value))

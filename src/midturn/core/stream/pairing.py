@@ -1,0 +1,105 @@
+"""Which response belongs to which request (spec 1.4, 1.6): calls by `call`, inquiries by `id`, in order where ids repeat."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, cast
+
+from midturn.core.events import (
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from midturn.core.stream.window import starts_turn
+
+InquiryPair: TypeAlias = tuple[InquiryRequest, InquiryResponse | None]
+CallPair: TypeAlias = tuple[ToolCallRequest, ToolCallResponse | None]
+
+
+class Pairing:
+    """Requests and responses as places in a list of events: `responses` by the place of their request, `orphans` of no request."""
+
+    def __init__(self) -> None:
+        self.requests: list[int] = []
+        self.responses: dict[int, int] = {}
+        self.orphans: list[int] = []
+        self._waiting: dict[tuple[str, str], deque[int]] = {}
+
+    @property
+    def unanswered(self) -> set[int]:
+        """The requests without a response."""
+        return {place for place in self.requests if place not in self.responses}
+
+    def begin_turn(self) -> None:
+        """Forget who waits: pairs never span two turns."""
+        self._waiting = {}
+
+    def ask(self, place: int, *names: tuple[str, str]) -> None:
+        """Note a request, which a response may call by any of `names`."""
+        self.requests.append(place)
+        for name in names:
+            self._waiting.setdefault(name, deque()).append(place)
+
+    def respond(self, place: int, name: tuple[str, str]) -> None:
+        """Give a response to the first request of that name that still waits."""
+        queue = self._waiting.get(name, deque())
+        while queue and queue[0] in self.responses:
+            queue.popleft()
+        if queue:
+            self.responses[queue.popleft()] = place
+        else:
+            self.orphans.append(place)
+
+
+def pairs(events: Iterable[Event]) -> list[InquiryPair]:
+    """Return every inquiry of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    events = list(events)
+    pairing = pair_inquiries(events)
+    return [(cast("InquiryRequest", events[place]), _response(events, pairing, place)) for place in pairing.requests]
+
+
+def calls(events: Iterable[Event]) -> list[CallPair]:
+    """Return every tool call of a turn, or of a whole stream, with its response (`None` where it has none)."""
+    events = list(events)
+    pairing = pair_calls(events)
+    return [
+        (cast("ToolCallRequest", events[place]), cast("ToolCallResponse | None", _response(events, pairing, place)))
+        for place in pairing.requests
+    ]
+
+
+def pair_inquiries(events: Sequence[Event]) -> Pairing:
+    """Pair inquiries inside each turn: a response takes the first request before it that has its id and no response yet."""
+    pairing = Pairing()
+    for place, event in enumerate(events):
+        if starts_turn(event):
+            pairing.begin_turn()
+        elif isinstance(event, InquiryRequest):
+            pairing.ask(place, ("id", event.id))
+        elif isinstance(event, InquiryAnswered | InquiryCancelled | InquiryRedacted):
+            pairing.respond(place, ("id", event.id))
+    return pairing
+
+
+def pair_calls(events: Sequence[Event]) -> Pairing:
+    """Pair tool calls inside each turn: by `call`, and where that is absent (legacy) by `id`, in order."""
+    pairing = Pairing()
+    for place, event in enumerate(events):
+        if starts_turn(event):
+            pairing.begin_turn()
+        elif isinstance(event, ToolCallRequest):
+            pairing.ask(place, ("call", event.event_id), ("id", event.id))
+        elif isinstance(event, ToolCallResponse):
+            pairing.respond(place, ("call", event.call) if event.call else ("id", event.id))
+    return pairing
+
+
+def _response(events: Sequence[Event], pairing: Pairing, request: int) -> InquiryResponse | None:
+    place = pairing.responses.get(request)
+    return None if place is None else cast("InquiryResponse", events[place])

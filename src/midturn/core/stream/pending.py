@@ -1,0 +1,104 @@
+"""What an open turn waits for (spec 7.4, 7.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from midturn.core.events import Approval, AskedForm, Event, InquiryRequest, ToolCallRequest
+from midturn.core.json_value import Json
+from midturn.core.prompt import PromptKind
+from midturn.core.source import Source
+from midturn.core.stream.approval_question import approval_question
+from midturn.core.stream.open_question import OpenQuestion, recorded_at
+from midturn.core.stream.pairing import calls, pair_inquiries
+from midturn.core.stream.window import open_turn
+
+
+def pending(events: Iterable[Event], conversation: str) -> list[OpenQuestion]:
+    """Return the requests and approvals of the open turn that nobody has answered, in the order in which they were asked.
+
+    The events may begin anywhere before the last `turn_start`. A call that has its response waits for nothing any more.
+    """
+    window = open_turn(events)
+    return _Turn(window.events, conversation).waiting() if window else []
+
+
+class _Turn:
+    """One open turn, looked up by call."""
+
+    def __init__(self, events: Sequence[Event], conversation: str) -> None:
+        self._events = events
+        self._conversation = conversation
+        self._approvals = [event for event in events if isinstance(event, Approval)]
+        self._decided = {approval.id for approval in self._approvals if approval.state != "waiting"}
+        self._edits = {a.call: a.arguments for a in self._approvals if a.kind == "run" and a.state == "edited"}
+        self._calls = {call.event_id: call for call, _ in calls(events)}
+        self._done = {call.event_id for call, response in calls(events) if response}
+
+    def waiting(self) -> list[OpenQuestion]:
+        unanswered = pair_inquiries(self._events).unanswered
+        asking = {cast("InquiryRequest", self._events[place]).call for place in unanswered}
+        found: list[OpenQuestion] = []
+        for place, event in enumerate(self._events):
+            match event:
+                case InquiryRequest() if place in unanswered and event.call not in self._done:
+                    found.append(self._asked(event, place))
+                case Approval(state="waiting") if self._is_undecided(event, asking):
+                    found.append(self._to_approve(event, place))
+                case _:
+                    pass
+        return found
+
+    def _is_undecided(self, approval: Approval, asking: set[str]) -> bool:
+        """A review of answers waits only once all of them are there: Back may have opened a question again."""
+        if approval.id in self._decided or approval.call in self._done:
+            return False
+        return approval.kind != "review" or approval.call not in asking
+
+    def _asked(self, request: InquiryRequest, place: int) -> OpenQuestion:
+        return OpenQuestion(
+            id=request.event_id,
+            conversation=self._conversation,
+            kind="tool",
+            source=request.source,
+            question=request.question,
+            form=self._form(request, place),
+            tool=self._tool(request.call) or request.source.name or "",
+            arguments=self._arguments(request.call),
+            asked_at=recorded_at(request),
+            request=request,
+        )
+
+    def _to_approve(self, approval: Approval, place: int) -> OpenQuestion:
+        tool = self._tool(approval.call)
+        return OpenQuestion(
+            id=approval.event_id,
+            conversation=self._conversation,
+            kind=cast("PromptKind", approval.kind),
+            source=Source.tool(tool),
+            question=approval_question(approval, tool, self._events[:place]),
+            form=None,
+            tool=tool,
+            arguments=self._arguments(approval.call),
+            asked_at=recorded_at(approval),
+            request=approval,
+        )
+
+    def _tool(self, call: str) -> str:
+        return self._calls[call].name if call in self._calls else ""
+
+    def _arguments(self, call: str) -> Json:
+        """The arguments that run: the model's, or a person's edit of them."""
+        if call in self._edits:
+            return cast("Json", self._edits[call])
+        return self._calls[call].arguments if call in self._calls else None
+
+    def _form(self, request: InquiryRequest, place: int) -> AskedForm | None:
+        """The form that the question belongs to: it stands on the first request of the form (spec 1.4)."""
+        for event in reversed(self._events[: place + 1]):
+            if isinstance(event, ToolCallRequest) and event.event_id == request.call:
+                return None
+            if isinstance(event, InquiryRequest) and event.call == request.call and event.form:
+                return event.form if any(q.get("id") == request.question_id for q in event.form.questions) else None
+        return None

@@ -1,0 +1,64 @@
+"""A conversation, turn by turn. Nothing about inquiries or calls is looked up beyond one turn (spec 1.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from midturn.core.events import ChatResponse, ConfigDelta, Event, OpaqueEvent, TurnEnd, TurnStart
+
+_BETWEEN_TURNS: Final = (ConfigDelta, OpaqueEvent)
+
+
+class Window(Struct, frozen=True):
+    """The events of one turn. Only the last turn of a stream can be `open` (spec 7.4)."""
+
+    events: tuple[Event, ...]
+    open: bool = False
+
+
+def turns(events: Iterable[Event]) -> list[Window]:
+    """Split a stream into its turns.
+
+    Each begins with a `turn_start`; what stands before the first one belongs to the first turn, or is a turn of its own where
+    somebody already says something there. A stream without any turn has none.
+    """
+    parts: list[list[Event]] = [[]]
+    for event in events:
+        if starts_turn(event) and _has_begun(parts[-1]):
+            parts.append([])
+        parts[-1].append(event)
+    if not _has_begun(parts[-1]):
+        return []
+    last = parts.pop()
+    return [*(Window(tuple(part)) for part in parts), Window(tuple(last), not _is_finished(last))]
+
+
+def open_turn(events: Iterable[Event]) -> Window | None:
+    """Return the turn that waits to be continued. The events may begin anywhere before its `turn_start`."""
+    windows = turns(events)
+    return windows[-1] if windows and windows[-1].open else None
+
+
+def starts_turn(event: Event) -> bool:
+    """Say whether a turn begins here (also where the rest of the event cannot be read)."""
+    return isinstance(event, TurnStart) or (isinstance(event, OpaqueEvent) and event.kind == "turn_start")
+
+
+def _has_begun(part: Sequence[Event]) -> bool:
+    return any(starts_turn(event) or not isinstance(event, _BETWEEN_TURNS) for event in part)
+
+
+def _is_finished(part: Sequence[Event]) -> bool:
+    """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
+    if any(isinstance(event, TurnEnd) or (isinstance(event, OpaqueEvent) and event.kind == "turn_end") for event in part):
+        return True
+    last = next((event for event in reversed(part) if not isinstance(event, _BETWEEN_TURNS)), None)
+    return isinstance(last, ChatResponse) and last.reasoning is None and _is_legacy(last)
+
+
+def _is_legacy(event: Event) -> bool:
+    """Say whether the event comes from a stream in which no turn has an end: it has no id of its own, or the older time."""
+    return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp
