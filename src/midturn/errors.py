@@ -10,13 +10,15 @@ MidturnError
 ├── StoreError         a conversation cannot be read or written
 │   └── StoreLocked    another process writes it
 ├── ModelError         a model cannot be reached or does not do what was asked
+│   ├── ContextTooLong the conversation does not fit into the model
+│   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
 └── Suspended          nobody is there to answer now; `pending` says what is open
 ```
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -83,13 +85,24 @@ class ModelError(MidturnError):
     """A model cannot be reached or does not do what was asked.
 
     `status` is the HTTP status where there was one; `retry_after` (seconds) and `transient` say whether and when to try again.
+    `metadata` is what the model wants recorded with the failure, where the failure is recorded.
     """
+
+    metadata: Mapping[str, object] | None = None
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
         self.status = status
         self.retry_after = retry_after
         self.transient = transient
         super().__init__(message)
+
+
+class ContextTooLong(ModelError):  # noqa: N818
+    """The conversation does not fit into the model's context."""
+
+
+class ScriptError(ModelError):
+    """A script ran out, or was asked something that it does not expect (spec 4b.3): no resuming can mend it, the turn ends `failed`."""
 
 
 class Suspended(MidturnError):  # noqa: N818

@@ -21,11 +21,17 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class InquiryAsked(Struct, frozen=True):
-    """What a side request is about: which tool asks what (spec 4.1). `attempt` counts as in the inquiry's id."""
+    """What a side request is about: which tool asks what (spec 4.1).
+
+    `shares_cache` is set where the main model answers with its cache on: then nothing that the provider counts into its cache key may
+    differ from the main request. `trial` is 1, or 2 after a wrong answer.
+    """
 
     tool: str
     question_id: str
     question: PersistedQuestion
+    shares_cache: bool = False
+    trial: int = 1
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
@@ -57,15 +63,17 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class TextDelta(Struct, frozen=True):
-    """The next piece of the answer."""
+    """The next piece of the answer. `metadata` belongs to the part that is recorded if the response is cut here."""
 
     text: str
+    metadata: dict[str, Json] | None = None
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """The next piece of the model's reasoning."""
+    """The next piece of the model's reasoning; `metadata` as of `TextDelta`."""
 
     text: str
+    metadata: dict[str, Json] | None = None
 
 
 class TextPart(Struct, frozen=True):

@@ -1,0 +1,135 @@
+"""When to ask a model again, and when not (spec 4b.2)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from http import HTTPStatus
+
+from msgspec import Struct
+
+from midturn.core.exchange import Finished, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
+from midturn.errors import ModelError
+from midturn.ports import Clock, Model
+
+_TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
+_TAIL = 60  # characters of a cut answer that the error repeats
+_KEPT = 4 * _TAIL  # white space may be folded away
+
+
+def is_transient(status: int | None) -> bool:
+    """Whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
+    return status is None or status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+class RetryPolicy(Struct, frozen=True, kw_only=True):
+    """Waits in seconds: `base`, doubled each time up to `cap`, give or take `jitter`; up to `longest` where the server names one."""
+
+    max_retries: int = 4
+    base: float = 0.5
+    cap: float = 30.0
+    jitter: float = 0.25
+    longest: float = 120.0
+
+    def wait(self, failures: int, error: ModelError, chance: float) -> float | None:
+        """Return how long to wait after that many failures in a row, or None to give up; `chance` in 0…1 is the jitter's dice."""
+        if not error.transient or failures > self.max_retries:
+            return None
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= self.longest else None
+        spread = 1 + self.jitter * (2 * chance - 1)
+        return float(min(self.cap, self.base * 2 ** (failures - 1)) * spread)
+
+
+class Retrying(Struct, frozen=True):
+    """A wait before the next attempt: what failed, for how many seconds, and which retry of how many comes then."""
+
+    model: str
+    error: str
+    seconds: float
+    retry: int
+    max_retries: int
+
+
+class RetryingModel:
+    """A model that is asked again when it fails, but never after text was shown.
+
+    `report` hears of each wait before it begins. A side request shows nothing, so it may be repeated at any time.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        clock: Clock,
+        *,
+        policy: RetryPolicy | None = None,
+        report: Callable[[Retrying], None] = lambda _: None,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._model = model
+        self._clock = clock
+        self._policy = policy or RetryPolicy()
+        self._report = report
+        self._chance = chance
+
+    @property
+    def name(self) -> str:
+        """The name of the model that is asked."""
+        return self._model.name
+
+    @property
+    def asked(self) -> Model:
+        """The model that is asked."""
+        return self._model
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield what the model yields.
+
+        Raises:
+            ModelError: It failed for good, too often, or in the middle of its answer (the message then says where it was cut).
+        """
+        failures = 0
+        while True:
+            shown = ""
+            events = self._whole(request)
+            try:
+                async for event in events:
+                    shown = (shown + _shown(event))[-_KEPT:] if request.inquiry is None else ""
+                    yield event
+            except ModelError as error:
+                if shown:
+                    raise _cut(error, shown) from error
+                failures += 1
+                seconds = self._policy.wait(failures, error, self._chance())
+                if seconds is None:
+                    raise
+                self._report(Retrying(self.name, str(error), seconds, failures, self._policy.max_retries))
+            else:
+                return
+            finally:
+                await events.aclose()
+            await self._clock.sleep(seconds)
+
+    async def _whole(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Yield one answer; one that stops before `Finished` is an error."""
+        events = self._model.stream(request)
+        try:
+            async for event in events:
+                yield event
+                if isinstance(event, Finished):
+                    return
+            raise ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
+
+
+def _shown(event: ModelEvent) -> str:
+    return event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
+
+
+def _cut(error: ModelError, shown: str) -> ModelError:
+    """Return the error for an answer that was cut: it says after which words, and that nobody asked again."""
+    tail = " ".join(shown.split())
+    tail = f"…{tail[-_TAIL:]}" if len(tail) > _TAIL else tail
+    return ModelError(f"{str(error).rstrip('.')}. The answer was cut after “{tail}”.", status=error.status, retry_after=error.retry_after)

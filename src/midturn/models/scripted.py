@@ -1,0 +1,161 @@
+"""A model that plays a script: no network, no key, the same turn loop (spec 4b.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import UNSET
+
+from midturn.core.events import ChatRequest, Event, ToolCallResponse
+from midturn.core.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart
+from midturn.core.json_value import Json
+from midturn.errors import ScriptError
+from midturn.models.progress import Progress, position
+from midturn.models.reply_parts import deltas, failure, finished
+from midturn.models.script import Script, ScriptedAnswer, ScriptedReply
+from midturn.models.script_reader import build_script, read_script
+
+Entry: TypeAlias = Mapping[str, Json]
+_SHOWN = 2_000  # characters of a message that did not hold what was expected
+
+
+class ScriptedModel:
+    """Play `replies` to the turn and `inquiries` to questions that are routed to the assistant.
+
+    Where the conversation stands is read from what is recorded, so a new object with the same script goes on where another stopped.
+
+    Args:
+        replies: One entry for each request, shaped as in a script file (spec 4b.3).
+        inquiries: `{"tool", "question", "answers"}`; the first that matches answers, its last answer repeats.
+        sleep: Waits for `delay_ms`; a test may pass one that does not wait.
+
+    Raises:
+        ConfigError: The script breaks a rule; every problem is listed.
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[Entry] = (),
+        inquiries: Sequence[Entry] = (),
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._script = build_script({"replies": replies, "inquiries": inquiries}, origin="The script")
+        self._origin = "The script"
+        self._sleep = sleep
+        self._progress = Progress()
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> ScriptedModel:
+        """Read the script from a `.toml` or `.json` file.
+
+        Raises:
+            ConfigError: The file cannot be read or breaks a rule; every problem is listed with its place.
+        """
+        model = cls(sleep=sleep)
+        model._script = read_script(Path(path))
+        model._origin = f"The script {path}"
+        return model
+
+    @property
+    def name(self) -> str:
+        """The id under which answers are recorded."""
+        return "scripted"
+
+    @property
+    def script(self) -> Script:
+        """What is played."""
+        return self._script
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the next entry of the script.
+
+        Raises:
+            ModelError: The entry is an error.
+            ScriptError: The script is at its end, has no answer for this question, or expected another message.
+        """
+        return self._reply(request) if request.inquiry is None else self._answer(request, request.inquiry)
+
+    async def _reply(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        index = self._progress.take(request)
+        delivered = False
+        try:
+            reply = self._entry(index)
+            self._check_expectation(reply, index, request)
+            metadata = position(index + 1)
+            pieces = [*deltas(reply, metadata)]
+            pause = reply.delay_ms / 1000 / max(len(pieces), 1)
+            for delta in pieces or [None]:
+                await self._sleep(pause)
+                if delta is not None:
+                    yield delta
+            delivered = True
+            yield finished(reply, request, metadata)
+        finally:
+            if not delivered:
+                self._progress.give_back(request, index)
+
+    async def _answer(self, request: ModelRequest, asked: InquiryAsked) -> AsyncIterator[ModelEvent]:
+        inquiry, answers = self._answers(asked)
+        index = self._progress.take(request, inquiry)
+        delivered = False
+        try:
+            answer = answers[min(index, len(answers) - 1)]
+            metadata = position(min(index + 1, len(answers) - 1), inquiry)
+            await self._sleep(answer.delay_ms / 1000)
+            delivered = True
+            if answer.error:
+                raise failure(answer.error, metadata)
+            yield Finished((StructuredPart(_answer_object(answer), metadata),), answer.usage)
+        finally:
+            if not delivered:
+                self._progress.give_back(request, index, inquiry)
+
+    def _entry(self, index: int) -> ScriptedReply:
+        replies = self._script.replies
+        if index < len(replies):
+            return replies[index]
+        raise ScriptError(
+            f"{self._origin} is at its end: it has {_count(len(replies), 'reply', 'replies')}, and the "
+            f"conversation asks for reply {index + 1}. Add an entry to `replies`."
+        )
+
+    def _answers(self, asked: InquiryAsked) -> tuple[int, tuple[ScriptedAnswer, ...]]:
+        for index, inquiry in enumerate(self._script.inquiries):
+            if inquiry.matches(asked.tool, asked.question_id):
+                return index, inquiry.answers
+        raise ScriptError(
+            f"{self._origin} has no answer to `{asked.question_id}` of `{asked.tool}`. Add an entry to `inquiries` that matches it."
+        )
+
+    def _check_expectation(self, reply: ScriptedReply, index: int, request: ModelRequest) -> None:
+        newest = newest_message(request.events)
+        if reply.expect is not None and reply.expect not in newest:
+            raise ScriptError(
+                f"{self._origin} expects at reply {index + 1} that the newest message contains:\n{reply.expect}\n"
+                f"The newest message is:\n{newest[:_SHOWN]}{'…' if len(newest) > _SHOWN else ''}"
+            )
+
+
+def newest_message(events: Sequence[Event]) -> str:
+    """Return what the model reads last: the user's words, or the results of the calls that it made at once."""
+    texts: list[str] = []
+    for event in reversed(events):
+        match event:
+            case ChatRequest(content=text) | ToolCallResponse(content=text):
+                texts.append(text)
+            case _:
+                break
+    return "\n".join(reversed(texts))
+
+
+def _answer_object(answer: ScriptedAnswer) -> dict[str, Json]:
+    reason: dict[str, Json] = {} if answer.reason is None else {"reason": answer.reason}
+    return {**reason, "answer": None if answer.answer is UNSET else answer.answer}
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from midturn.core.answer_type import BooleanType
+from midturn.core.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
+from midturn.core.question import PersistedQuestion
+from midturn.errors import ModelError, ScriptError
+from midturn.models.function import FunctionModel
+from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
+from midturn.models.scripted import ScriptedModel
+from support.clocks import FakeClock
+from support.exchanges import ask, finish
+
+POLICY = RetryPolicy()
+DOWN = ModelError("down", status=503, transient=True)
+
+
+@given(failures=st.integers(1, 4), chance=st.floats(0, 1))
+def test_waits_double_and_stay_near_their_value(failures: int, chance: float) -> None:
+    wait = POLICY.wait(failures, DOWN, chance)
+
+    assert wait is not None
+    assert 0.75 <= wait / (0.5 * 2 ** (failures - 1)) <= 1.25
+
+
+def test_waits_are_capped() -> None:
+    assert RetryPolicy(max_retries=20).wait(15, DOWN, 0.5) == 30
+
+
+def test_what_the_server_asks_for_is_honoured_up_to_two_minutes() -> None:
+    assert POLICY.wait(1, ModelError("busy", retry_after=7, transient=True), 0.9) == 7
+    assert POLICY.wait(1, ModelError("busy", retry_after=121, transient=True), 0.9) is None
+
+
+def test_some_failures_are_final() -> None:
+    assert POLICY.wait(5, DOWN, 0.5) is None
+    assert POLICY.wait(1, ModelError("wrong key", status=401), 0.5) is None
+    assert RetryPolicy(max_retries=0).wait(1, DOWN, 0.5) is None
+
+
+def retrying(model: ScriptedModel | FunctionModel, clock: FakeClock, reports: list[Retrying] | None = None) -> RetryingModel:
+    return RetryingModel(model, clock, report=(reports if reports is not None else []).append, chance=lambda: 0.5)
+
+
+def test_a_failing_model_is_asked_again_and_each_wait_is_reported() -> None:
+    clock, reports = FakeClock(), list[Retrying]()
+    model = ScriptedModel(
+        [{"error": {"status": 529, "message": "overloaded", "retry_after": 0.05}}, {"error": {"message": "reset"}}, {"text": "back"}]
+    )
+
+    assert finish(retrying(model, clock, reports)).parts == (TextPart("back", {"scripted": {"next": 3}}),)
+    assert clock.slept == [0.05, 1.0]
+    assert reports == [Retrying("scripted", "overloaded", 0.05, 1, 4), Retrying("scripted", "reset", 1.0, 2, 4)]
+
+
+def test_a_model_that_stays_down_fails_after_its_retries() -> None:
+    clock = FakeClock()
+
+    with pytest.raises(ModelError, match="down"):
+        ask(retrying(ScriptedModel([{"error": {"status": 500, "message": "down"}}] * 5), clock))
+
+    assert clock.slept == [0.5, 1, 2, 4]
+
+
+def test_a_script_that_is_at_its_end_is_not_asked_again() -> None:
+    clock = FakeClock()
+
+    with pytest.raises(ScriptError):
+        ask(retrying(ScriptedModel(), clock))
+
+    assert clock.slept == []
+
+
+def test_nothing_is_repeated_after_text_was_shown() -> None:
+    clock = FakeClock()
+    model = ScriptedModel(
+        [{"text": "I will patch the plan", "error": {"status": 500, "message": "reset"}}, {"text": "again"}], sleep=clock.sleep
+    )
+
+    with pytest.raises(ModelError, match=r"^reset\. The answer was cut after “I will patch the plan”\.$") as caught:
+        ask(retrying(model, clock))
+
+    assert not caught.value.transient
+    assert clock.slept == [0]
+
+
+def test_a_side_request_is_repeated_even_after_text() -> None:
+    question = PersistedQuestion(text="Deploy?", answer_type=BooleanType())
+    answers: list[list[ModelEvent | ModelError]] = [[TextDelta("{"), DOWN], [Finished((StructuredPart({"answer": True}),))]]
+
+    async def stream(_: ModelRequest):  # noqa: ANN202 (an async generator of model events)
+        for event in answers.pop(0):
+            if isinstance(event, ModelError):
+                raise event
+            yield event
+
+    request = ModelRequest(inquiry=InquiryAsked("deploy", "confirm", question))
+    assert finish(retrying(FunctionModel(stream), FakeClock()), request).parts == (StructuredPart({"answer": True}),)
+
+
+def test_an_answer_without_an_end_is_an_error() -> None:
+    async def stream(_: ModelRequest):  # noqa: ANN202
+        yield TextDelta("half")
+
+    with pytest.raises(ModelError, match=r"stopped before its answer was complete\. The answer was cut after “half”"):
+        ask(retrying(FunctionModel(stream), FakeClock()))
+
+
+def test_leaving_early_closes_the_request() -> None:
+    closed: list[bool] = []
+
+    async def stream(_: ModelRequest):  # noqa: ANN202
+        try:
+            yield TextDelta("a")
+            yield TextDelta("b")
+        finally:
+            closed.append(True)
+
+    async def leave() -> None:
+        events = retrying(FunctionModel(stream), FakeClock()).stream(ModelRequest())
+        await anext(events)
+        await events.aclose()  # type: ignore[attr-defined]  # it is a generator
+
+    asyncio.run(leave())
+    assert closed == [True]
