@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from midturn.core.events import AnsweredBy
 from midturn.core.exchange import Part
 from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject
@@ -74,12 +75,19 @@ class ToolFinished(Struct, frozen=True):
 
 
 class UserReplied(Struct, frozen=True):
-    """A prompter returned. `id` names the inquiry or the approval; `user` and `via` say who replied and how."""
+    """A prompter returned. `id` names the inquiry or the approval."""
 
     id: str
     reply: Reply
-    via: str | None = "terminal"
-    user: str | None = None
+    who: AnsweredBy = AnsweredBy("user")
+
+
+class AnsweredElsewhere(Struct, frozen=True):
+    """Somebody answered who was not at this prompt: from the inbox, a browser, a program."""
+
+    id: str
+    reply: Reply
+    who: AnsweredBy
 
 
 class PromptFailed(Struct, frozen=True):
@@ -122,6 +130,7 @@ Happened: TypeAlias = (
     | AskDropped
     | ToolFinished
     | UserReplied
+    | AnsweredElsewhere
     | PromptFailed
     | AssistantReplied
     | AssistantFailed

@@ -1,0 +1,95 @@
+"""Every sentence that the core says to a model (spec 2.3, 2.5, 4.3). None of them uses our own words for what happens inside."""
+
+from __future__ import annotations
+
+from midturn.core.events import CancelReason
+
+INPUT_CANCELLED = "Tool input cancelled by user."
+TURN_ENDED = "Tool call cancelled: the user ended the turn."
+INTERRUPTED = "Tool call interrupted before it finished."
+RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
+NO_REASON = "(no reason given)"
+
+
+def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
+    """Say why nobody could answer."""
+    match reason:
+        case "assistant_routing_denied":
+            return f"{tool} requires a human answer and cannot be routed to the assistant. Do not retry this tool call in this turn."
+        case "invalid_static_answer":
+            return (
+                f"{tool}: the configured conversation.tools.{tool}.questions.{question_id}.answer value does not match the question's "
+                "answer_type. Update the configuration; do not retry."
+            )
+        case _:
+            return (
+                f"{tool} cannot run because no interactive terminal is available. Do not retry this tool call in this turn; "
+                "continue without user input or explain what information is missing."
+            )
+
+
+def limit_exceeded(tool: str, count: int, what: str) -> str:
+    """Say which limit stopped the call."""
+    return f"{tool}: stopped after {count} {what}. Do not retry this tool call in this turn."
+
+
+def assistant_failed(tool: str, text: str, error: str) -> str:
+    """Say that the model which was asked on the side gave no valid answer."""
+    return f'{tool}: the assistant that was asked "{text}" failed to answer: {error.rstrip(".")}.'
+
+
+def prompt_failed(tool: str, text: str, error: str) -> str:
+    """Say that the prompt could not be shown."""
+    return f'{tool}: the prompt for "{text}" failed: {error.rstrip(".")}.'
+
+
+def skipped(tool: str, reason: str | None) -> str:
+    """Say that a person did not let the call run."""
+    return f"{tool} was skipped by the user." + (f' Reason: "{reason}"' if reason else "")
+
+
+def switched_off(tool: str) -> str:
+    """Say that configuration does not let the call run."""
+    return f"{tool} is switched off by configuration."
+
+
+def withheld(tool: str) -> str:
+    """Say that a person keeps the result back."""
+    return f"The result of {tool} was withheld by the user."
+
+
+def unknown_tool(tool: str, known: list[str]) -> str:
+    """Say that there is no such tool, and which there are."""
+    return f"There is no tool named {tool!r}. The tools are: {', '.join(sorted(known)) or 'none'}."
+
+
+def broken_arguments(tool: str, problem: str) -> str:
+    """Say that the arguments cannot be used."""
+    return f"{tool}: the arguments are not a JSON object ({problem}). Send the call again with valid arguments."
+
+
+def user_added(reason: str) -> str:
+    """Pass on what a person typed with a "no"."""
+    return f'The user added: "{reason}"'
+
+
+def rejected_by_assistant(tool: str, model: str, question: str, reason: str | None) -> str:
+    """Head the error of a tool whose question a model answered with "no"."""
+    head = f"The `{tool}` call was reviewed by a secondary assistant ({model}) and rejected.\n\nQuestion: {question}"
+    return head + (f'\nReason: "{reason}"' if reason else "")
+
+
+def rejected_by_user(tool: str, question: str, reason: str | None) -> str:
+    """Head the error of a tool whose question a person answered with "no"."""
+    head = f"The user reviewed the `{tool}` call and rejected it.\n\nQuestion: {question}"
+    return head + (f'\nReason: "{reason}"' if reason else "")
+
+
+def recommended_rejection(reason: str | None) -> str:
+    """Head the context of a question that a model answered with "no" (spec 4.4)."""
+    return f'The assistant recommended rejecting this:\n"{reason or NO_REASON}"'
+
+
+def reviewer_failed(error: str) -> str:
+    """Head the context of a question that a model could not answer (spec 4.4)."""
+    return f"The assistant that was asked could not answer: {error}"

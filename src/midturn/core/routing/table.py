@@ -1,0 +1,156 @@
+"""The routing table of spec 2.3: the first row that matches decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.answer_type import SecretType
+from midturn.core.events import CancelReason
+from midturn.core.json_value import Json
+from midturn.core.question import Question
+from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
+from midturn.core.secret import SecretValue
+from midturn.errors import AnswerError
+
+
+class UseCached(Struct, frozen=True):
+    """The answer that was remembered in this turn."""
+
+    value: Json
+
+
+class UseConfigured(Struct, frozen=True):
+    """The answer that the configuration fixes; a secret's is a `SecretValue`."""
+
+    value: Json | SecretValue
+
+
+class UseDefault(Struct, frozen=True):
+    """The question's own default."""
+
+    value: Json
+
+
+class AskAssistant(Struct, frozen=True):
+    """A model answers; with `escalate`, its "no" to a boolean question goes to the user."""
+
+    escalate: bool = False
+
+
+class AskUser(Struct, frozen=True):
+    """The person who is attached answers."""
+
+
+class Suspend(Struct, frozen=True):
+    """The turn waits for a person who comes by later."""
+
+
+class Fail(Struct, frozen=True):
+    """Nobody may answer: the call fails, and `reason` is recorded."""
+
+    reason: CancelReason
+
+
+Route: TypeAlias = UseCached | UseConfigured | UseDefault | AskAssistant | AskUser | Suspend | Fail
+
+
+class Situation(Struct, frozen=True, kw_only=True):
+    """Everything the table looks at. `cached` and `configured` hold a value only where it is a valid answer."""
+
+    cached: Json | UnsetType
+    configured: Json | SecretValue | UnsetType
+    configured_is_invalid: bool
+    default: Json | UnsetType
+    target: TargetKind
+    attached: bool
+    policy: DetachedPolicy
+    human_only: bool
+
+
+class Row(Struct, frozen=True):
+    """One row: its number in the specification, when it applies, and what it decides."""
+
+    number: int
+    when: Callable[[Situation], bool]
+    then: Callable[[Situation], Route]
+
+
+TABLE: tuple[Row, ...] = (
+    Row(1, lambda s: s.cached is not UNSET, lambda s: UseCached(_known(s.cached))),
+    Row(2, lambda s: s.configured is not UNSET, lambda s: UseConfigured(_known(s.configured))),
+    Row(3, lambda s: s.configured_is_invalid, lambda _: Fail("invalid_static_answer")),
+    Row(4, lambda s: s.target != "user" and s.human_only, lambda _: Fail("assistant_routing_denied")),
+    Row(5, lambda s: s.target != "user", lambda s: AskAssistant(escalate=s.target == "assistant_with_escalation")),
+    Row(6, lambda s: s.attached, lambda _: AskUser()),
+    Row(7, lambda s: s.policy == "defer", lambda _: Suspend()),
+    Row(8, lambda s: s.human_only, lambda _: Fail("no_prompt_backend")),
+    Row(9, lambda s: s.policy == "auto", lambda _: AskAssistant()),
+    Row(10, lambda s: s.policy == "defaults" and s.default is not UNSET, lambda s: UseDefault(_known(s.default))),
+    Row(11, lambda s: s.policy == "defaults", lambda _: Fail("no_default")),
+    Row(12, lambda _: True, lambda _: Fail("detached_denied")),
+)
+
+
+def decide(situation: Situation) -> Route:
+    """Say who answers: the first row that matches, top to bottom (spec 2.3)."""
+    return next(row.then(situation) for row in TABLE if row.when(situation))
+
+
+def route(  # noqa: PLR0913  the signature of spec 8b
+    question: Question[Any],
+    *,
+    target: TargetKind | Target = "user",
+    cached: Json | UnsetType = UNSET,
+    configured: Json | SecretValue | UnsetType = UNSET,
+    attached: bool = True,
+    detached: DetachedPolicy = "defer",
+    exclusive: bool | None = None,
+) -> Route:
+    """Say who answers `question` (spec 2.3).
+
+    Args:
+        question: What is asked.
+        target: Who the configuration wants asked.
+        cached: What was remembered for it in this turn; ignored where it does not fit, and for `persistence = none` and secrets.
+        configured: The configured answer; one that does not fit fails the call.
+        attached: Whether somebody is at a prompt now.
+        detached: The policy when nobody is.
+        exclusive: The configuration's override of the question's own `exclusive`.
+    """
+    secret = isinstance(question.answer_type, SecretType)
+    remembers = question.persistence == "turn" and not secret
+    static = _fitting(question, configured)
+    return decide(
+        Situation(
+            cached=_plain(_fitting(question, cached)) if remembers else UNSET,
+            configured=static,
+            configured_is_invalid=configured is not UNSET and static is UNSET,
+            default=question.default,
+            target=target.kind if isinstance(target, Target) else target,
+            attached=attached,
+            policy=detached,
+            human_only=secret or (question.exclusive if exclusive is None else exclusive),
+        )
+    )
+
+
+def _fitting(question: Question[Any], value: Json | SecretValue | UnsetType) -> Json | SecretValue | UnsetType:
+    """Return the canonical answer, or nothing where `value` is none."""
+    if value is UNSET:
+        return UNSET
+    try:
+        return question.check(value)
+    except AnswerError:
+        return UNSET
+
+
+def _plain(value: Json | SecretValue | UnsetType) -> Json | UnsetType:
+    return UNSET if isinstance(value, SecretValue) else value
+
+
+def _known(value: Any) -> Any:
+    """Narrow what the row's condition has made sure of."""
+    return value

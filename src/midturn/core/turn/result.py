@@ -1,0 +1,51 @@
+"""What the model reads as the result of a call (spec 3.2, 4.3)."""
+
+from __future__ import annotations
+
+import json
+
+from midturn.core.events import InquiryAnswered
+from midturn.core.form.steps import Cancelled
+from midturn.core.outcome import Success, ToolError
+from midturn.core.routing import messages
+from midturn.core.turn.record import Attempt, CallRecord
+
+
+def for_model(call: CallRecord, outcome: Success | ToolError) -> tuple[str, bool]:
+    """Return the content of the response and whether it is an error, with the reasons that people and models gave."""
+    match outcome:
+        case Success(content):
+            body, told = content, None
+        case ToolError(message):
+            body, told = _explained(call, message)
+    added = [messages.user_added(reason) for reason in _typed_reasons(call, told) if reason not in body]
+    return "\n".join([body, *added]), isinstance(outcome, ToolError)
+
+
+def cancel_marker(cancelled: Cancelled) -> str:
+    """Return what the model reads when the person replied in place of answering (spec 3.2)."""
+    return json.dumps(cancelled.to_json(), ensure_ascii=False)
+
+
+def _explained(call: CallRecord, message: str) -> tuple[str, Attempt | None]:
+    """Say who rejected the call, where the last thing asked in it was answered with "no" by a model or a person."""
+    attempt = call.latest
+    response = attempt.response if attempt else None
+    if attempt is None or not isinstance(response, InquiryAnswered) or response.answer is not False or response.answered_by is None:
+        return message, None
+    tool, text, who = call.request.name, attempt.request.question.text, response.answered_by
+    match who.by:
+        case "assistant":
+            head = messages.rejected_by_assistant(tool, who.model or "unknown", text, response.reason)
+            return f"{head}\n\n{message}\n{messages.RETRY_OR_REVIEW}", attempt
+        case "user":
+            return f"{messages.rejected_by_user(tool, text, response.reason)}\n\n{message}", attempt
+        case _:
+            return message, None
+
+
+def _typed_reasons(call: CallRecord, told: Attempt | None) -> list[str]:
+    """Return what people typed with a "no" in this call, in order, without what the message tells already."""
+    attempts = [link for chain in call.chains for link in chain.links if link is not told]
+    answered = [a.response for a in attempts if isinstance(a.response, InquiryAnswered)]
+    return [r.reason for r in answered if r.answer is False and r.reason and r.answered_by and r.answered_by.by == "user"]

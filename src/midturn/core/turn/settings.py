@@ -1,0 +1,23 @@
+"""What a turn is told about the world it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.routing.policy import ToolPolicy
+
+
+class TurnSettings(Struct, frozen=True, kw_only=True):
+    """`tools` holds what configuration says about each offered tool; a call of any other name is answered with an error.
+
+    `prompts_at_once` is how many prompts may be open (a terminal shows one).
+    """
+
+    tools: Mapping[str, ToolPolicy]
+    conversation: str = ""
+    attached: bool = True
+    limits: Limits = DEFAULT_LIMITS
+    prompts_at_once: int = 1

@@ -1,0 +1,48 @@
+"""What the parts of a turn share: its settings, its record, its desk, and the effects of the present step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from midturn.core.events import Event
+from midturn.core.json_value import Json
+from midturn.core.turn.desk import Desk
+from midturn.core.turn.effects import Effect, Record
+from midturn.core.turn.record import TurnRecord
+from midturn.core.turn.settings import TurnSettings
+
+E = TypeVar("E", bound=Event)
+
+
+class TurnState:
+    """`write` is the only way to an event, `want` the only way to any other effect. `drafts`: what people entered before they replied."""
+
+    def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
+        self.settings = settings
+        self.record = TurnRecord(settings.limits)
+        self.desk = Desk(settings.prompts_at_once)
+        self.warned: set[str] = set()
+        self.drafts: dict[str, dict[str, Json]] = {}
+        self._ids = ids
+        self._records: list[Record] = []
+        self._others: list[Effect] = []
+
+    def write(self, event: E) -> E:
+        """Give the event its id, take it into the record, and have it made durable."""
+        identified = replace(event, event_id=next(self._ids))
+        self.record.apply(identified)
+        self._records.append(Record(identified))
+        return identified
+
+    def want(self, effect: Effect) -> None:
+        """Have something done, after everything that this step records."""
+        self._others.append(effect)
+
+    def drain(self) -> tuple[Effect, ...]:
+        """Return the effects of this step: its records first, so that a step is one batch, durable before what it leads to."""
+        effects = (*self._records, *self._others)
+        self._records, self._others = [], []
+        return effects
