@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event
+from midturn.core.events import Event, InquiryRequest
 from midturn.core.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -18,7 +18,7 @@ from midturn.core.reply import Reply
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import Asking, AssistantFailed, AssistantReplied
 
 
 class Model(Protocol):
@@ -81,6 +81,14 @@ class Tool(Protocol):
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run once. Cancelling the task stops it, with everything it started. Exceptions become tool errors."""
+        ...
+
+
+class Consultant(Protocol):
+    """Asks a model on the side (spec 4)."""
+
+    async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
+        """Return a checked answer to the request, or why there is none. `events` is the conversation as recorded."""
         ...
 
 
@@ -188,6 +196,7 @@ class Services(Struct, frozen=True, kw_only=True):
     """Everything a turn needs from the world, in one frozen bundle."""
 
     model: Model
+    consultant: Consultant
     tools: Mapping[str, Tool]
     journal: Journal
     prompter: Prompter | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
@@ -38,7 +39,7 @@ class ResultSubject(Struct, frozen=True):
 class AnswersSubject(Struct, frozen=True):
     """What a `review` is about: the questions of the form, and the answers by question id (no secrets, skipped left out)."""
 
-    questions: tuple[Question[Any], ...]
+    questions: Sequence[Question[Any]]
     answers: dict[str, Json]
 
 

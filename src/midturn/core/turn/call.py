@@ -64,11 +64,16 @@ class Call:
         return self.record.response is not None
 
     @property
+    def waits_for(self) -> str | None:
+        """The id of the inquiry or approval that the call cannot go on without."""
+        if self._walks:
+            return self._walks[0].waiting
+        return self._deciding.id if self._deciding else None
+
+    @property
     def is_moving(self) -> bool:
         """Whether something happens without a person who comes by later: the tool works, a model or an attached person is asked."""
-        if self._consulting:
-            return True
-        waits = self._walks[0].waiting if self._walks else (self._deciding.id if self._deciding else None)
+        waits = self.waits_for
         return waits is None or not self.state.desk.is_parked(waits)
 
     # Running --------------------------------------------------------------------------------------------------------

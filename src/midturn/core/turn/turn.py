@@ -27,6 +27,7 @@ from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, Pro
 from midturn.core.turn.inputs import (
     AnsweredElsewhere,
     AskDropped,
+    Asking,
     AssistantFailed,
     AssistantReplied,
     Happened,
@@ -108,6 +109,19 @@ class Turn:
         self._begin(self.record.calls[call])
         self._settle()
         return self._state.drain()
+
+    def reopen(self, call: str, asking: Asking) -> None:
+        """Walk a form of an unfinished call of a loaded turn up to its open question, without running the tool."""
+        record = self.record.calls[call]
+        policy = self._state.settings.tools[record.request.name]
+        self._calls[call] = reopened = Call(self._state, record, policy)
+        reopened.asked(0, asking)
+        reopened.advance()
+
+    def waits_for(self, call: str) -> str | None:
+        """Return the id of the inquiry or approval that a call waits for."""
+        live = self._live(call)
+        return live.waits_for if live else None
 
     # What happened --------------------------------------------------------------------------------------------------
 

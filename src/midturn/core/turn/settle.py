@@ -1,0 +1,187 @@
+"""An answer that comes from outside a running turn: which events it leads to (spec 7.5). The machine itself says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.core.form import Form
+from midturn.core.json_value import Json
+from midturn.core.question import Question
+from midturn.core.reply import Answered, Reply, Submitted
+from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.core.source import Source
+from midturn.core.turn.effects import Effect, Record
+from midturn.core.turn.inputs import AnsweredElsewhere, Asking
+from midturn.core.turn.record import CallRecord, Chain
+from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.turn import Turn
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
+
+_EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
+
+
+def settle(window: Sequence[Event], event_id: str, reply: Reply, who: AnsweredBy, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the batch that a reply to an open request appends.
+
+    Args:
+        window: The events of the last turn.
+        event_id: The request's `event_id`.
+        reply: What the person did. For a form of several questions, `Answered` may hold a map of answers by question id: every pair is
+            recorded, and the form counts as reviewed.
+        who: Who replied, and how.
+        ids: Gives the new events their ids.
+
+    Raises:
+        NotOpen: No such request waits in this turn.
+        AlreadyAnswered: Somebody answered it first.
+        AnswerError: The reply does not fit the question.
+    """
+    turn = Turn.load(window, _settings(window), ids)
+    request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
+    if request is None or turn.is_over:
+        raise NotOpen(f"No question with the id {event_id!r} is open. `midturn inbox` lists the open ones.")
+    if isinstance(request, Approval):
+        return _settle_approval(turn, request, reply, who)
+    return _settle_inquiry(turn, request, reply, who)
+
+
+def _settings(window: Sequence[Event]) -> TurnSettings:
+    """Return settings under which nothing is decided but by the reply: whatever else there is waits."""
+    names = {event.name for event in window if isinstance(event, ToolCallRequest)}
+    policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
+    return TurnSettings(tools=policies, attached=False)
+
+
+# An inquiry -------------------------------------------------------------------------------------------------------------
+
+
+def _settle_inquiry(turn: Turn, request: InquiryRequest, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
+    call, chain = _open_chain(turn, request)
+    question = chain.asked.question.asked(chain.asked.question_id)
+    first, form = _form_of(call, chain, question)
+    if isinstance(reply, Answered) and isinstance(reply.value, Mapping) and len(form.questions) > 1 and not _fits(question, reply):
+        answers = _checked_map(form, reply.value)
+        return _walk(turn, _reopened(turn, call, chain, first, form), answers, who)
+    if isinstance(reply, Answered):
+        reply = replace(reply, value=question.check(reply.value))
+    _reopened(turn, call, chain, first, form)
+    return _up_to_next_question(_accepted(turn.step(AnsweredElsewhere(request.id, reply, who))))
+
+
+def _open_chain(turn: Turn, request: InquiryRequest) -> tuple[CallRecord, Chain]:
+    """Return the call and the chain that a request belongs to, if it still waits."""
+    response = turn.record.inquiries[request.id].response
+    if isinstance(response, InquiryAnswered | InquiryRedacted):
+        by = response.answered_by.by if response.answered_by else "somebody"
+        raise AlreadyAnswered(f"The question {request.event_id!r} was answered already, by {by}.", by)
+    call = turn.record.calls.get(request.call)
+    chain = next((c for c in call.chains if c.last.request.id == request.id), None) if call else None
+    if response is not None or call is None or chain is None or call.response is not None:
+        raise NotOpen(f"The question {request.event_id!r} is closed.")
+    return call, chain
+
+
+def _form_of(call: CallRecord, chain: Chain, question: Question[Any]) -> tuple[Chain, Form]:
+    """Return the form that a question belongs to, with the chain that its walk began with; a single question is a form of one."""
+    before = call.chains[: call.chains.index(chain) + 1]
+    for first in reversed(before):
+        asked = first.asked.form
+        if asked and any(q.get("id") == question.id for q in asked.questions):
+            return first, Form.from_json(asked.questions, review=True)
+    return chain, Form((question,))
+
+
+def _reopened(turn: Turn, call: CallRecord, chain: Chain, first: Chain, form: Form) -> str:
+    """Have the machine walk the form again up to the open question; return the call's identity."""
+    earlier = call.chains[: call.chains.index(first)]
+    for used in earlier:
+        used.used = True
+    event = call.request.event_id
+    turn.reopen(event, Asking(form, chain.asked.source))
+    if turn.waits_for(event) != chain.last.request.id:
+        raise NotOpen(f"The question {chain.last.request.event_id!r} is not the one that its form has come to.")
+    return event
+
+
+def _walk(turn: Turn, call: str, answers: Mapping[str, Answered], who: AnsweredBy) -> tuple[Event, ...]:
+    """Answer one question of the form after the other; what the map leaves out stays open, a complete map counts as reviewed."""
+    events: list[Event] = []
+    while waiting := turn.waits_for(call):
+        attempt = turn.record.inquiries.get(waiting)
+        reply = answers.get(attempt.request.question_id) if attempt else Submitted()
+        if reply is None:
+            break
+        events += _accepted(turn.step(AnsweredElsewhere(waiting, reply, who)))
+    return tuple(events)
+
+
+def _fits(question: Question[Any], reply: Answered) -> bool:
+    try:
+        question.check(reply.value)
+    except AnswerError:
+        return False
+    return True
+
+
+def _checked_map(form: Form, value: Mapping[str, Json]) -> dict[str, Answered]:
+    """Check a map of answers against the form, every problem at once."""
+    questions = {question.id: question for question in form.questions}
+    problems = [
+        Problem(f"/{key}", f"the form has no question {key!r}; its questions are {', '.join(questions)}.")
+        for key in value
+        if key not in questions
+    ]
+    checked: dict[str, Answered] = {}
+    for key in value.keys() & questions.keys():
+        try:
+            checked[key] = Answered(questions[key].check(value[key]))
+        except AnswerError as error:
+            problems += [Problem(f"/{key}{problem.pointer}", problem.message) for problem in error.problems]
+    if problems:
+        raise AnswerError(problems)
+    return checked
+
+
+# An approval ------------------------------------------------------------------------------------------------------------
+
+
+def _settle_approval(turn: Turn, request: Approval, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
+    call = turn.record.calls.get(request.call)
+    decision = next((a for a in call.approvals if a.id == request.id and a.state != "waiting"), None) if call else None
+    if decision is not None:
+        by = decision.answered_by.by if decision.answered_by else "somebody"
+        raise AlreadyAnswered(f"The approval {request.event_id!r} was decided already, by {by}.", by)
+    if call is None or call.response is not None:
+        raise NotOpen(f"The approval {request.event_id!r} is closed.")
+    if request.kind == "review":
+        return _settle_review(turn, call, request, reply, who)
+    turn.restart(request.call)
+    return _accepted(turn.step(AnsweredElsewhere(request.id, reply, who)))
+
+
+def _settle_review(turn: Turn, call: CallRecord, request: Approval, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
+    first = next((chain for chain in reversed(call.chains) if chain.asked.form), None)
+    if first is None or first.asked.form is None:
+        raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
+    for used in call.chains[: call.chains.index(first)]:
+        used.used = True
+    turn.reopen(request.call, Asking(Form.from_json(first.asked.form.questions, review=True), first.asked.source))
+    return _up_to_next_question(_accepted(turn.step(AnsweredElsewhere(request.id, reply, who))))
+
+
+def _accepted(effects: Sequence[Effect]) -> tuple[Event, ...]:
+    """Return what the machine records; it records nothing for a reply that does not fit."""
+    events = tuple(effect.event for effect in effects if isinstance(effect, Record))
+    if not events:
+        raise AnswerError([Problem("", "The reply does not fit: a question takes an answer, an approval takes yes, no, or an edit.")])
+    return events
+
+
+def _up_to_next_question(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Cut what the next run asks for itself: its settings may answer it."""
+    asks = (i for i, e in enumerate(events) if isinstance(e, InquiryRequest) or (isinstance(e, Approval) and e.state == "waiting"))
+    return tuple(events[: next(asks, len(events))])

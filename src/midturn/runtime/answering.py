@@ -1,0 +1,100 @@
+"""The response of the model that is under way (spec 4b.1, 2.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from midturn.core.events import ChatRequest
+from midturn.core.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
+from midturn.core.stream import provider_view
+from midturn.core.turn.inputs import Happened, ModelAnswered, ModelFailed, TurnFailed
+from midturn.errors import ModelError, ScriptError
+from midturn.ports import Display, Journal, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
+from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.tool_runs import Spawn
+
+
+class Answering:
+    """Asks the model, shows what it says as it says it, and reports the whole."""
+
+    def __init__(self, model: Model, display: Display, report: Callable[[Happened], None]) -> None:
+        self._model = model
+        self._display = display
+        self._report = report
+        self._said: list[TextDelta | ReasoningDelta] = []
+        self._task: asyncio.Task[None] | None = None
+        self.usage = Usage()
+
+    def start(self, request: ModelRequest, spawn: Spawn) -> None:
+        """Ask the model."""
+        self._said = []
+        self._task = spawn(self._answer(request))
+
+    def stop(self) -> None:
+        """Stop the response at once."""
+        if self._task:
+            self._task.cancel()
+
+    def said_so_far(self) -> tuple[Part, ...]:
+        """Return what was shown of a response that is being cut off."""
+        reasoning = "".join(delta.text for delta in self._said if isinstance(delta, ReasoningDelta))
+        text = "".join(delta.text for delta in self._said if isinstance(delta, TextDelta))
+        parts: list[Part] = [ReasoningPart(reasoning)] if reasoning else []
+        return (*parts, TextPart(text)) if text else tuple(parts)
+
+    async def _answer(self, request: ModelRequest) -> None:
+        self._display.show(ModelStarted())
+        try:
+            happened = await self._stream(request)
+        except ScriptError as error:
+            happened = TurnFailed(str(error))
+        except ModelError as error:
+            happened = ModelFailed(str(error))
+        self._display.show(ModelFinished())
+        self._said = []
+        self._task = None
+        self._report(happened)
+
+    async def _stream(self, request: ModelRequest) -> Happened:
+        finished: Finished | None = None
+        async for event in self._model.stream(request):
+            match event:
+                case TextDelta(text):
+                    self._said.append(event)
+                    self._display.show(TextShown(text))
+                case ReasoningDelta(text):
+                    self._said.append(event)
+                    self._display.show(ReasoningShown(text))
+                case Finished():
+                    finished = event
+        if finished is None:
+            return ModelFailed(f"{self._model.name} ended its response without finishing it")
+        self.usage = _sum(self.usage, finished.usage)
+        return ModelAnswered(finished.parts)
+
+
+def model_request(surroundings: Surroundings, journal: Journal) -> ModelRequest:
+    """Return the next request of a conversation, as recorded."""
+    asked = next((e for e in reversed(journal.events) if isinstance(e, ChatRequest)), None)
+    return ModelRequest(
+        system=surroundings.system,
+        events=provider_view(journal.events),
+        recorded=journal.events,
+        tools=surroundings.offered,
+        tool_choice=surroundings.tool_choice,
+        schema=asked.schema if asked else None,
+        parameters=surroundings.parameters,
+        cache=surroundings.cache,
+        timeout=surroundings.timeout,
+        conversation=surroundings.conversation,
+    )
+
+
+def _sum(left: Usage, right: Usage) -> Usage:
+    return Usage(
+        left.input_tokens + right.input_tokens,
+        left.output_tokens + right.output_tokens,
+        left.cache_read_tokens + right.cache_read_tokens,
+        left.cache_write_tokens + right.cache_write_tokens,
+    )

@@ -1,0 +1,39 @@
+"""The models that are asked on the side now: one task a question (spec 4.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from midturn.core.turn.effects import ConsultAssistant
+from midturn.core.turn.inputs import AssistantFailed, Happened
+from midturn.ports import Consultant, Journal
+from midturn.runtime.tool_runs import Spawn
+
+
+class Consulting:
+    """Asks models on the side, and reports what they answered."""
+
+    def __init__(self, consultant: Consultant, journal: Journal, report: Callable[[Happened], None]) -> None:
+        self._consultant = consultant
+        self._journal = journal
+        self._report = report
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, effect: ConsultAssistant, spawn: Spawn) -> None:
+        """Ask a model."""
+        self._tasks[effect.request.id] = spawn(self._ask(effect))
+
+    def stop(self, id: str) -> None:
+        """Stop asking."""
+        task = self._tasks.pop(id, None)
+        if task:
+            task.cancel()
+
+    async def _ask(self, effect: ConsultAssistant) -> None:
+        try:
+            happened: Happened = await self._consultant.consult(effect.request, effect.tool, self._journal.events)
+        except Exception as error:  # noqa: BLE001  whatever went wrong: the question closes, and the turn goes on
+            happened = AssistantFailed(effect.request.id, str(error) or type(error).__name__)
+        self._tasks.pop(effect.request.id, None)
+        self._report(happened)

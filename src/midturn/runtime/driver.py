@@ -1,0 +1,168 @@
+"""The only loop: it performs the effects of the machine, left to right, and feeds it what happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, assert_never
+
+from msgspec import Struct
+
+from midturn.core.events import ToolCallResponse
+from midturn.core.exchange import Usage
+from midturn.core.turn.effects import (
+    CallModel,
+    ClosePrompt,
+    ConsultAssistant,
+    Effect,
+    EndTurn,
+    GiveAnswers,
+    LeaveOpen,
+    PromptUser,
+    Record,
+    RunTool,
+    StopAssistant,
+    StopModel,
+    StopTool,
+    Suspend,
+    Warn,
+)
+from midturn.core.turn.inputs import Happened, Interrupted, TurnFailed
+from midturn.core.turn.turn import Turn
+from midturn.ports import Notice, Services, ToolEnded, ToolStarted
+from midturn.runtime.answering import Answering, model_request
+from midturn.runtime.consulting import Consulting
+from midturn.runtime.deadline import expire
+from midturn.runtime.prompts import OpenPrompts
+from midturn.runtime.recorder import Recorder
+from midturn.runtime.surroundings import Surroundings
+from midturn.runtime.tool_runs import ToolRuns
+
+
+class Ending(Struct, frozen=True):
+    """How a run of a turn ended: `completed`, `ended_by_user`, `failed` (with `error`), `suspended`, or `open` (the model is down)."""
+
+    status: str
+    error: str | None = None
+    usage: Usage = Usage()
+
+
+class Driver:
+    """Runs one turn until it ends, or until nothing moves without a person who comes by later."""
+
+    def __init__(self, turn: Turn, services: Services, surroundings: Surroundings) -> None:
+        self._turn = turn
+        self._services = services
+        self._surroundings = surroundings
+        self._happenings: asyncio.Queue[Happened] = asyncio.Queue()
+        report = self._happenings.put_nowait
+        self._recorder = Recorder(services.journal, services.clock, services.display)
+        self._tools = ToolRuns(services.tools, surroundings, report)
+        self._prompts = OpenPrompts(services.prompter, report)
+        self._answering = Answering(services.model, services.display, report)
+        self._consulting = Consulting(services.consultant, services.journal, report)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started: set[str] = set()
+        self._ending: Ending | None = None
+
+    async def run(self, effects: Sequence[Effect]) -> Ending:
+        """Perform `effects`, and everything that follows from them.
+
+        Raises:
+            StoreError: The disk refused to record; what was acknowledged before is on it, and the turn can be resumed.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                ending = await self._loop(effects, group.create_task)
+                self._stop_all()
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        return ending
+
+    def interrupt(self) -> None:
+        """Ctrl-C with no prompt open: the turn ends (spec 2.4)."""
+        self._happenings.put_nowait(Interrupted(self._answering.said_so_far()))
+
+    async def _loop(self, effects: Sequence[Effect], create_task: Callable[..., asyncio.Task[None]]) -> Ending:
+        self._create_task = create_task
+        seconds = self._surroundings.limits.seconds
+        if seconds is not None:
+            self._spawn(self._watch(seconds))
+        await self._perform(effects)
+        while self._ending is None:
+            await self._perform(self._turn.step(await self._happenings.get()))
+        return self._ending
+
+    async def _perform(self, effects: Sequence[Effect]) -> None:
+        """Make the records durable, as one batch; then begin everything else, in order."""
+        batch = [effect.event for effect in effects if isinstance(effect, Record)]
+        if batch:
+            await self._recorder.append(batch)
+        for effect in effects:
+            self._begin(effect)
+
+    def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect
+        match effect:
+            case Record(event):
+                self._show_result(event)
+            case CallModel():
+                self._answering.start(model_request(self._surroundings, self._services.journal), self._spawn)
+            case StopModel():
+                self._answering.stop()
+            case RunTool(call):
+                self._services.display.show(ToolStarted(call, again=call.event in self._started))
+                self._started.add(call.event)
+                self._tools.start(effect, self._spawn)
+            case GiveAnswers():
+                self._tools.answer(effect)
+            case StopTool(call):
+                self._tools.stop(call)
+            case PromptUser(prompt):
+                self._prompts.open(prompt, self._spawn)
+            case ClosePrompt():
+                self._prompts.close(effect)
+            case ConsultAssistant():
+                self._consulting.start(effect, self._spawn)
+            case StopAssistant(id):
+                self._consulting.stop(id)
+            case Warn(text):
+                self._services.display.show(Notice(text))
+            case Suspend():
+                self._ending = Ending("suspended", usage=self._answering.usage)
+            case LeaveOpen(error):
+                self._ending = Ending("open", error, self._answering.usage)
+            case EndTurn(status, error):
+                self._ending = Ending(status, error, self._answering.usage)
+            case _ as other:
+                assert_never(other)
+
+    def _show_result(self, event: object) -> None:
+        """Let whoever watches know that a call has its response."""
+        match event:
+            case ToolCallResponse(call=call, content=content, is_error=is_error) if record := self._turn.record.calls.get(call):
+                self._services.display.show(ToolEnded(record.call, content, is_error))
+            case _:
+                pass  # `Recorded` has shown it
+
+    async def _watch(self, seconds: float) -> None:
+        await expire(seconds, self._services.clock, lambda: self._prompts.any_open)
+        self._happenings.put_nowait(TurnFailed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more"))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _stop_all(self) -> None:
+        """Cancel what still runs: leaving a task group waits for its tasks, it does not stop them."""
+        for task in list(self._tasks):
+            task.cancel()
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the exception that made the others follow."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

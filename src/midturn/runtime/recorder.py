@@ -1,0 +1,31 @@
+"""From an event of the machine to a durable line: the moment is added here, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from midturn.core.events import Event
+from midturn.ports import Clock, Display, Journal, Recorded
+
+
+class Recorder:
+    """Appends batches to a journal, and shows what became durable."""
+
+    def __init__(self, journal: Journal, clock: Clock, display: Display) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._display = display
+
+    async def append(self, batch: Sequence[Event]) -> None:
+        """Write a batch at once; when this returns, it is durable.
+
+        Raises:
+            StoreError: The disk refused; nothing of the batch is recorded.
+        """
+        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamped = [replace(event, timestamp=now) for event in batch]
+        await self._journal.append(stamped)
+        for event in stamped:
+            self._display.show(Recorded(event))

@@ -1,0 +1,46 @@
+"""What every tool run and every model request of a conversation is surrounded by."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from midturn.core.exchange import ToolDefinition
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.prompt import ToolCall
+from midturn.core.secret import SecretValue
+from midturn.core.turn.effects import Given
+from midturn.core.turn.inputs import Asking
+from midturn.ports import ToolRun
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """`system`, `offered` (the tools that the model sees), `tool_choice`, `parameters`, `cache` and `timeout` go to the model;
+    `root` and `deps` go to the tools.
+    """
+
+    conversation: str
+    system: str = ""
+    offered: Sequence[ToolDefinition] = ()
+    tool_choice: str = "auto"
+    parameters: JsonObject = {}
+    cache: str = "short"
+    timeout: float = 120.0
+    root: str = "."
+    deps: object = None
+    limits: Limits = DEFAULT_LIMITS
+
+    def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[Asking], Awaitable[Given]]) -> ToolRun:
+        """Return one execution of a call, as the tool sees it."""
+        return ToolRun(
+            call=call,
+            answers=answers,
+            ask=ask,
+            idempotency_key=f"{self.conversation}.{call.event}",
+            conversation=self.conversation,
+            root=self.root,
+            limits=self.limits,
+            deps=self.deps,
+        )

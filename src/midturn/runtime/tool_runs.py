@@ -1,0 +1,82 @@
+"""The tools that run now: one task a run, one future an `await ctx.ask` (spec 6.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import traceback
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from midturn.core.json_value import Json
+from midturn.core.outcome import NeedsInput, Outcome, ToolError
+from midturn.core.prompt import ToolCall
+from midturn.core.secret import SecretValue
+from midturn.core.turn.effects import GiveAnswers, Given, RunTool
+from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAsked, ToolFinished
+from midturn.ports import Tool, ToolRun
+from midturn.runtime.surroundings import Surroundings
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+
+
+class ToolRuns:
+    """Runs tools, and reports what they ask and what they end in."""
+
+    def __init__(self, tools: Mapping[str, Tool], surroundings: Surroundings, report: Callable[[Happened], None]) -> None:
+        self._tools = tools
+        self._surroundings = surroundings
+        self._report = report
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._asks: dict[tuple[str, int], asyncio.Future[Given]] = {}
+
+    def start(self, effect: RunTool, spawn: Spawn) -> None:
+        """Run a tool with the answers so far."""
+        self._tasks[effect.call.event] = spawn(self._run(effect.call, effect.answers))
+
+    def answer(self, effect: GiveAnswers) -> None:
+        """Resolve one ask of a running tool, unless the tool gave it up meanwhile."""
+        future = self._asks.pop((effect.call, effect.ask), None)
+        if future and not future.done():
+            future.set_result(effect.answers)
+
+    def stop(self, call: str) -> None:
+        """Cancel a running tool: its `finally` blocks run, its result is dropped."""
+        task = self._tasks.pop(call, None)
+        if task:
+            task.cancel()
+
+    async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
+        tool = self._tools[call.name]
+        run = self._surroundings.of_run(call, answers, partial(self._ask, call.event, itertools.count(1)))
+        outcome = await self._execute(tool, run)
+        match outcome:
+            case NeedsInput(form):
+                self._report(ToolAsked(call.event, 0, Asking(form, tool.inquiry_source())))
+            case _:
+                self._report(ToolFinished(call.event, outcome))
+
+    async def _execute(self, tool: Tool, run: ToolRun) -> Outcome:
+        """Run the tool; whatever it raises is its error, unless it was stopped."""
+        try:
+            return await tool.execute(run)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return ToolError(f"{run.call.name} stopped without a result.")
+        except Exception as error:  # noqa: BLE001  a tool is anybody's code: the model is told, and the turn goes on
+            trace = tuple(traceback.format_exception(error))
+            return ToolError(f"{run.call.name} failed: {type(error).__name__}: {error}", trace)
+
+    async def _ask(self, call: str, numbers: itertools.count[int], asking: Asking) -> Given:
+        number = next(numbers)
+        self._asks[call, number] = future = asyncio.get_running_loop().create_future()
+        self._report(ToolAsked(call, number, asking))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if self._asks.pop((call, number), None):
+                self._report(AskDropped(call, number))
+            raise
