@@ -2,15 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import force_setattr, replace
 
-from midturn.core.question import Question
+from midturn.core.form.problems import Entry, form_problems
+from midturn.core.json_value import Json
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.question import Question, When
+from midturn.errors import Problem, QuestionError
 
 
 class Form(Struct, frozen=True):
-    """Questions that are asked together. With `review`, the person sees all answers once more before they are sent."""
+    """Questions that are asked together. With `review`, the person sees all answers once more before they are sent.
 
-    questions: tuple[Question[Any], ...]
+    `limit` is the highest number of questions (`limits.form`). Any sequence of questions will do; a tuple is kept.
+
+    Raises:
+        QuestionError: A rule of spec 3.1 is broken; `problems` has all of them, with pointers such as `/questions/1/when/equals`.
+    """
+
+    questions: Sequence[Question[Any]]
     review: bool = False
+    limit: int = DEFAULT_LIMITS.form
+
+    def __post_init__(self) -> None:
+        questions = tuple(self.questions)
+        problems = form_problems([Entry.of(question) for question in questions], self.limit)
+        if problems:
+            raise QuestionError(problems)
+        by_id = {question.id: question for question in questions}
+        force_setattr(self, "questions", tuple(_settled(question, by_id) for question in questions))
+
+    @classmethod
+    def from_json(cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS) -> Form:
+        """Read an array of question objects (spec 1.1).
+
+        Raises:
+            QuestionError: Every problem of every question, and those of the form.
+        """
+        if not isinstance(questions, list):
+            raise QuestionError([Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
+        return cls.from_entries([Entry.read(obj, limits) for obj in questions], review=review, limit=limits.form)
+
+    @classmethod
+    def from_entries(cls, entries: Sequence[Entry], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
+        """Build a form from what could be read of its questions.
+
+        Raises:
+            QuestionError: Every problem of every entry, and those of the form.
+        """
+        problems = form_problems(entries, limit)
+        if problems:
+            raise QuestionError(problems)
+        return cls([entry.question for entry in entries if entry.question is not None], review, limit)
+
+    def to_json(self) -> list[dict[str, Json]]:
+        """Return the questions as wire objects (spec 1.1), defaults omitted."""
+        return [question.to_json() for question in self.questions]
+
+
+def _settled(question: Question[Any], by_id: dict[str, Question[Any]]) -> Question[Any]:
+    """Write the value of a predicate as the checker writes answers, so that comparing the two is all that is left to do."""
+    when = question.when
+    if when is None or when.equals is None:
+        return question
+    equals = by_id[when.question_id].check(when.equals)
+    return replace(question, when=When(when.question_id, cast("Json", equals)))  # no predicate names a secret

@@ -154,13 +154,10 @@ class FormWalker:
 
 
 def _checked(question: Question[Any], value: Json | SecretValue) -> Json | SecretValue:
-    """Return the canonical answer; a secret is never held as plain text."""
-    if not isinstance(question.answer_type, SecretType):
-        return question.check(value)
-    if isinstance(value, SecretValue):
+    """Return the canonical answer. A secret that came as one stays the very same object: it may stand for one that was given before."""
+    if isinstance(value, SecretValue) and isinstance(question.answer_type, SecretType):
         return value
-    text = question.check(value)
-    return SecretValue(text) if isinstance(text, str) else text
+    return question.check(value)
 
 
 def _as_draft(question: Question[Any], value: Json | SecretValue) -> dict[str, Json]:

@@ -1,0 +1,115 @@
+"""Everything that can be wrong with a form (spec 3.1), found at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from msgspec import Struct
+
+from midturn.core.answer_type import SecretType
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.question import Question, When
+from midturn.errors import AnswerError, Problem, QuestionError
+
+
+class Entry(Struct, frozen=True):
+    """One place of a form and what could be read of it, so that a broken question does not hide what is wrong with the others.
+
+    `problems` are the question's own, with pointers that begin at the question.
+    """
+
+    id: str | None
+    when: When | None = None
+    question: Question[Any] | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def of(cls, question: Question[Any]) -> Entry:
+        """Return the place of a sound question."""
+        return cls(question.id, question.when, question)
+
+    @classmethod
+    def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> Entry:
+        """Read a wire object (spec 1.1), whatever is wrong with it."""
+        try:
+            return cls.of(Question.from_json(obj, limits))
+        except QuestionError as error:
+            return cls(id_in(obj), when_in(obj), None, error.problems)
+
+
+def id_in(obj: Json) -> str | None:
+    """Return the id of a question that may be broken."""
+    id = cast("JsonObject", obj).get("id") if isinstance(obj, dict) else None  # noqa: A001  the specification's word
+    return id if isinstance(id, str) else None
+
+
+def when_in(obj: Json) -> When | None:
+    """Return the predicate of a question that may be broken, if that much of it is whole."""
+    when = cast("JsonObject", obj).get("when") if isinstance(obj, dict) else None
+    if not isinstance(when, dict):
+        return None
+    read = cast("JsonObject", when)
+    named = read.get("question_id")
+    return When(named, read["equals"]) if isinstance(named, str) and "equals" in read else None
+
+
+def form_problems(entries: Sequence[Entry], limit: int) -> list[Problem]:
+    """Return every problem of a form, in the order of its questions; an empty list means that it may be asked."""
+    found = list(_count(len(entries), limit))
+    for place, entry in enumerate(entries):
+        at = f"/questions/{place}"
+        found.extend(Problem(at + problem.pointer, problem.message) for problem in entry.problems)
+        earlier = {e.id: e for e in reversed(entries[:place]) if e.id is not None}
+        if entry.id in earlier:
+            first = next(i for i, e in enumerate(entries) if e.id == entry.id)
+            found.append(Problem(f"{at}/id", f"the id `{entry.id}` is taken by question {first + 1}; give every question its own."))
+        if entry.when is not None:
+            later = any(e.id == entry.when.question_id for e in entries[place + 1 :])
+            found.extend(Problem(f"{at}/when{p.pointer}", p.message) for p in _gate(entry, entry.when, earlier, later=later))
+    return found
+
+
+def _count(count: int, limit: int) -> Iterator[Problem]:
+    if not 1 <= count <= limit:
+        has = "no questions" if count == 0 else f"{count} questions"
+        yield Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")
+
+
+def _gate(entry: Entry, when: When, earlier: dict[str, Entry], *, later: bool) -> Iterator[Problem]:
+    """Check that a predicate names an earlier question, and a value that this question can have as its answer."""
+    named = earlier.get(when.question_id)
+    if named is None:
+        if when.question_id == entry.id:
+            wrong = f"`{when.question_id}` is this question itself"
+        elif later:
+            wrong = f"`{when.question_id}` comes later in the form"
+        else:
+            wrong = f"no question has the id `{when.question_id}`"
+        yield Problem("/question_id", f"{wrong}; {_choose(earlier)}")
+    elif named.question is not None and isinstance(named.question.answer_type, SecretType):
+        yield Problem("/question_id", f"`{named.id}` is a secret, and nothing may depend on one; {_choose(earlier)}")
+    elif named.question is not None:
+        yield from _equals(named.question, when.equals)
+
+
+def _choose(earlier: dict[str, Entry]) -> str:
+    names = [e.id for e in earlier.values() if e.id and not (e.question and isinstance(e.question.answer_type, SecretType))]
+    if not names:
+        return "no question comes before it that it could depend on: leave `when` out."
+    return f"name a question that comes before it: {', '.join(f'`{name}`' for name in reversed(names))}."
+
+
+def _equals(named: Question[Any], equals: Json) -> Iterator[Problem]:
+    if equals is None and (named.optional or named.when is not None):
+        return
+    try:
+        named.check(equals)
+    except AnswerError as error:
+        if equals is None:
+            why = f"`{named.id}` always has an answer: null is one only for a question that is optional or has a `when`."
+            yield Problem("/equals", why)
+            return
+        for problem in error.problems:
+            yield Problem(f"/equals{problem.pointer}", f"this can never be the answer to `{named.id}`: {problem.message}")
