@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import unicodedata
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypedDict
 
+import msgspec
 from msgspec import Struct
 
-from midturn.core.json_value import JsonObject, Scalar
+from midturn.core.json_value import JsonObject, Scalar, canonical
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Value_co = TypeVar("Value_co", bound=Scalar, covariant=True, default=Scalar)
+else:
+    from typing import TypeVar
+
+    Value_co = TypeVar("Value_co", bound=Scalar, covariant=True)
 
 
-class SelectOption(Struct, frozen=True, omit_defaults=True):
+class OtherAnswer(TypedDict):
+    """What a person answers in their own words, where `allow_other` is set."""
+
+    other: str
+
+
+class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
     """One choice: its value, and what it means where the value alone does not say it."""
 
-    value: Scalar
+    value: Value_co
     description: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What a person reads for the value: a string as it is, anything else as JSON writes it."""
+        return label_of(self.value)
 
 
 class BooleanType(Struct, frozen=True, tag="boolean"):
@@ -50,12 +72,56 @@ class SchemaType(Struct, frozen=True, tag="schema"):
     schema: JsonObject
 
 
-class UnknownType(Struct, frozen=True):
-    """An answer type of a newer version: read, kept, shown by its name, and never authored."""
+class UnknownType:
+    """An answer type of a newer version: read, kept as `raw`, shown by its name `type`, and never authored.
 
-    type: str
-    raw: JsonObject
+    No `Struct`, so that msgspec writes it through `to_json`, exactly as it was read.
+    """
+
+    __match_args__ = ("type", "raw")
+    __slots__ = ("raw", "type")
+
+    def __init__(self, type: str, raw: JsonObject) -> None:
+        self.type = type
+        self.raw = raw
+
+    def to_json(self) -> JsonObject:
+        """Return the answer type as it was read."""
+        return self.raw
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnknownType) and canonical(self.raw) == canonical(other.raw)
+
+    def __hash__(self) -> int:
+        return hash(canonical(self.raw))
+
+    def __repr__(self) -> str:
+        return f"UnknownType({self.type!r}, {self.raw!r})"
 
 
 AnswerType: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType
 PersistedType: TypeAlias = AnswerType | UnknownType
+
+
+class Answerable(Protocol):
+    """What decides which answers fit: the type, and whether the question may be skipped."""
+
+    @property
+    def answer_type(self) -> AnswerType:
+        """The type of the answer."""
+        ...
+
+    @property
+    def optional(self) -> bool:
+        """Whether `null` is an answer."""
+        ...
+
+
+def label_of(value: Scalar) -> str:
+    """Return what a person reads for an option's value."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def folded(label: str) -> str:
+    """Reduce a label to what two options must differ in (spec 1.2): NFKC, case folding, trimming."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", label).casefold()).strip()

@@ -1,44 +1,301 @@
-"""A question (spec 1.1), as a tool or a model authors it, and as the stream keeps it."""
+"""A question (spec 1.1), as a tool or a model authors it, and as the stream keeps it (spec 1.4)."""
 
 from __future__ import annotations
 
-from typing import Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.answer_type import AnswerType, PersistedType
-from midturn.core.json_value import Json
+from midturn.core.answer import DEPTH_LIMIT, check_answer
+from midturn.core.answer_type import MultiSelectType, OtherAnswer, SchemaType, SecretType, SelectOption, SelectType, UnknownType
+from midturn.core.authoring import author
+from midturn.core.json_value import Json, JsonObject, Scalar, canonical
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.persisted_type import read_persisted_type
+from midturn.core.python_answer import default_as_json, options_as_json, python_answer, schema_as_json
+from midturn.core.question_fields import Persistence, QuestionFields, When
+from midturn.core.secret import SecretValue
+from midturn.errors import AnswerError, Problem, QuestionError
 
-T = TypeVar("T")
-Persistence: TypeAlias = Literal["none", "turn"]
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    from midturn.core.answer_type import PersistedType
+
+    T_co = DefaultedTypeVar("T_co", covariant=True, default=Any)
+else:
+    T_co = TypeVar("T_co", covariant=True)
+    PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
+
+__all__ = ["PersistedQuestion", "Persistence", "Question", "Terms", "When"]
+
+S = TypeVar("S", bound=Scalar)
+E = TypeVar("E", bound=Enum)
+V = TypeVar("V")
+Yes: TypeAlias = Literal[True]
+No: TypeAlias = Literal[False]
+Options: TypeAlias = Sequence[S | SelectOption[S]]
 
 
-class When(Struct, frozen=True):
-    """Ask only if an earlier question of the form was answered with exactly this value (spec 3.1)."""
+class Terms(TypedDict, total=False):
+    """The terms on which any question may be asked (spec 1.1)."""
 
-    question_id: str
-    equals: Json
+    context: str | None
+    exclusive: bool
+    persistence: Persistence
+    when: When | None
 
 
-class Question(Struct, Generic[T], frozen=True, kw_only=True):
+class _With(Terms, Generic[V], total=False):
+    """The terms of a question that has a default."""
+
+    default: V | None
+
+
+class _Many(_With[V], Generic[V], total=False):
+    """The terms of a question that takes several choices: at least and at most how many."""
+
+    min: int
+    max: int | None
+
+
+class _Text:
+    """`question.text` is the text; `Question.text(…)` asks for one. The specification uses the name for both."""
+
+    def __init__(self, stored: Callable[[QuestionFields], str]) -> None:
+        self._stored = stored
+
+    @overload
+    def __get__(self, question: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, question: QuestionFields, owner: type) -> str: ...
+    def __get__(self, question: QuestionFields | None, owner: type) -> Self | str:
+        return self if question is None else self._stored(question)
+
+    @overload
+    def __call__(self, id: str, text: str, *, optional: No = False, **terms: Unpack[_With[str]]) -> Question[str]: ...
+    @overload
+    def __call__(self, id: str, text: str, *, optional: Yes, **terms: Unpack[_With[str]]) -> Question[str | None]: ...
+    def __call__(self, id: str, text: str, *, optional: bool = False, **terms: Unpack[_With[str]]) -> Question[Any]:
+        """Ask for a text.
+
+        Args:
+            id: 1 to 64 of `A-Z a-z 0-9 _ -`; the key of the answer.
+            text: The question, one line of at most 2,048 characters.
+            optional: The person may skip it; the answer is then None.
+            **terms: `default` (what stands in the field when it opens), `context` (Markdown above the text, at most 16 KiB),
+                `exclusive` (only a human may answer), `persistence` (`none` or `turn`), `when` (in forms).
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them.
+        """
+        return _author(id, text, {"type": "text"}, optional=optional, **terms)
+
+
+class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
     """What is asked, of which type, and on what terms (spec 1.1). Build one with the constructors: they check every rule.
 
-    `T` is the type of the answer. `default` is `UNSET` where there is none (a schema may allow `null`).
+    `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
+    `returns` is the Python type behind a select over an `Enum` or a schema made from a type; it is not written.
     """
 
-    id: str
-    text: str
-    answer_type: AnswerType
-    default: Json | UnsetType = UNSET
-    context: str | None = None
-    exclusive: bool = False
-    persistence: Persistence = "turn"
-    optional: bool = False
-    when: When | None = None
+    text = _Text(QuestionFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleVariableOverride, reportAssignmentType]  # see `_Text`
+
+    @overload
+    @staticmethod
+    def boolean(id: str, text: str, *, optional: No = False, **terms: Unpack[_With[bool]]) -> Question[bool]: ...
+    @overload
+    @staticmethod
+    def boolean(id: str, text: str, *, optional: Yes, **terms: Unpack[_With[bool]]) -> Question[bool | None]: ...
+    @staticmethod
+    def boolean(id: str, text: str, *, optional: bool = False, **terms: Unpack[_With[bool]]) -> Question[Any]:
+        """Ask for yes or no. Arguments and errors are those of `Question.text`; Enter takes `default` where there is one."""
+        return _author(id, text, {"type": "boolean"}, optional=optional, **terms)
+
+    @overload
+    @staticmethod
+    def select(
+        id: str, text: str, options: Options[S], *, optional: No = False, allow_other: No = False, **terms: Unpack[_With[S]]
+    ) -> Question[S]: ...
+    @overload
+    @staticmethod
+    def select(
+        id: str, text: str, options: Options[S], *, optional: Yes, allow_other: No = False, **terms: Unpack[_With[S]]
+    ) -> Question[S | None]: ...
+    @overload
+    @staticmethod
+    def select(
+        id: str, text: str, options: Options[S], *, optional: No = False, allow_other: Yes, **terms: Unpack[_With[S]]
+    ) -> Question[S | OtherAnswer]: ...
+    @overload
+    @staticmethod
+    def select(
+        id: str, text: str, options: Options[S], *, optional: Yes, allow_other: Yes, **terms: Unpack[_With[S]]
+    ) -> Question[S | OtherAnswer | None]: ...
+    @overload
+    @staticmethod
+    def select(id: str, text: str, options: type[E], *, optional: No = False, **terms: Unpack[_With[E]]) -> Question[E]: ...
+    @overload
+    @staticmethod
+    def select(id: str, text: str, options: type[E], *, optional: Yes, **terms: Unpack[_With[E]]) -> Question[E | None]: ...
+    @staticmethod
+    def select(
+        id: str, text: str, options: Any, *, optional: bool = False, allow_other: bool = False, **terms: Unpack[_With[Any]]
+    ) -> Question[Any]:
+        """Ask for exactly one of 1 to 200 options (spec 1.2).
+
+        Args:
+            id: As in `Question.text`, like `text`, `optional` and the terms.
+            text: One line.
+            options: Scalars, `SelectOption` where a choice needs a description, or an `Enum`; shown in this order.
+            optional: The person may skip it; the answer is then None.
+            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
+            **terms: `default` is the value (not the position) of the option that Enter picks.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them.
+        """
+        values, returns = options_as_json(options)
+        wire = {"type": "select", "options": values, "allow_other": allow_other}
+        return _author(id, text, wire, returns, optional=optional, **terms)
+
+    @overload
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: Options[S], *, optional: No = False, allow_other: No = False, **terms: Unpack[_Many[Sequence[S]]]
+    ) -> Question[list[S]]: ...
+    @overload
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: Options[S], *, optional: Yes, allow_other: No = False, **terms: Unpack[_Many[Sequence[S]]]
+    ) -> Question[list[S] | None]: ...
+    @overload
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: Options[S], *, optional: No = False, allow_other: Yes, **terms: Unpack[_Many[Sequence[S]]]
+    ) -> Question[list[S | OtherAnswer]]: ...
+    @overload
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: Options[S], *, optional: Yes, allow_other: Yes, **terms: Unpack[_Many[Sequence[S]]]
+    ) -> Question[list[S | OtherAnswer] | None]: ...
+    @overload
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: type[E], *, optional: No = False, **terms: Unpack[_Many[Sequence[E]]]
+    ) -> Question[list[E]]: ...
+    @overload
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: type[E], *, optional: Yes, **terms: Unpack[_Many[Sequence[E]]]
+    ) -> Question[list[E] | None]: ...
+    @staticmethod
+    def multi_select(
+        id: str, text: str, options: Any, *, optional: bool = False, allow_other: bool = False, **terms: Unpack[_Many[Any]]
+    ) -> Question[Any]:
+        """Ask for any number of the options: the answer is a list in option order, without repeats (spec 1.2).
+
+        Arguments and errors are those of `Question.select`; `default` is a list of values. `min` and `max` bound how many are
+        chosen (0 and all where they are not given; own words count as one).
+        """
+        values, returns = options_as_json(options)
+        wire: dict[str, Json] = {"type": "multi_select", "options": values, "min": terms.pop("min", 0), "allow_other": allow_other}
+        most = terms.pop("max", None)
+        if most is not None:
+            wire["max"] = most
+        return _author(id, text, wire, returns, optional=optional, **cast("_With[Any]", terms))
+
+    @overload
+    @staticmethod
+    def secret(id: str, text: str, *, optional: No = False, **terms: Unpack[Terms]) -> Question[SecretValue]: ...
+    @overload
+    @staticmethod
+    def secret(id: str, text: str, *, optional: Yes, **terms: Unpack[Terms]) -> Question[SecretValue | None]: ...
+    @staticmethod
+    def secret(id: str, text: str, *, optional: bool = False, **terms: Unpack[Terms]) -> Question[Any]:
+        """Ask for a secret: never stored, logged, shown or sent to a model (spec 9.3), so it has no default either."""
+        return _author(id, text, {"type": "secret"}, optional=optional, **terms)
+
+    @overload
+    @staticmethod
+    def schema(id: str, text: str, schema: type[V], *, optional: No = False, **terms: Unpack[_With[V]]) -> Question[V]: ...
+    @overload
+    @staticmethod
+    def schema(id: str, text: str, schema: type[V], *, optional: Yes, **terms: Unpack[_With[V]]) -> Question[V | None]: ...
+    @overload
+    @staticmethod
+    def schema(id: str, text: str, schema: JsonObject, *, optional: bool = False, **terms: Unpack[_With[Json]]) -> Question[Json]: ...
+    @staticmethod
+    def schema(id: str, text: str, schema: Any, *, optional: bool = False, **terms: Unpack[_With[Any]]) -> Question[Any]:
+        """Ask for a value of a type: any JSON that is valid under a schema of the closed subset (spec 9.4).
+
+        Args:
+            id: As in `Question.text`, like `text`, `optional` and the terms.
+            text: One line.
+            schema: A type whose schema msgspec makes (`int`, `list[str]`, a dataclass, a `Struct`), or a JSON Schema.
+            optional: The person may skip it; the answer is then None.
+            **terms: `default` is a value of the type.
+
+        Raises:
+            QuestionError: Rules are broken; `problems` has all of them.
+        """
+        made, returns = schema_as_json(schema)
+        return _author(id, text, {"type": "schema", "schema": made}, returns, optional=optional, **terms)
+
+    @classmethod
+    def from_json(cls, obj: object, limits: Limits = DEFAULT_LIMITS) -> Question[Any]:
+        """Read a question that a tool or a model authors now: an unknown key is a problem, `pre_amble` is read as `context`.
+
+        Raises:
+            QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
+        """
+        return author(Question[Any], obj, limits)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the wire shape of spec 1.1: defaults omitted, an option without a description as its bare value."""
+        wire = _as_json(self, lambda option: option if "description" in option else option["value"])
+        wire.pop("returns", None)
+        return wire
+
+    def check(self, value: object, *, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
+        """Return the canonical answer: the one check for people, models, configuration and the inbox (spec 1.2).
+
+        Nothing is converted; `null` is an answer only where the question is optional. A secret comes back as `SecretValue`.
+
+        Raises:
+            AnswerError: The value is no answer; `problems` says where and what is allowed, and never shows a secret.
+        """
+        answer = check_answer(self, value, depth_limit)
+        python_answer(self.answer_type, self.returns, answer)
+        return answer
+
+    def typed(self, answer: Json | SecretValue) -> T_co:
+        """Return a checked answer as `T`: the member of an `Enum`, an instance of the type behind a schema, else as it is."""
+        return cast("T_co", python_answer(self.answer_type, self.returns, answer))
+
+    def persisted(self) -> PersistedQuestion:
+        """Return what the stream keeps of this question (spec 1.4)."""
+        return PersistedQuestion(
+            text=self.text,
+            answer_type=self.answer_type,
+            default=self.default,
+            context=self.context,
+            exclusive=self.exclusive,
+            persistence=self.persistence,
+            optional=self.optional,
+        )
 
 
-class PersistedQuestion(Struct, frozen=True, kw_only=True):
-    """A question as the stream keeps it (spec 1.4): without its id, which stands beside it; unknown answer types survive."""
+class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A question as the stream keeps it (spec 1.4): without its id, which stands beside it.
+
+    Read tolerantly: unknown keys are passed over (the raw line keeps them), an unknown answer type becomes `UnknownType`, options may
+    be bare scalars, the text may have several lines. A default on a secret is dropped: it must never be shown.
+    msgspec writes it as it is on disk (with `encode_custom` as hook, for unknown types), and reads it with these rules.
+    """
 
     text: str
     answer_type: PersistedType
@@ -47,3 +304,97 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True):
     exclusive: bool = False
     persistence: str = "turn"
     optional: bool = False
+
+    def __post_init__(self) -> None:
+        read = cast("object", self.answer_type)
+        if isinstance(read, Mapping):
+            msgspec.structs.force_setattr(self, "answer_type", read_persisted_type(cast("JsonObject", read)))
+        elif not isinstance(read, Struct | UnknownType):
+            raise TypeError("`answer_type` must be an object with a `type`")
+        if isinstance(self.answer_type, SecretType) and self.default is not UNSET:
+            msgspec.structs.force_setattr(self, "default", UNSET)
+
+    @classmethod
+    def from_json(cls, obj: object) -> PersistedQuestion:
+        """Read a question of a stream.
+
+        Raises:
+            msgspec.ValidationError: It is no object, or `text` or `answer_type` is missing or of a wrong type.
+        """
+        return msgspec.convert(obj, PersistedQuestion)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the persisted shape of spec 1.4: defaults omitted, options always objects."""
+        return _as_json(self, lambda option: option)
+
+    @property
+    def key(self) -> bytes:
+        """The whole question as canonical bytes: equal exactly for the same question, its context included (spec 7.4)."""
+        return canonical(self.to_json())
+
+    def asked(self, id: str) -> Question[Any]:
+        """Return the question under its id again, to be asked and answered; what streams may hold and authors may not stays.
+
+        A default that is no answer is left out, and a `persistence` of a newer version is read as `none`.
+
+        Raises:
+            QuestionError: The answer type is of a newer version, or its schema is outside the closed subset.
+        """
+        answer_type = self.answer_type
+        if isinstance(answer_type, UnknownType):
+            problem = f"the answer type {answer_type.type!r} is not known here. Answer with the version of midturn that asked."
+            raise QuestionError([Problem("/answer_type/type", problem)])
+        if isinstance(answer_type, SchemaType):
+            _refuse_outside_subset(answer_type.schema)
+        question = Question[Any](
+            id=id,
+            text=self.text,
+            context=self.context,
+            answer_type=answer_type,
+            exclusive=self.exclusive,
+            persistence="turn" if self.persistence == "turn" else "none",
+            optional=self.optional,
+        )
+        return question if self.default is UNSET else _with_default(question, self.default)
+
+
+def _refuse_outside_subset(schema: JsonObject) -> None:
+    from midturn.core.schema import check_schema
+
+    problems = check_schema(schema)
+    if problems:
+        raise QuestionError([Problem(f"/answer_type/schema{problem.pointer}", problem.message) for problem in problems])
+
+
+def _with_default(question: Question[Any], default: Json) -> Question[Any]:
+    try:
+        return msgspec.structs.replace(question, default=question.check(default))
+    except AnswerError:
+        return question  # a stream may hold a default that never fitted; the question can be asked without it
+
+
+def _author(
+    id: str, text: str, answer_type: JsonObject, returns: object = None, *, optional: bool, **terms: Unpack[_With[Any]]
+) -> Question[Any]:
+    """Build the JSON that an author would write, and read it: one set of rules for both."""
+    given: dict[str, object] = {"id": id, "text": text, "answer_type": answer_type, "optional": optional, **terms}
+    wire = {name: value for name, value in given.items() if value is not None}
+    when = wire.get("when")
+    if isinstance(when, When):
+        wire["when"] = {"question_id": when.question_id, "equals": when.equals}
+    if "default" in wire:
+        wire["default"] = default_as_json(wire["default"])
+    return author(Question[Any], wire, DEFAULT_LIMITS, returns)
+
+
+def _as_json(question: QuestionFields | PersistedQuestion, write_option: Callable[[JsonObject], Json]) -> dict[str, Json]:
+    wire = cast("dict[str, Json]", msgspec.to_builtins(question, enc_hook=_custom_as_json))
+    answer_type = cast("dict[str, Json]", wire["answer_type"])
+    if isinstance(question.answer_type, SelectType | MultiSelectType):
+        answer_type["options"] = [write_option(option) for option in cast("Sequence[JsonObject]", answer_type["options"])]
+    return wire
+
+
+def _custom_as_json(value: Any) -> Json:
+    """Write what msgspec does not know: an unknown answer type as it was read; the Python type of an answer not at all."""
+    return cast("Json", value.to_json()) if isinstance(value, UnknownType) else None

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 class SecretValue:
-    """Holds a secret so that `repr`, `str`, formatting, pickle and JSON never show it. `reveal()` gives it to a tool."""
+    """Holds a secret so that `repr`, `str`, formatting, pickle, copies and JSON never show it. `reveal()` gives it to a tool."""
 
     __slots__ = ("__text",)
 
@@ -25,5 +25,12 @@ class SecretValue:
 
     __hash__ = None  # type: ignore[assignment]  # a hash would be a fingerprint of the secret
 
+    def to_json(self) -> NoReturn:
+        """Refuse: no event, log or request may hold a secret."""
+        raise TypeError("A secret cannot be written as JSON.")
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("The state of a secret cannot be taken out.")
+
     def __reduce__(self) -> NoReturn:
-        raise TypeError("A secret cannot be pickled or copied to another process.")
+        raise TypeError("A secret cannot be pickled, copied or sent to another process.")

@@ -1,0 +1,127 @@
+"""The one checker of answers (spec 1.2): for people, models, configuration and the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn, TypeAlias, assert_never, cast
+
+import msgspec
+
+from midturn.core.answer_type import Answerable, AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.core.choices import all_chosen, chosen, option_of
+from midturn.core.json_value import Json, JsonObject, json_problem, shown
+from midturn.core.secret import SecretValue
+from midturn.errors import AnswerError, Problem
+
+DEPTH_LIMIT = 128
+_Open: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SchemaType
+_WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
+    """Return the canonical answer: an option as it was declared, choices in option order, a secret as `SecretValue`.
+
+    Nothing is converted: `"true"`, `1` and `true` are three values.
+
+    Raises:
+        AnswerError: The value is no answer; `problems` says where and what is allowed. A secret is never shown.
+    """
+    kind = question.answer_type
+    if isinstance(kind, SecretType):
+        return None if value is None and question.optional else _secret(value)
+    problem = json_problem(value, depth_limit)
+    if problem is not None:
+        raise AnswerError([problem])
+    if value is None and question.optional:
+        return None
+    return _of_type(kind, cast("Json", value))
+
+
+def answer_from_words(question: Answerable, text: str) -> Json:
+    """Return what a VALUE on a command line means (spec 7.5): JSON where that fits the type, else the bare words (`eu-1`, `y`, `no`).
+
+    Several choices may be separated by commas; words that are no option are `other` where that is allowed; a secret is taken as it is.
+    The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
+    """
+    if isinstance(question.answer_type, SecretType):
+        return text
+    meanings = [*_as_json(text), *_as_words(question.answer_type, text), text]
+    return next((meaning for meaning in meanings if _fits(question, meaning)), meanings[0])
+
+
+def _of_type(kind: _Open, value: Json) -> Json:
+    match kind:
+        case BooleanType():
+            return value if isinstance(value, bool) else _refuse(f"the answer must be true or false, not {shown(value)}.")
+        case TextType():
+            return value if isinstance(value, str) else _refuse(f"the answer must be a string, not {shown(value)}.")
+        case SelectType():
+            return chosen(kind, value)
+        case MultiSelectType():
+            return all_chosen(kind, value)
+        case SchemaType(schema):
+            return _under_schema(schema, value)
+        case _:
+            assert_never(kind)
+
+
+def _secret(value: object) -> SecretValue:
+    """Check without ever naming the value."""
+    text = value.reveal() if isinstance(value, SecretValue) else value
+    if not isinstance(text, str):
+        return _refuse("the answer must be a string. It is a secret and not shown here.")
+    if json_problem(text, 0) is not None:
+        return _refuse("the answer has a lone surrogate, which is no Unicode text. It is a secret and not shown here.")
+    return SecretValue(text)
+
+
+def _under_schema(schema: JsonObject, value: Json) -> Json:
+    from midturn.core.schema import validate  # only questions that have a schema pay for it
+
+    problems = validate(schema, value)
+    if problems:
+        raise AnswerError(problems)
+    return value
+
+
+def _as_json(text: str) -> Iterator[Json]:
+    try:
+        yield cast("Json", msgspec.json.decode(text))
+    except (ValueError, RecursionError):  # no JSON: then they are bare words
+        return
+
+
+def _as_words(kind: AnswerType, text: str) -> Iterator[Json]:
+    """Yield what bare words can mean for a type, the likeliest first."""
+    match kind:
+        case BooleanType():
+            if text.strip().casefold() in _WORDS:
+                yield _WORDS[text.strip().casefold()]
+        case SelectType():
+            yield _choice(kind, text)
+        case MultiSelectType():
+            if option_of(kind.options, text) is not None:  # a label may have a comma in it
+                yield [_choice(kind, text)]
+            yield [_choice(kind, part) for part in text.split(",") if part.strip()]
+            yield [_choice(kind, text)]
+        case _:
+            return
+
+
+def _choice(kind: SelectType | MultiSelectType, words: str) -> Json:
+    option = option_of(kind.options, words)
+    if option is not None:
+        return option
+    return {"other": words.strip()} if kind.allow_other else words.strip()
+
+
+def _fits(question: Answerable, value: Json) -> bool:
+    try:
+        check_answer(question, value)
+    except AnswerError:
+        return False
+    return True
+
+
+def _refuse(message: str) -> NoReturn:
+    raise AnswerError([Problem("", message)])

@@ -1,0 +1,109 @@
+"""Between the JSON of a question and the Python types that its author thinks in: enums, and types that have a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, cast
+
+import msgspec
+
+from midturn.core.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
+from midturn.core.json_value import Json, JsonObject
+from midturn.errors import AnswerError, Problem, QuestionError
+
+
+def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
+    """Return the options as they are authored in JSON, and the `Enum` behind them where they are one."""
+    if isinstance(options, type) and issubclass(options, Enum):
+        return [member.value for member in options], options
+    if isinstance(options, Sequence) and not isinstance(options, str):  # a string is a sequence of letters that nobody means
+        return [_option_as_json(option) for option in cast("Sequence[object]", options)], None
+    return cast("Json", options), None
+
+
+def _option_as_json(option: object) -> Json:
+    return cast("Json", msgspec.to_builtins(option) if isinstance(option, SelectOption) else option)
+
+
+def schema_as_json(schema: object) -> tuple[JsonObject, object]:
+    """Return the JSON Schema of a Python type, and the type; a schema that is given as an object stands for itself.
+
+    Raises:
+        QuestionError: No schema can be made from the type.
+    """
+    if isinstance(schema, Mapping):
+        return cast("JsonObject", schema), None
+    try:
+        made = msgspec.json.schema(schema)
+    except (TypeError, ValueError, NameError, RecursionError) as error:
+        problem = f"no JSON Schema can be made from {schema!r}: {error}. Use plain types, dataclasses or msgspec Structs, or give a schema."
+        raise QuestionError([Problem("/answer_type/schema", problem)]) from error
+    return cast("JsonObject", _standard(made)), schema
+
+
+def _standard(made: dict[str, Any]) -> dict[str, Any]:
+    """Leave out `discriminator`, which is no JSON Schema, and write a root that is only a reference out."""
+    made = _without_discriminators(made)
+    definitions: dict[str, Any] = made.get("$defs", {})
+    name = str(made.get("$ref", "")).removeprefix("#/$defs/")
+    if name not in definitions or f'"#/$defs/{name}"'.encode() in msgspec.json.encode(definitions):
+        return made
+    root: dict[str, Any] = definitions.pop(name)
+    return {**root, "$defs": definitions} if definitions else root
+
+
+def _without_discriminators(made: Any) -> Any:
+    if isinstance(made, list):
+        return [_without_discriminators(item) for item in cast("list[Any]", made)]
+    if not isinstance(made, dict):
+        return made
+    members = cast("dict[str, Any]", made)
+    return {key: _without_discriminators(item) for key, item in members.items() if key != "discriminator" or "anyOf" not in members}
+
+
+def default_as_json(default: object) -> Json:
+    """Return a default as JSON: the value of an enum's member, the JSON of a typed object.
+
+    Raises:
+        QuestionError: It is of a type that has no JSON.
+    """
+    try:
+        return cast("Json", msgspec.to_builtins(default, enc_hook=_refuse))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise QuestionError([Problem("/default", f"the default cannot be written as JSON: {error}. Give a possible answer.")]) from error
+
+
+def _refuse(value: object) -> Any:
+    raise TypeError(f"JSON knows no {type(value).__name__}")
+
+
+def python_answer(answer_type: AnswerType, returns: Any, answer: Any) -> Any:
+    """Return a canonical answer as the author's Python type.
+
+    Raises:
+        AnswerError: The answer is valid under the schema, but no value of the type behind it.
+    """
+    if returns is None or answer is None:
+        return answer
+    match answer_type:
+        case SelectType():
+            return _member(returns, answer)
+        case MultiSelectType():
+            return [_member(returns, item) for item in answer]
+        case SchemaType():
+            return _converted(returns, answer)
+        case _:
+            return answer
+
+
+def _converted(returns: Any, answer: Any) -> Any:
+    try:
+        return msgspec.convert(answer, returns)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise AnswerError([Problem("", f"{error}.")]) from error
+
+
+def _member(kind: type[Enum], value: Any) -> Any:
+    """Return the member of that value; a person's own words stay as they are."""
+    return cast("JsonObject", value) if isinstance(value, Mapping) else kind(value)

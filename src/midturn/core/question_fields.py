@@ -1,0 +1,34 @@
+"""What a question holds (spec 1.1)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.answer_type import AnswerType
+from midturn.core.json_value import Json
+
+Persistence: TypeAlias = Literal["none", "turn"]
+
+
+class When(Struct, frozen=True):
+    """Ask only if an earlier question of the form was answered with exactly this value (spec 3.1)."""
+
+    question_id: str
+    equals: Json
+
+
+class QuestionFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The fields of a question, in the order in which they are written; see `Question`."""
+
+    id: str
+    text: str
+    context: str | None = None
+    answer_type: AnswerType
+    default: Json | UnsetType = UNSET
+    exclusive: bool = False
+    persistence: Persistence = "turn"
+    optional: bool = False
+    when: When | None = None
+    returns: Any = None
