@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from midturn.core.events import ChatRequest
+from midturn.core.events import ChatRequest, Event
 from midturn.core.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.core.stream import provider_view
 from midturn.core.turn.inputs import Happened, ModelAnswered, ModelFailed, TurnFailed
 from midturn.errors import ModelError, ScriptError
-from midturn.ports import Display, Journal, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
+from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
 from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import Spawn
 
@@ -70,17 +70,17 @@ class Answering:
                     finished = event
         if finished is None:
             return ModelFailed(f"{self._model.name} ended its response without finishing it")
-        self.usage = _sum(self.usage, finished.usage)
+        self.usage += finished.usage
         return ModelAnswered(finished.parts)
 
 
-def model_request(surroundings: Surroundings, journal: Journal) -> ModelRequest:
+def request_for(surroundings: Surroundings, events: Sequence[Event]) -> ModelRequest:
     """Return the next request of a conversation, as recorded."""
-    asked = next((e for e in reversed(journal.events) if isinstance(e, ChatRequest)), None)
+    asked = next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
     return ModelRequest(
         system=surroundings.system,
-        events=provider_view(journal.events),
-        recorded=journal.events,
+        events=provider_view(events),
+        recorded=events,
         tools=surroundings.offered,
         tool_choice=surroundings.tool_choice,
         schema=asked.schema if asked else None,
@@ -88,13 +88,4 @@ def model_request(surroundings: Surroundings, journal: Journal) -> ModelRequest:
         cache=surroundings.cache,
         timeout=surroundings.timeout,
         conversation=surroundings.conversation,
-    )
-
-
-def _sum(left: Usage, right: Usage) -> Usage:
-    return Usage(
-        left.input_tokens + right.input_tokens,
-        left.output_tokens + right.output_tokens,
-        left.cache_read_tokens + right.cache_read_tokens,
-        left.cache_write_tokens + right.cache_write_tokens,
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, assert_never
+from collections.abc import Coroutine, Sequence
+from typing import Any, assert_never, cast
 
 from msgspec import Struct
 
@@ -30,7 +30,7 @@ from midturn.core.turn.effects import (
 from midturn.core.turn.inputs import Happened, Interrupted, TurnFailed
 from midturn.core.turn.turn import Turn
 from midturn.ports import Notice, Services, ToolEnded, ToolStarted
-from midturn.runtime.answering import Answering, model_request
+from midturn.runtime.answering import Answering, request_for
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
 from midturn.runtime.prompts import OpenPrompts
@@ -61,6 +61,7 @@ class Driver:
         self._prompts = OpenPrompts(services.prompter, report)
         self._answering = Answering(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, report)
+        self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
         self._ending: Ending | None = None
@@ -73,7 +74,8 @@ class Driver:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                ending = await self._loop(effects, group.create_task)
+                self._group = group
+                ending = await self._loop(effects)
                 self._stop_all()
         except BaseExceptionGroup as group:
             raise _first(group) from None
@@ -83,8 +85,7 @@ class Driver:
         """Ctrl-C with no prompt open: the turn ends (spec 2.4)."""
         self._happenings.put_nowait(Interrupted(self._answering.said_so_far()))
 
-    async def _loop(self, effects: Sequence[Effect], create_task: Callable[..., asyncio.Task[None]]) -> Ending:
-        self._create_task = create_task
+    async def _loop(self, effects: Sequence[Effect]) -> Ending:
         seconds = self._surroundings.limits.seconds
         if seconds is not None:
             self._spawn(self._watch(seconds))
@@ -106,7 +107,7 @@ class Driver:
             case Record(event):
                 self._show_result(event)
             case CallModel():
-                self._answering.start(model_request(self._surroundings, self._services.journal), self._spawn)
+                self._answering.start(request_for(self._surroundings, self._services.journal.events), self._spawn)
             case StopModel():
                 self._answering.stop()
             case RunTool(call):
@@ -149,7 +150,7 @@ class Driver:
         self._happenings.put_nowait(TurnFailed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more"))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._create_task(work)
+        task = self._group.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -160,9 +161,6 @@ class Driver:
             task.cancel()
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first(error: BaseException) -> BaseException:
     """Return the exception that made the others follow."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+    return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0]) if isinstance(error, BaseExceptionGroup) else error

@@ -17,8 +17,9 @@ from midturn.ports import ToolRun
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """`system`, `offered` (the tools that the model sees), `tool_choice`, `parameters`, `cache` and `timeout` go to the model;
-    `root` and `deps` go to the tools.
+    """What the model is told with every request (`offered` are the tools that it sees), and what tools find around them.
+
+    `timeout` is in seconds without a byte from the model; `root` is the workspace, `deps` what the embedding program hands to tools.
     """
 
     conversation: str

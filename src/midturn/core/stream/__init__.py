@@ -6,6 +6,7 @@ from midturn.core.stream.open_question import OpenQuestion, recorded_at
 from midturn.core.stream.pairing import CallPair, InquiryPair, calls, pairs
 from midturn.core.stream.pending import pending
 from midturn.core.stream.provider_view import provider_view
+from midturn.core.stream.refused import refused
 from midturn.core.stream.sanitize import INTERRUPTED, Repairs, sanitize
 from midturn.core.stream.window import Window, open_turn, turns
 
@@ -24,6 +25,7 @@ __all__ = [
     "pending",
     "provider_view",
     "recorded_at",
+    "refused",
     "sanitize",
     "torn_tail",
     "turns",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -41,9 +41,9 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "id": self.id,
             "conversation": self.conversation,
             "kind": self.kind,
-            "source": _builtins(self.source),
+            "source": msgspec.to_builtins(self.source),
             "question": self.question.to_json(),
-            "form": _builtins(self.form),
+            "form": None if self.form is None else {"total": self.form.total, "questions": list(self.form.questions)},
             "tool": self.tool,
             "arguments": self.arguments,
             "asked_at": self.asked_at,
@@ -56,7 +56,3 @@ def recorded_at(event: Event) -> str:
         return event.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError):
         return event.timestamp
-
-
-def _builtins(value: Struct | None) -> Json:
-    return cast("Json", msgspec.to_builtins(value))

@@ -7,9 +7,21 @@ from typing import Final
 
 from msgspec import Struct
 
-from midturn.core.events import ChatResponse, ConfigDelta, Event, OpaqueEvent, TurnEnd, TurnStart
+from midturn.core.events import (
+    ChatResponse,
+    ConfigDelta,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    OpaqueEvent,
+    TurnEnd,
+    TurnStart,
+)
 
 _BETWEEN_TURNS: Final = (ConfigDelta, OpaqueEvent)
+_AFTERTHOUGHTS: Final = (*_BETWEEN_TURNS, InquiryAnswered, InquiryCancelled, InquiryRedacted)
+"""What may follow the last words of a legacy turn: a response there answers nothing that is still open."""
 
 
 class Window(Struct, frozen=True):
@@ -55,8 +67,8 @@ def _is_finished(part: Sequence[Event]) -> bool:
     """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
     if any(isinstance(event, TurnEnd) or (isinstance(event, OpaqueEvent) and event.kind == "turn_end") for event in part):
         return True
-    last = next((event for event in reversed(part) if not isinstance(event, _BETWEEN_TURNS)), None)
-    return isinstance(last, ChatResponse) and last.reasoning is None and _is_legacy(last)
+    last = next((event for event in reversed(part) if not isinstance(event, _AFTERTHOUGHTS)), None)
+    return isinstance(last, ChatResponse) and last.reasoning is None and _is_legacy(last) and not any(event.more for event in part)
 
 
 def _is_legacy(event: Event) -> bool:

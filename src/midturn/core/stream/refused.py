@@ -1,0 +1,30 @@
+"""Which calls of a turn were refused because no human was there (spec 2.5, 8.2: exit status 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from midturn.core.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
+
+_NOBODY_THERE = ("no_prompt_backend", "no_default", "detached_denied")
+
+
+def refused(turn: Iterable[Event]) -> list[str]:
+    """Return the names of the tools whose calls failed for lack of a human, in order, once a call."""
+    names: dict[str, str] = {}
+    asked: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for event in turn:
+        match event:
+            case ToolCallRequest():
+                names[event.event_id] = event.name
+            case InquiryRequest():
+                asked[event.id] = event.call
+            case InquiryCancelled(reason=reason) if reason in _NOBODY_THERE:
+                call = asked.get(event.id, "")
+                found[call] = names.get(call, "")
+            case Approval(state="skipped", answered_by=who) if who and who.by == "default":
+                found[event.call] = names.get(event.call, "")
+            case _:
+                pass  # nobody was missed here
+    return list(found.values())

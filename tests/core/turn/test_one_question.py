@@ -1,0 +1,156 @@
+"""A call that asks one question."""
+
+from __future__ import annotations
+
+from midturn.core.events import InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.core.reply import Answered, EndedTurn, Replied
+from midturn.core.secret import SecretValue
+from midturn.core.turn.effects import CallModel, EndTurn, PromptUser, Record, RunTool
+from support.turns import CONFIRM, REGION, TOKEN, Played
+
+
+def asked(*questions: object) -> tuple[Played, str]:
+    """Return a turn whose only call asks."""
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, *questions)  # type: ignore[arg-type]
+    return played, call
+
+
+def test_a_request_is_recorded_before_anybody_is_asked() -> None:
+    played, _ = asked(CONFIRM)
+
+    recorded, prompted = played.last
+
+    assert isinstance(recorded, Record)
+    assert isinstance(recorded.event, InquiryRequest)
+    assert recorded.event.id == "call_1.confirm.1"
+    assert isinstance(prompted, PromptUser)
+    assert prompted.prompt.asked_by == "deploy"
+
+
+def test_an_answer_is_recorded_before_the_tool_runs_again() -> None:
+    """Durability is the order of the effects."""
+    played, call = asked(CONFIRM)
+
+    recorded, run = played.answer(True)
+
+    assert isinstance(recorded, Record)
+    assert isinstance(recorded.event, InquiryAnswered)
+    assert isinstance(run, RunTool)
+    assert (run.call.event, run.answers) == (call, {"confirm": True})
+
+
+def test_the_model_is_asked_when_the_call_has_its_response() -> None:
+    played, call = asked(CONFIRM)
+    played.answer(True)
+
+    recorded, model = played.succeeds(call, "deployed")
+
+    assert isinstance(recorded, Record)
+    assert isinstance(recorded.event, ToolCallResponse)
+    assert recorded.event.content == "deployed"
+    assert model == CallModel()
+
+
+def test_the_whole_turn_takes_six_batches() -> None:
+    """The budget of spec 7.2: every step that records is one sync."""
+    played, call = asked(CONFIRM)
+    played.answer(True)
+    played.succeeds(call)
+    played.model_says()
+
+    assert played.kinds == [
+        "turn_start",
+        "chat_request",
+        "tool_call_request",
+        "inquiry_request",
+        "inquiry_response",
+        "tool_call_response",
+        "chat_response",
+        "turn_end",
+    ]
+
+
+def test_a_chain_of_questions_accumulates_answers() -> None:
+    played, call = asked(CONFIRM)
+    played.answer(True)
+    played.asks(call, REGION)
+
+    played.answer("eu-1")
+
+    assert played.run.answers == {"confirm": True, "region": "eu-1"}
+
+
+def test_a_secret_reaches_the_tool_and_no_event() -> None:
+    played, _ = asked(TOKEN)
+
+    played.answer("hunter2")
+
+    token = played.run.answers["token"]
+    assert isinstance(token, SecretValue)
+    assert token.reveal() == "hunter2"
+    assert isinstance(played.events[-1], InquiryRedacted)
+    assert "hunter2" not in repr(played.events)
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_again_and_fails_the_third_time() -> None:
+    played, _ = asked(CONFIRM)
+
+    for _ in range(2):
+        played.answer("yes")
+        assert played.prompt.prompt.error
+    played.answer("yes")
+
+    assert played.recorded(ToolCallResponse)[0].content.startswith('deploy: the prompt for "Deploy to staging?" failed: ')
+
+
+def test_ending_the_turn_at_a_prompt_closes_everything_in_one_batch() -> None:
+    played = Played()
+    first, _second = played.model_calls("deploy", "deploy")
+    played.asks(first, CONFIRM)
+
+    played.reply(EndedTurn())
+
+    assert [(e.event.type, getattr(e.event, "content", None)) for e in played.wanted(Record)] == [
+        ("inquiry_response", None),
+        ("tool_call_response", "Tool input cancelled by user."),
+        ("tool_call_response", "Tool call cancelled: the user ended the turn."),
+        ("turn_end", None),
+    ]
+    assert played.wanted(EndTurn) == [EndTurn("ended_by_user")]
+
+
+def test_a_reply_is_the_result_of_the_call_and_the_turn_goes_on() -> None:
+    played, _ = asked(CONFIRM)
+
+    played.reply(Replied("Ask Ada first."))
+
+    (response,) = played.recorded(ToolCallResponse)
+    assert response.content == '{"cancelled": true, "answered": {}, "reply": "Ask Ada first."}'
+    assert not response.is_error
+    assert played.wanted(CallModel) == [CallModel()]
+
+
+def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() -> None:
+    """Three equal questions show one prompt; a call that asks the same again wants to know anew (spec 2.3, row 1)."""
+    played = Played()
+    first, second = played.model_calls("deploy", "deploy")
+    played.asks(first, CONFIRM)
+    first_prompt = played.prompt
+    played.asks(second, CONFIRM)
+    assert not played.wanted(PromptUser)
+
+    played.last = ()
+    played.last = played.step(_answered(first_prompt.prompt.id))
+
+    assert {run.call.event for run in played.wanted(RunTool)} == {first, second}
+    assert [e.answered_by.by for e in played.recorded(InquiryAnswered) if e.answered_by] == ["user", "cached"]
+    played.asks(first, CONFIRM)
+    assert played.wanted(PromptUser)
+
+
+def _answered(id: str) -> object:
+    from midturn.core.turn.inputs import UserReplied
+
+    return UserReplied(id, Answered(True, remember=True))

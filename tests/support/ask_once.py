@@ -1,0 +1,40 @@
+"""A program that asks one prompt of the catalogue on its terminal and writes the reply to a file: `ask_once.py NAME FILE [CASE]`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+from midturn.core.reply import Reply
+from midturn.terminal.prompter import TerminalPrompter
+from midturn.terminal.settings import PromptSettings
+from support.prompt_catalogue import PROMPTS
+
+
+async def main(name: str, result: Path, case: str) -> None:
+    """Ask, as `case` says: plainly, or with a host around that does what hosts do."""
+    settings = PromptSettings(settle=float(os.environ.get("SETTLE", "0")), text_menu=case == "menu")
+    asking = asyncio.create_task(TerminalPrompter(settings).prompt(PROMPTS[name]))
+    if case == "host":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: result.write_text("host heard SIGINT"))
+    if case == "cancel":
+        await asyncio.sleep(0.5)
+        asking.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        result.write_text(shown(await asking), encoding="utf-8", errors="backslashreplace")
+        return
+    result.write_text("cancelled")
+
+
+def shown(reply: Reply) -> str:
+    """Write a reply; a secret is revealed, for the test must see it."""
+    value = getattr(reply, "value", None)
+    return repr(reply).replace("SecretValue(hidden)", repr(value.reveal())) if hasattr(value, "reveal") else repr(reply)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else ""))

@@ -1,0 +1,120 @@
+"""A program on a real terminal: keys go in, the screen is read as an emulator sees it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pexpect
+import pyte
+
+TESTS = Path(__file__).parents[1]
+ASK_ONCE = Path(__file__).with_name("ask_once.py")
+
+
+class PtySession:
+    """One child on a pseudo terminal of its own. Wait for what is on the screen, never for a time."""
+
+    def __init__(self, command: list[str], *, size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None) -> None:
+        columns, rows = size
+        inherited = {
+            name: value for name, value in os.environ.items() if name not in {"ACCESSIBLE", "NO_COLOR", "COLORTERM", "EDITOR", "VISUAL"}
+        }
+        env = {**inherited, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(TESTS), **(environment or {})}
+        self.child = pexpect.spawn(command[0], command[1:], dimensions=(rows, columns), env=env, timeout=10)  # type: ignore[arg-type]  # the stubs want os._Environ
+        self.child.delaybeforesend = None
+        self.raw = b""
+        self.screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self.screen)
+        self.settings = self.read_settings()
+
+    def __enter__(self) -> PtySession:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.child.close(force=True)
+
+    def read_settings(self) -> list[Any]:
+        """Return what `stty -g` would say."""
+        return termios.tcgetattr(self.child.child_fd)
+
+    def send(self, keys: str | bytes) -> None:
+        """Press keys."""
+        self.child.send(keys)
+
+    def wait_for(self, text: str, *, seconds: float = 10) -> None:
+        """Wait until `text` is on the screen."""
+        self._wait(lambda: text in self.text, f"{text!r} on the screen", seconds)
+
+    def wait_at(self, text: str, *, seconds: float = 10) -> None:
+        """Wait until the cursor stands right behind `text`: a prompt that can be answered."""
+        self._wait(lambda: self._before_cursor().endswith(text), f"cursor behind {text!r}", seconds)
+
+    def wait_for_raw(self, data: bytes, *, count: int = 1, seconds: float = 10) -> None:
+        """Wait until the program has written `data` (at least `count` times)."""
+        self._wait(lambda: self.raw.count(data) >= count, f"{data!r} in the output", seconds)
+
+    def wait_for_end(self, seconds: float = 10) -> int:
+        """Wait for the child's end; return its exit status, or minus the signal that ended it."""
+        self._wait(lambda: False, "", seconds)
+        self.child.wait() if self.child.isalive() else None
+        return -self.child.signalstatus if self.child.signalstatus else self.child.exitstatus or 0
+
+    @property
+    def text(self) -> str:
+        """The screen's rows, without the spaces after them."""
+        return "\n".join(self.rows)
+
+    @property
+    def rows(self) -> list[str]:
+        """The rows down to the last that is not empty."""
+        return [row.rstrip() for row in self.screen.display[: self._last_row()]]
+
+    def framed(self, title: str) -> str:
+        """Draw the screen with a frame and where the cursor is, as the golden screens are kept."""
+        width = self.screen.columns
+        edge = f"+{'-' * width}+"
+        shown = self.screen.display[: max(self._last_row(), self.screen.cursor.y)]
+        body = "".join(f"|{row}|\n" for row in shown)
+        return f"{edge} {title}\n{body}{edge} cursor column {self.screen.cursor.x}, row {self.screen.cursor.y}\n"
+
+    def _before_cursor(self) -> str:
+        return self.screen.display[self.screen.cursor.y][: self.screen.cursor.x]
+
+    def _last_row(self) -> int:
+        filled = [number for number, row in enumerate(self.screen.display, 1) if row.strip()]
+        return max(filled, default=0)
+
+    def _wait(self, arrived: Any, what: str, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not arrived():
+            if not self._read():
+                if not what:
+                    return
+                raise AssertionError(f"the program ended before {what}; the screen:\n{self.text}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {what or 'end'} within {seconds} s; the screen:\n{self.text}")
+
+    def _read(self) -> bool:
+        """Take in what the program wrote; False at its end."""
+        try:
+            data = self.child.read_nonblocking(65_536, timeout=0.05)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+
+def ask_once(
+    name: str, result: Path, *, case: str = "", size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None
+) -> PtySession:
+    """Ask one prompt of the catalogue on a terminal; the reply is written to `result`."""
+    return PtySession([sys.executable, str(ASK_ONCE), name, str(result), case], size=size, environment=environment)

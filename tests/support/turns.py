@@ -1,0 +1,120 @@
+"""A turn under test: values in, values out, with counting ids."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from midturn.core.events import AnsweredBy, Event
+from midturn.core.exchange import TextPart, ToolCallPart
+from midturn.core.form import Form
+from midturn.core.json_value import Json
+from midturn.core.outcome import Success, ToolError
+from midturn.core.question import Question
+from midturn.core.reply import Answered, Reply
+from midturn.core.routing.policy import ToolPolicy
+from midturn.core.source import Source
+from midturn.core.turn.effects import Effect, PromptUser, Record, RunTool
+from midturn.core.turn.inputs import Asking, Happened, ModelAnswered, OnFailure, ToolAsked, ToolFinished, TurnRequested, UserReplied
+from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.turn import Turn
+
+E = TypeVar("E")
+
+DEPLOY = Source.tool("deploy")
+UNATTENDED = ToolPolicy(source=DEPLOY, run="unattended")
+CONFIRM = Question.boolean("confirm", "Deploy to staging?")
+REGION = Question.select("region", "Which region?", ["eu-1", "us-2"])
+TOKEN = Question.secret("token", "The token?")
+
+
+def counting_ids(start: int = 1) -> Iterator[str]:
+    """Yield `e1`, `e2`, …"""
+    return (f"e{number}" for number in itertools.count(start))
+
+
+def settings(policy: ToolPolicy = UNATTENDED, **changes: Any) -> TurnSettings:
+    """Return settings with one tool, `deploy`, and a person attached."""
+    return replace(TurnSettings(tools={"deploy": policy}, conversation="1"), **changes)
+
+
+class Played:
+    """A turn with everything it recorded and wanted, step by step."""
+
+    def __init__(self, given: TurnSettings | None = None, events: Sequence[Event] = ()) -> None:
+        self.settings = given or settings()
+        self.events: list[Event] = list(events)
+        self.ids = counting_ids(len(events) + 1)
+        if events:
+            self.turn, effects = Turn.resume(events, self.settings, self.ids)
+            self.last: tuple[Effect, ...] = ()
+            self._take(effects)
+        else:
+            self.turn = Turn(self.settings, self.ids)
+            self.step(TurnRequested("Ship it"))
+
+    def step(self, happened: Happened) -> tuple[Effect, ...]:
+        """Feed one input; keep what it recorded."""
+        return self._take(self.turn.step(happened))
+
+    def _take(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
+        self.last = effects
+        self.events += [effect.event for effect in effects if isinstance(effect, Record)]
+        return effects
+
+    def model_calls(self, *names: str, arguments: Json = None) -> list[str]:
+        """Have the model call tools; return the calls' identities."""
+        before = len(self.events)
+        parts = [ToolCallPart(f"call_{i}", name, arguments or {}) for i, name in enumerate(names, 1)]
+        self.step(ModelAnswered(tuple(parts)))
+        return [e.event_id for e in self.events[before:] if e.type == "tool_call_request"]
+
+    def model_says(self, text: str = "Done.") -> tuple[Effect, ...]:
+        """Have the model finish."""
+        return self.step(ModelAnswered((TextPart(text),)))
+
+    def asks(self, call: str, *questions: Question[Any], ask: int = 0, review: bool = False, on_failure: OnFailure = "fail_call") -> None:
+        """Have the tool ask a form."""
+        self.step(ToolAsked(call, ask, Asking(Form(questions, review), DEPLOY, on_failure)))
+
+    def reply(self, reply: Reply) -> tuple[Effect, ...]:
+        """Reply to the prompt that opened last."""
+        return self.step(UserReplied(self.prompt.prompt.id, reply, AnsweredBy("user")))
+
+    def answer(self, value: Json, **terms: Any) -> tuple[Effect, ...]:
+        """Answer the prompt that opened last."""
+        return self.reply(Answered(value, **terms))
+
+    def succeeds(self, call: str, content: str = "ok") -> tuple[Effect, ...]:
+        """Have the tool succeed."""
+        return self.step(ToolFinished(call, Success(content)))
+
+    def fails(self, call: str, message: str = "no") -> tuple[Effect, ...]:
+        """Have the tool fail."""
+        return self.step(ToolFinished(call, ToolError(message)))
+
+    def wanted(self, kind: type[E]) -> list[E]:
+        """Return the effects of this kind in the last step."""
+        return [effect for effect in self.last if isinstance(effect, kind)]
+
+    @property
+    def prompt(self) -> PromptUser:
+        """The prompt that the last step opened."""
+        return self.wanted(PromptUser)[0]
+
+    @property
+    def run(self) -> RunTool:
+        """The run that the last step started."""
+        return self.wanted(RunTool)[0]
+
+    def recorded(self, kind: type[E]) -> list[E]:
+        """Return every recorded event of this kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of the recorded events, in order."""
+        return [event.type for event in self.events]
