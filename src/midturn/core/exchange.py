@@ -61,6 +61,14 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
 
 class TextDelta(Struct, frozen=True):
     """The next piece of the answer. `metadata` belongs to the part that is recorded if the response is cut here."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
@@ -14,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from midturn.core.json_value import Json
+from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError, Problem
 from midturn.models.script import Script
 
@@ -93,9 +93,8 @@ def _field_problems(value: Mapping[str, Json], shape: type[Struct], pointer: str
         if key in fields:
             yield from _problems(item, fields[key].type, f"{pointer}/{key}")
         else:
-            near = get_close_matches(key, fields, 1)
-            hint = f"Did you mean `{near[0]}`?" if near else f"Known are {', '.join(f'`{name}`' for name in fields)}."
-            yield Problem(f"{pointer}/{key}", f"unknown key. {hint}")
+            hint = did_you_mean(key, fields) or f" Known are {', '.join(f'`{name}`' for name in fields)}."
+            yield Problem(f"{pointer}/{key}", f"unknown key.{hint}")
     for name, field in fields.items():
         if field.required and name not in value:
             yield Problem(pointer, f"`{name}` is missing.")

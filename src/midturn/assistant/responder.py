@@ -1,0 +1,151 @@
+"""Ask the model, check its answer, give a wrong one back once (spec 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, runtime_checkable
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.assistant.answer_schema import answer_schema
+from midturn.assistant.request import second_request, side_request
+from midturn.assistant.settings import AssistantSettings
+from midturn.assistant.trim import size, trimmed
+from midturn.assistant.verdict import Given, Verdict, Wrong, read_answer
+from midturn.core.answer import check_answer
+from midturn.core.answer_type import Answerable, AnswerType, SecretType, UnknownType
+from midturn.core.events import InquiryRequest
+from midturn.core.exchange import Finished, ModelRequest, Usage
+from midturn.core.json_value import Json
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
+from midturn.ports import Model
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from midturn.core.exchange import ModelEvent
+
+Metadata: TypeAlias = dict[str, Json]
+_BYTES_A_TOKEN = 3  # fewer than any text has, so that an estimate errs on the safe side
+_TRIMS = 3
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """A model that knows how much it can read."""
+
+    async def context_window(self) -> int | None:
+        """Return how many tokens it reads at most; None where nobody knows."""
+        ...
+
+
+class Consultation(Struct, frozen=True, kw_only=True):
+    """One question for a model: `main` is what the main model would be sent now, with the whole stream in `recorded`."""
+
+    asked: InquiryRequest
+    tool: str
+    main: ModelRequest
+    settings: AssistantSettings
+
+
+class _Question(Struct, frozen=True):
+    """What the checker needs of a question."""
+
+    answer_type: AnswerType
+    optional: bool
+
+
+async def consult(model: Model, consultation: Consultation) -> AssistantReplied | AssistantFailed:
+    """Ask `model`, and return its answer, checked like anybody's, or why there is none. It never raises; cancelling it stops the request.
+
+    A wrong answer, or one without a reason, is given back once; the second answer is taken without a reason, if it fits.
+    """
+    asked = consultation.asked
+    kind = asked.question.answer_type
+    if isinstance(kind, UnknownType | SecretType):
+        return AssistantFailed(
+            asked.id, f"a question of type `{kind.type if isinstance(kind, UnknownType) else 'secret'}` has no model answer"
+        )
+    attempt = _Attempt(model, _Question(kind, asked.question.optional))
+    try:
+        return await attempt.run(consultation)
+    except MidturnError as error:
+        said = getattr(error, "metadata", None) if isinstance(error, ModelError) else None
+        return AssistantFailed(asked.id, str(error), attempt.metadata(said))
+    except Exception as error:  # noqa: BLE001 (a model may be anybody's code, and every question gets its response)
+        return AssistantFailed(asked.id, f"{type(error).__name__}: {error}", attempt.metadata())
+
+
+class _Attempt:
+    """One question on its way to an answer, and what it has cost so far."""
+
+    def __init__(self, model: Model, question: _Question) -> None:
+        self._model = model
+        self._question: Answerable = question
+        self._usage = Usage()
+
+    async def run(self, consultation: Consultation) -> AssistantReplied | AssistantFailed:
+        """Ask once, and once more if the answer is wrong or has no reason."""
+        asked, schema = consultation.asked, answer_schema(self._question)
+        request = side_request(consultation.main, asked, consultation.tool, consultation.settings, schema)
+        request, finished = await self._ask_fitting(request)
+        verdict = self._checked(read_answer(finished))
+        if isinstance(verdict, Given) and verdict.reason is None:
+            verdict = Wrong("the key `reason` is missing or empty")
+        if isinstance(verdict, Wrong):
+            finished = await self._ask(second_request(request, finished.parts, verdict.problem))
+            verdict = self._checked(read_answer(finished))
+        metadata = self.metadata(next((part.metadata for part in reversed(finished.parts) if part.metadata), None))
+        match verdict:
+            case Given(answer, reason):
+                return AssistantReplied(asked.id, answer, self._model.name, reason, metadata)
+            case Wrong(problem):
+                return AssistantFailed(asked.id, f"its second answer was wrong too: {problem}", metadata)
+
+    def metadata(self, said: Mapping[str, object] | None = None) -> Metadata | None:
+        """Return what is recorded with the response: what the model wants kept, and the tokens of all requests."""
+        usage = {"usage": msgspec.to_builtins(self._usage)} if self._usage != Usage() else {}
+        return cast("Metadata", {**(said or {}), **usage}) or None
+
+    def _checked(self, verdict: Verdict) -> Verdict:
+        if isinstance(verdict, Wrong):
+            return verdict
+        try:
+            return replace(verdict, answer=check_answer(self._question, verdict.answer))
+        except AnswerError as error:
+            return Wrong("; ".join(f"`answer{problem.pointer}`: {problem.message}" for problem in error.problems))
+
+    async def _ask_fitting(self, request: ModelRequest) -> tuple[ModelRequest, Finished]:
+        """Ask with as much of the conversation as the model can read."""
+        window = await self._model.context_window() if isinstance(self._model, Windowed) else None
+        if window is not None:
+            request = _fitted(request, window * _BYTES_A_TOKEN - _overhead(request))
+        for _ in range(_TRIMS):
+            try:
+                return request, await self._ask(request)
+            except ContextTooLong:
+                request = _fitted(request, size(request.events) // 2)
+        return request, await self._ask(request)
+
+    async def _ask(self, request: ModelRequest) -> Finished:
+        async with aclosing(cast("AsyncGenerator[ModelEvent]", self._model.stream(request))) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    self._usage += event.usage
+                    return event
+        raise ModelError(f"{self._model.name} stopped before its answer was complete.")
+
+
+def _fitted(request: ModelRequest, room: int) -> ModelRequest:
+    """Drop the oldest events of the copy; the question itself always stays."""
+    *copied, question = request.events
+    return replace(request, events=[*trimmed(copied, max(room - size([question]), 0)), question])
+
+
+def _overhead(request: ModelRequest) -> int:
+    """Return how many bytes the system prompt, the tools and the schema take."""
+    return len(request.system) + len(msgspec.json.encode([request.tools, request.schema]))

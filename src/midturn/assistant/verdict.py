@@ -1,0 +1,91 @@
+"""From a model's response to an answer, or to what is wrong with it (spec 4.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
+
+from msgspec import Struct
+
+from midturn.core.exchange import Finished, Part, StructuredPart, TextPart, ToolCallPart
+from midturn.core.json_value import Json, JsonObject
+
+
+class Given(Struct, frozen=True):
+    """A response of the right shape; whether `answer` fits the question is not decided yet."""
+
+    answer: Json
+    reason: str | None
+    metadata: dict[str, Json] | None = None
+
+
+class Wrong(Struct, frozen=True):
+    """A response that is no answer, and why."""
+
+    problem: str
+
+
+Verdict: TypeAlias = Given | Wrong
+
+
+def read_answer(finished: Finished) -> Verdict:
+    """Find the answer in a response: its structured value, or its text where all of that is one JSON object."""
+    called = [part.name for part in finished.parts if isinstance(part, ToolCallPart)]
+    if called:
+        return Wrong(f"it called the tool `{called[0]}` in place of an answer")
+    if finished.stop_reason == "refusal":
+        return Wrong("the model refused to answer")
+    part = next((part for part in finished.parts if isinstance(part, StructuredPart)), None)
+    text = "".join(part.text for part in finished.parts if isinstance(part, TextPart))
+    if part is None and not text.strip():
+        return Wrong("it is empty" if finished.stop_reason != "length" else "it was cut off before it began")
+    value = _parse(text) if part is None else part.value
+    if isinstance(value, Wrong):
+        return value
+    return _shaped(value, _metadata(finished.parts))
+
+
+def _shaped(value: Json, metadata: dict[str, Json] | None) -> Verdict:
+    if not isinstance(value, Mapping):
+        return Wrong("it is no JSON object with the keys `reason` and `answer`")
+    if "answer" not in value:
+        return Wrong("the key `answer` is missing")
+    unknown = [key for key in value if key not in {"reason", "answer"}]
+    if unknown:
+        return Wrong(f"the key `{unknown[0]}` does not belong in it; the keys are `reason` and `answer`")
+    reason = value.get("reason")
+    if reason is not None and not isinstance(reason, str):
+        return Wrong("`reason` is no string")
+    return Given(value["answer"], (reason or "").strip() or None, metadata)
+
+
+def _parse(text: str) -> Json | Wrong:
+    """Read the text as one JSON object. Nothing is fished out of prose: it may quote an answer that it does not give."""
+    try:
+        return cast("Json", json.loads(_unfenced(text.strip()), object_pairs_hook=_unique, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError) as error:
+        return Wrong(f"it is no JSON object with the keys `reason` and `answer` ({error})")
+
+
+def _unfenced(text: str) -> str:
+    """Take a code fence away that holds the whole text."""
+    opening, _, rest = text.partition("\n")
+    if opening.strip() in {"```", "```json"} and rest.rstrip().endswith("```"):
+        return rest.rstrip().removesuffix("```")
+    return text
+
+
+def _unique(pairs: Sequence[tuple[str, Json]]) -> JsonObject:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        raise ValueError("a key occurs twice")
+    return dict(pairs)
+
+
+def _refuse_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _metadata(parts: Sequence[Part]) -> dict[str, Json] | None:
+    return next((part.metadata for part in reversed(parts) if part.metadata), None)

@@ -1,0 +1,29 @@
+"""For your tests: whoever answers, scripted; and what was recorded, to compare (spec 8b). The pytest plugin stands in `plugin`.
+
+The names are loaded on first use: pytest imports this package in every project that has midturn installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
+    from midturn.testing.recorded import Recorded, assert_answers, recorded_pairs
+
+_HOMES = {
+    "Recorded": "recorded",
+    "ScriptedPrompter": "prompter",
+    "UnscriptedPrompt": "prompter",
+    "assert_answers": "recorded",
+    "recorded_pairs": "recorded",
+}
+
+__all__ = ["Recorded", "ScriptedPrompter", "UnscriptedPrompt", "assert_answers", "recorded_pairs"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

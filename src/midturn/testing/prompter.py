@@ -1,0 +1,113 @@
+"""A person who answers by script."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+from midturn.core.json_value import Json
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
+from midturn.core.secret import SecretValue
+from midturn.errors import AnswerError
+
+Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
+Said: TypeAlias = "Reply | Json | SecretValue"
+Scripted: TypeAlias = "Said | list[Said] | Callable[[Prompt], Said | Awaitable[Said]]"
+_REPLIES = cast("tuple[type, ...]", get_args(Reply))
+
+
+class UnscriptedPrompt(AssertionError):  # noqa: N818 (an assertion, not an error of the program)
+    """A prompt was shown that the script has no reply for."""
+
+
+class ScriptedPrompter:
+    """Answer prompts by `<tool>.<question id>`; approvals are `<tool>.__run__` and `<tool>.__deliver__`.
+
+    A value is an answer, a reply (`Replied("…")`, `EndedTurn()`, …), or a function of the prompt, which replies as often as it is asked.
+    Everything else replies once; a list holds one reply for each time, unless the list itself is a valid answer to the question.
+    A review step that the script does not name is submitted.
+
+    Args:
+        replies: What is said, by key.
+        unscripted: For any other prompt: `raise`, be `unavailable`, or `end_turn`.
+
+    Call `assert_exhausted` when the test is over (the fixture `scripted_prompter` does): replies left over and prompts without one fail it.
+    """
+
+    def __init__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> None:
+        self._replies = dict(replies or {})
+        self._queues: dict[str, deque[Said]] = {}
+        self._used: set[str] = set()
+        self._unscripted = unscripted
+        self._missing: list[str] = []
+        self.prompts: list[Prompt] = []
+        """Every prompt that was shown, in order."""
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Reply as the script says.
+
+        Raises:
+            UnscriptedPrompt: The script has no (further) reply, and `unscripted` is `raise`.
+        """
+        self.prompts.append(prompt)
+        key = f"{prompt.tool}.{prompt.question.id}"
+        scripted = self._replies.get(key)
+        if callable(scripted) and not isinstance(scripted, SecretValue):
+            self._used.add(key)
+            said = cast("Callable[[Prompt], Any]", scripted)(prompt)
+            return _reply(await said if inspect.isawaitable(said) else said)
+        if key in self._replies and key not in self._queues:
+            self._queues[key] = deque(_one_by_one(scripted, prompt))
+        if self._queues.get(key):
+            self._used.add(key)
+            return _reply(self._queues[key].popleft())
+        return self._without_script(key, prompt)
+
+    def assert_exhausted(self) -> None:
+        """Fail if replies are left over, or if a prompt had none.
+
+        Raises:
+            AssertionError: It lists both.
+        """
+        left = [
+            f"`{key}` was never asked" if key not in self._used else f"`{key}` has {len(self._queues[key])} more"
+            for key in self._replies
+            if key not in self._used or self._queues.get(key)
+        ]
+        problems = ([f"prompts without a reply: {'; '.join(self._missing)}"] if self._missing else []) + (
+            [f"replies left over: {'; '.join(left)}"] if left else []
+        )
+        if problems:
+            raise AssertionError(f"The scripted prompter: {'. '.join(problems)}.")
+
+    def _without_script(self, key: str, prompt: Prompt) -> Reply:
+        if prompt.kind == "review":
+            return Submitted()
+        if self._unscripted == "unavailable":
+            return Unavailable()
+        if self._unscripted == "end_turn":
+            return EndedTurn()
+        self._missing.append(f"`{key}` ({prompt.question.text})")
+        known = ", ".join(f"`{name}`" for name in self._replies) or "none"
+        raise UnscriptedPrompt(f"The script has no reply for `{key}`: {prompt.question.text!r}. It has: {known}.")
+
+
+def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[Said]:
+    """Return the replies in a script's value: a list that answers the question as it is counts as one."""
+    if not isinstance(scripted, list):
+        return [cast("Said", scripted)]
+    several = cast("list[Said]", scripted)
+    if any(isinstance(said, (*_REPLIES, SecretValue)) for said in several):
+        return several
+    try:
+        prompt.question.check(several)
+    except AnswerError:
+        return several
+    return [cast("Json", several)]
+
+
+def _reply(said: Said) -> Reply:
+    return cast("Reply", said) if isinstance(said, _REPLIES) else Answered(cast("Json | SecretValue", said))

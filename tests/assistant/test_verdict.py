@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from midturn.assistant.verdict import Given, Wrong, read_answer
+from midturn.core.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
+
+
+def read(*parts: Part, stop: StopReason = "stop") -> Given | Wrong:
+    return read_answer(Finished(parts, stop_reason=stop))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"reason": "fine", "answer": true}',
+        '  {"answer": true, "reason": " fine "}\n',
+        '```json\n{"reason": "fine", "answer": true}\n```',
+        '```\n{"reason": "fine", "answer": true}```\n',
+    ],
+)
+def test_a_text_that_is_one_json_object_is_read(text: str) -> None:
+    assert read(ReasoningPart("hm"), TextPart(text)) == Given(True, "fine")
+
+
+def test_a_structured_value_is_read() -> None:
+    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == Given(["a"], "fine", {"k": 1})
+
+
+def test_a_missing_or_blank_reason_is_none() -> None:
+    assert read(StructuredPart({"answer": 1})) == Given(1, None)
+    assert read(StructuredPart({"answer": 1, "reason": "  "})) == Given(1, None)
+    assert read(StructuredPart({"answer": 1, "reason": None})) == Given(1, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('I would say {"reason": "x", "answer": true}', "no JSON object"),
+        ('{"answer": true} is what they want; {"answer": false}', "no JSON object"),
+        ('{"reason": "x", "answer": false, "answer": true}', "a key occurs twice"),
+        ('{"reason": "x", "answer": NaN}', "NaN is no JSON"),
+        ('{"reason": "x"}', "the key `answer` is missing"),
+        ('{"reason": "x", "answer": true, "apply": true}', "the key `apply` does not belong in it"),
+        ('{"reason": 3, "answer": true}', "`reason` is no string"),
+        ("true", "no JSON object"),
+        ("[" * 100_000, "no JSON object"),
+        (" ", "it is empty"),
+    ],
+)
+def test_anything_else_is_wrong(text: str, problem: str) -> None:
+    verdict = read(TextPart(text))
+
+    assert isinstance(verdict, Wrong)
+    assert problem in verdict.problem
+
+
+def test_a_call_is_wrong_even_beside_an_answer() -> None:
+    verdict = read(TextPart('{"reason": "x", "answer": true}'), ToolCallPart("c", "deploy", {}))
+
+    assert verdict == Wrong("it called the tool `deploy` in place of an answer")
+
+
+def test_a_refusal_and_a_cut_are_named() -> None:
+    assert read(TextPart("I cannot"), stop="refusal") == Wrong("the model refused to answer")
+    assert read(stop="length") == Wrong("it was cut off before it began")

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TEST = """
+import asyncio
+import pytest
+from midturn.core.prompt import Prompt
+from midturn.core.question import Question
+
+PROMPT = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
+
+def test_all_used(scripted_prompter):
+    asyncio.run(scripted_prompter({"deploy.confirm": True}).prompt(PROMPT))
+
+def test_left_over(scripted_prompter):
+    scripted_prompter({"deploy.confirm": True})
+
+def test_the_rest(scripted_model, recorded_pairs, assert_answers):
+    assert scripted_model([{"text": "hi"}]).name == "scripted"
+    assert recorded_pairs([]) == []
+    assert_answers([], {})
+"""
+
+
+def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: Path) -> None:
+    (tmp_path / "test_deploy.py").write_text(TEST)
+
+    options = ["-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:midturn", "-p", "midturn.testing.plugin", "-p", "no:randomly"]
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "3 passed, 1 error" in run.stdout, run.stdout + run.stderr
+    assert "replies left over: `deploy.confirm` was never asked" in run.stdout
+
+
+def test_the_plugin_costs_other_projects_next_to_nothing() -> None:
+    code = "import sys, midturn.testing.plugin; print([name for name in sys.modules if name.startswith('midturn.')])"
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout.strip() == "['midturn.testing', 'midturn.testing.plugin']"

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from midturn.core.answer_type import BooleanType
+from midturn.core.prompt import Prompt
+from midturn.core.question import Question
+from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
+from midturn.core.secret import SecretValue
+from midturn.testing import ScriptedPrompter, UnscriptedPrompt
+
+CONFIRM = Prompt(question=Question.boolean("confirm", "Deploy?"), tool="deploy")
+REGIONS = Prompt(question=Question.multi_select("regions", "Where?", ["eu", "us", "ap"]), tool="deploy")
+
+
+def reply(prompter: ScriptedPrompter, prompt: Prompt = CONFIRM) -> Reply:
+    return asyncio.run(prompter.prompt(prompt))
+
+
+def test_a_value_is_an_answer_and_a_reply_is_itself() -> None:
+    assert reply(ScriptedPrompter({"deploy.confirm": True})) == Answered(True)
+    assert reply(ScriptedPrompter({"deploy.confirm": Replied("not now")})) == Replied("not now")
+    assert reply(ScriptedPrompter({"deploy.confirm": Answered(False, reason="no")})) == Answered(False, reason="no")
+    assert reply(ScriptedPrompter({"deploy.confirm": SecretValue("s")})) == Answered(SecretValue("s"))
+    assert reply(ScriptedPrompter({"deploy.confirm": None})) == Answered(None)
+
+
+def test_a_list_holds_one_reply_for_each_time() -> None:
+    prompter = ScriptedPrompter({"deploy.confirm": [False, Replied("why?"), True]})
+
+    assert [reply(prompter) for _ in range(3)] == [Answered(False), Replied("why?"), Answered(True)]
+    prompter.assert_exhausted()
+
+
+def test_a_list_that_answers_the_question_is_one_answer() -> None:
+    assert reply(ScriptedPrompter({"deploy.regions": ["eu", "us"]}), REGIONS) == Answered(["eu", "us"])
+
+    twice = ScriptedPrompter({"deploy.regions": [["eu"], []]})
+    assert [reply(twice, REGIONS), reply(twice, REGIONS)] == [Answered(["eu"]), Answered([])]
+
+
+def test_a_function_replies_as_often_as_it_is_asked() -> None:
+    async def later(prompt: Prompt) -> bool:
+        return prompt.question.id == "confirm"
+
+    def at_once(prompt: Prompt) -> bool:
+        return prompt.question.id == "confirm"
+
+    for function in (later, at_once):
+        prompter = ScriptedPrompter({"deploy.confirm": function})
+        assert [reply(prompter), reply(prompter)] == [Answered(True), Answered(True)]
+        prompter.assert_exhausted()
+
+
+def test_approvals_have_keys_of_their_own_and_a_review_is_submitted() -> None:
+    run = Prompt(question=Question(id="__run__", text="Run deploy?", answer_type=BooleanType()), kind="run", tool="deploy")
+    review = Prompt(question=Question(id="__review__", text="Send these answers?", answer_type=BooleanType()), kind="review", tool="deploy")
+
+    assert reply(ScriptedPrompter({"deploy.__run__": False}), run) == Answered(False)
+    assert reply(ScriptedPrompter(), review) == Submitted()
+
+
+def test_a_prompt_without_a_reply_raises_and_fails_the_test() -> None:
+    prompter = ScriptedPrompter({"deploy.other": True})
+
+    with pytest.raises(UnscriptedPrompt, match=r"no reply for `deploy\.confirm`: 'Deploy\?'\. It has: `deploy\.other`\."):
+        reply(prompter)
+    with pytest.raises(AssertionError, match=r"prompts without a reply: `deploy\.confirm` .* left over: `deploy\.other` was never asked"):
+        prompter.assert_exhausted()
+
+
+def test_an_answer_is_used_once() -> None:
+    prompter = ScriptedPrompter({"deploy.confirm": True})
+    reply(prompter)
+
+    with pytest.raises(UnscriptedPrompt):
+        reply(prompter)
+
+
+@pytest.mark.parametrize(("unscripted", "expected"), [("unavailable", Unavailable()), ("end_turn", EndedTurn())])
+def test_other_prompts_can_be_left_to_themselves(unscripted: Any, expected: Reply) -> None:
+    prompter = ScriptedPrompter(unscripted=unscripted)
+
+    assert reply(prompter) == expected
+    prompter.assert_exhausted()
+
+
+def test_replies_left_over_are_counted() -> None:
+    prompter = ScriptedPrompter({"deploy.confirm": [True, True, False]})
+    reply(prompter)
+
+    with pytest.raises(AssertionError, match=r"`deploy\.confirm` has 2 more"):
+        prompter.assert_exhausted()
+
+
+def test_what_was_shown_is_kept() -> None:
+    prompter = ScriptedPrompter({"deploy.confirm": True})
+    reply(prompter)
+
+    assert prompter.prompts == [CONFIRM]
