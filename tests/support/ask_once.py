@@ -9,7 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from midturn.core.reply import Reply
+from midturn.core.reply import Answered, Reply
+from midturn.core.secret import SecretValue
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.terminal.settings import PromptSettings
 from support.prompt_catalogue import PROMPTS
@@ -20,20 +21,30 @@ async def main(name: str, result: Path, case: str) -> None:
     settings = PromptSettings(settle=float(os.environ.get("SETTLE", "0")), text_menu=case == "menu")
     asking = asyncio.create_task(TerminalPrompter(settings).prompt(PROMPTS[name]))
     if case == "host":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: result.write_text("host heard SIGINT"))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, write, result, "host heard SIGINT")
     if case == "cancel":
         await asyncio.sleep(0.5)
         asking.cancel()
+    write(result, await settled(asking))
+
+
+async def settled(asking: asyncio.Task[Reply]) -> str:
+    """Say what the prompt ended in."""
     with contextlib.suppress(asyncio.CancelledError):
-        result.write_text(shown(await asking), encoding="utf-8", errors="backslashreplace")
-        return
-    result.write_text("cancelled")
+        return shown(await asking)
+    return "cancelled"
 
 
 def shown(reply: Reply) -> str:
     """Write a reply; a secret is revealed, for the test must see it."""
-    value = getattr(reply, "value", None)
-    return repr(reply).replace("SecretValue(hidden)", repr(value.reveal())) if hasattr(value, "reveal") else repr(reply)
+    if isinstance(reply, Answered) and isinstance(reply.value, SecretValue):
+        return repr(reply).replace("SecretValue(hidden)", repr(reply.value.reveal()))
+    return repr(reply)
+
+
+def write(result: Path, text: str) -> None:
+    """Leave `text` for the test."""
+    result.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 if __name__ == "__main__":

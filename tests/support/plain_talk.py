@@ -9,10 +9,6 @@ from midturn.prompts.plain.prompt import plain_dialog
 from midturn.prompts.plain.scene import Scene
 
 
-class StillAsking(AssertionError):
-    """The lines are used up and the prompt still asks."""
-
-
 class Talk:
     """What happened: the reply, everything that was said, and what the editor was given."""
 

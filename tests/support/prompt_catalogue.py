@@ -121,7 +121,7 @@ PROMPTS: dict[str, Prompt] = {
                     SelectOption("café"),
                 )
             ),
-            "どの環境で実行しますか？ 🚀",
+            "どの環境で実行しますか\uff1f 🚀",
         ),
         can_go_back=True,
     ),

@@ -6,9 +6,10 @@ import os
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self, cast
 
 import pexpect
 import pyte
@@ -33,7 +34,7 @@ class PtySession:
         self._stream = pyte.ByteStream(self.screen)
         self.settings = self.read_settings()
 
-    def __enter__(self) -> PtySession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -90,7 +91,7 @@ class PtySession:
         filled = [number for number, row in enumerate(self.screen.display, 1) if row.strip()]
         return max(filled, default=0)
 
-    def _wait(self, arrived: Any, what: str, seconds: float) -> None:
+    def _wait(self, arrived: Callable[[], bool], what: str, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not arrived():
             if not self._read():
@@ -103,7 +104,7 @@ class PtySession:
     def _read(self) -> bool:
         """Take in what the program wrote; False at its end."""
         try:
-            data = self.child.read_nonblocking(65_536, timeout=0.05)
+            data = cast("bytes", self.child.read_nonblocking(65_536, timeout=0.05))
         except pexpect.TIMEOUT:
             return True
         except pexpect.EOF:

@@ -1,0 +1,80 @@
+"""What was typed, turned into an answer, or into lines that say what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from midturn.core.json_value import Json
+from midturn.core.prompt import Prompt
+from midturn.core.visible import exact
+from midturn.errors import AnswerError, Problem
+from midturn.prompts.json_text import NotJson, problem_text, read_json
+
+ERRORS_SHOWN = 3
+
+
+class NotAccepted(ValueError):  # noqa: N818 (it says what happened to the text)
+    """What was typed does not fit; `lines` say why, fit to be shown, and `offset` where, if one place can be named."""
+
+    def __init__(self, lines: list[str], offset: int | None = None) -> None:
+        self.lines = lines
+        self.offset = offset
+        super().__init__("\n".join(lines))
+
+
+def accept(prompt: Prompt, value: Json) -> Json:
+    """Return the canonical answer.
+
+    Raises:
+        NotAccepted: The value does not fit the question.
+    """
+    try:
+        return prompt.question.check(value)
+    except AnswerError as error:
+        raise NotAccepted(_lines(error.problems)) from None
+
+
+def accept_json(prompt: Prompt, text: str) -> Json:
+    """Read `text` as JSON and check it against the question.
+
+    Raises:
+        NotAccepted: It is no JSON, or does not fit the schema.
+    """
+    value = read(text)
+    try:
+        return prompt.question.check(value)
+    except AnswerError as error:
+        raise NotAccepted(_lines(error.problems, problem_text)) from None
+
+
+def accept_arguments(text: str) -> Json:
+    """Read the edited arguments of a call.
+
+    Raises:
+        NotAccepted: They are no JSON object.
+    """
+    value = read(text)
+    if not isinstance(value, Mapping):
+        raise NotAccepted(["arguments are a JSON object: { ... }"])
+    return value
+
+
+def read(text: str) -> Json:
+    """Read JSON.
+
+    Raises:
+        NotAccepted: It is none.
+    """
+    try:
+        return read_json(text)
+    except NotJson as error:
+        raise NotAccepted([exact(str(error))], error.offset) from None
+
+
+def _plain(problem: Problem) -> str:
+    return problem.message
+
+
+def _lines(problems: tuple[Problem, ...], say: Callable[[Problem], str] = _plain) -> list[str]:
+    more = [f"and {len(problems) - ERRORS_SHOWN} more"] if len(problems) > ERRORS_SHOWN else []
+    return [*(exact(say(problem)) for problem in problems[:ERRORS_SHOWN]), *more]

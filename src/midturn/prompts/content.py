@@ -1,0 +1,102 @@
+"""Strings from outside, on their way to the screen: everything that a prompt shows passes the one sink here (spec 9.1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
+
+from msgspec import UNSET, UnsetType
+
+from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.core.json_value import Json, json_equal
+from midturn.core.prompt import Prompt
+from midturn.core.visible import exact
+
+RETURN = "⏎"
+TAB_STOP = 4
+
+Choices: TypeAlias = SelectType | MultiSelectType
+
+
+def one_line(text: str) -> str:
+    """Show `text` in one line; a line break becomes a return sign."""
+    return f"{RETURN} ".join(exact(line) for line in split_lines(text))
+
+
+def shown_lines(text: str) -> list[str]:
+    """Show `text` line by line, tabs as spaces."""
+    return [exact(line.expandtabs(TAB_STOP)) for line in split_lines(text)]
+
+
+def split_lines(text: str) -> list[str]:
+    """Split at the line breaks that every program agrees about; others stay, and are made visible."""
+    return text.replace("\r\n", "\n").split("\n")
+
+
+def label(option: SelectOption) -> str:
+    """Show an option's value: a string as it is, everything else as JSON."""
+    return one_line(scalar_text(option.value))
+
+
+def scalar_text(value: Json) -> str:
+    """Return a string as it is and everything else as JSON: what is typed to name an option."""
+    return value if isinstance(value, str) else compact(value)
+
+
+def description(option: SelectOption) -> str:
+    """Show what an option means, in one line; empty where nothing is said."""
+    return one_line(option.description or "")
+
+
+def compact(value: Json) -> str:
+    """Write JSON in one line."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def pretty(value: Json) -> str:
+    """Write JSON as a person edits it."""
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def asked_by(prompt: Prompt) -> str:
+    """Show who asks: the header as it was computed from the source, never a configured name (spec 9.2)."""
+    return one_line(prompt.asked_by or prompt.tool or "midturn")
+
+
+def quoted_label(prompt: Prompt) -> str:
+    """Show a configured label that differs from the header, as quoted content; else nothing."""
+    return f' "{one_line(prompt.label)}"' if prompt.label and prompt.label != prompt.asked_by else ""
+
+
+def initial(prompt: Prompt) -> Json | UnsetType:
+    """Return what the prompt starts from: the earlier answer after Back, else the default, else `UNSET`."""
+    return prompt.question.default if prompt.prefill is UNSET else prompt.prefill
+
+
+def yes_no_default(prompt: Prompt) -> bool | None:
+    """Return what Enter answers to a yes/no question; nothing for an approval (spec 9.2)."""
+    start = initial(prompt)
+    return start if isinstance(start, bool) and prompt.kind == "tool" else None
+
+
+def marked(prompt: Prompt) -> frozenset[int]:
+    """Return the places of the options that are marked from the start."""
+    options = prompt.question.answer_type.options if isinstance(prompt.question.answer_type, SelectType | MultiSelectType) else ()
+    start = initial(prompt)
+    values = start if isinstance(start, list | tuple) else [] if start is UNSET else [start]
+    places = (position(options, value) for value in cast("Sequence[Json]", values))
+    return frozenset(place for place in places if place is not None)
+
+
+def other_text(value: Json) -> str | None:
+    """Return the text of `{"other": "<text>"}`, else None."""
+    if isinstance(value, Mapping) and set(value) == {"other"}:
+        text = value["other"]
+        return text if isinstance(text, str) else None
+    return None
+
+
+def position(options: tuple[SelectOption, ...], value: Json) -> int | None:
+    """Return where the option with this value stands, else None."""
+    return next((index for index, option in enumerate(options) if json_equal(option.value, value)), None)

@@ -1,0 +1,78 @@
+"""Which options a typed line means: numbers as in the list, or names."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TypeAlias
+
+from midturn.core.answer_type import SelectOption
+from midturn.prompts.accept import NotAccepted
+from midturn.prompts.content import one_line, scalar_text
+
+Options: TypeAlias = tuple[SelectOption, ...]
+
+_NUMBER = re.compile(r"(\d{1,4})(\.?)", re.ASCII)
+_RANGE = re.compile(r"(\d{1,4})\s*-\s*(\d{1,4})", re.ASCII)
+
+
+def choose(typed: str, options: Options) -> int:
+    """Return the place of the one option that is meant: `2` or `2.` by number, `=2` or anything else by name.
+
+    Raises:
+        NotAccepted: Nothing is meant, or a number that is the name of another option.
+    """
+    named = _named(typed.removeprefix("="), options)
+    number = _NUMBER.fullmatch(typed)
+    place = int(number[1]) - 1 if number else None
+    if place is None or not 0 <= place < len(options):
+        if named is None:
+            raise NotAccepted([f"{one_line(typed)} is not an option; type a number from 1 to {len(options)}, or ? for help."])
+        return named
+    if named is not None and named != place and number and not number[2]:
+        raise NotAccepted([f"{typed} is a number and a name here: type {typed}. for the number, ={typed} for the name."])
+    return place
+
+
+def choose_many(typed: str, options: Options) -> frozenset[int]:
+    """Return the places that are meant: `all`, `none`, or numbers, ranges and names with commas between.
+
+    Raises:
+        NotAccepted: A part means nothing.
+    """
+    word = typed.casefold()
+    if word in {"all", "none"} and _named(typed, options) is None:
+        return frozenset(range(len(options))) if word == "all" else frozenset()
+    if _named(typed, options) is not None:
+        return frozenset({choose(typed, options)})
+    return frozenset(place for part in typed.split(",") if part.strip() for place in _part(part.strip(), options))
+
+
+def matching(words: str, options: Options) -> list[int]:
+    """Return the places of the options that have all words in their label or description."""
+    wanted = _folded(words).split()
+    return [place for place, option in enumerate(options) if all(word in _searched(option) for word in wanted)]
+
+
+def _part(part: str, options: Options) -> list[int]:
+    span = _RANGE.fullmatch(part)
+    if span is None or _named(part, options) is not None:
+        return [choose(part, options)]
+    first, last = int(span[1]), int(span[2])
+    if not 1 <= first <= last <= len(options):
+        raise NotAccepted([f"{part} is no range of numbers from 1 to {len(options)}."])
+    return list(range(first - 1, last))
+
+
+def _named(typed: str, options: Options) -> int | None:
+    wanted = _folded(typed)
+    return next((place for place, option in enumerate(options) if _folded(scalar_text(option.value)) == wanted), None)
+
+
+def _searched(option: SelectOption) -> str:
+    return _folded(f"{scalar_text(option.value)} {option.description or ''}")
+
+
+def _folded(text: str) -> str:
+    """Fold as labels are compared when a question is authored: compatibility forms, case, outer spaces (spec 1.2)."""
+    return unicodedata.normalize("NFKC", text).casefold().strip()

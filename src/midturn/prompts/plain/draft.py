@@ -1,0 +1,77 @@
+"""A text that is typed whole or kept: the field of plain prompts for text, JSON and edits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+
+from msgspec import Struct
+
+from midturn.core.json_value import Json
+from midturn.core.visible import exact
+from midturn.prompts.accept import NotAccepted
+from midturn.prompts.body import PLAIN_GUTTER
+from midturn.prompts.cells import clip
+from midturn.prompts.command import Command, Commands, Step
+from midturn.prompts.content import shown_lines
+from midturn.prompts.plain.dialog import Edit, Say, Saying
+from midturn.prompts.plain.entry import CONTINUE, read_entry
+
+EDITOR = Command("e", "edit it in your editor", Step.EDIT)
+
+_SHORT = 40
+
+
+class Field(Struct, frozen=True):
+    """What is typed into: how it is named, how it is accepted, and which commands a line may be."""
+
+    noun: str
+    accept: Callable[[str], Json]
+    offered: Commands
+    suffix: str = ".txt"
+
+
+class Draft(Struct, frozen=True):
+    """The text so far. Enter alone takes it if `kept`: a skeleton is only there to be looked at and edited."""
+
+    text: str = ""
+    kept: bool = False
+
+
+class Entered(Struct, frozen=True):
+    """What was typed, accepted."""
+
+    value: Json
+
+
+def fill(field: Field, draft: Draft, rows: list[str]) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
+    """Ask until the text is accepted, or a command other than the editor was typed (with the draft as it is then)."""
+    while True:
+        typed = yield from read_entry(Say(rows=[*rows, hint(field, draft)], ask=CONTINUE, entry="text"), field.offered)
+        if isinstance(typed, Command) and typed.does is not Step.EDIT:
+            return typed, draft
+        text = (yield Edit(draft.text, field.suffix)) if isinstance(typed, Command) else typed
+        text = draft.text if not text and draft.kept else text
+        try:
+            return Entered(field.accept(text))
+        except NotAccepted as error:
+            draft = Draft(text, kept=True)
+            rows = ["Not accepted:", *(f"  {line}" for line in error.lines), _KEPT]
+
+
+def hint(field: Field, draft: Draft) -> str:
+    """Say in one line how to type, what Enter alone does, and which commands there are."""
+    enter = f" ({_enter(draft.text)})" if draft.kept else ""
+    keys = " ".join(":e editor," if command is EDITOR else f":{command.key}" for command in field.offered)
+    return f"Type {field.noun}{enter}. End a line with \\ to continue. Commands: {keys} help"
+
+
+def draft_rows(title: str, text: str) -> list[str]:
+    """Show a draft behind the gutter."""
+    return [title, *(PLAIN_GUTTER + line for line in shown_lines(text))]
+
+
+def _enter(text: str) -> str:
+    return "Enter to keep the draft" if "\n" in text else f"Enter for '{clip(exact(text), _SHORT)}'"
+
+
+_KEPT = "Your text is kept; Enter shows these errors again, :e edits it."

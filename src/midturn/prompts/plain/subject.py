@@ -1,0 +1,37 @@
+"""Changing what is to be approved: the arguments of a call, or the result that the model would read (spec 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from midturn.core.prompt import CallSubject, Prompt, ResultSubject
+from midturn.core.reply import Edited
+from midturn.prompts.accept import accept_arguments
+from midturn.prompts.command import Command, Step
+from midturn.prompts.content import pretty
+from midturn.prompts.plain.dialog import Saying
+from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill
+
+_RETURN = Command("c", "return to the question", Step.REPLY)
+_HELP = Command("?", "this help", Step.HELP)
+
+
+def edit_subject(prompt: Prompt) -> Generator[Saying, str, Edited | None]:
+    """Let the person change it; None when they return to the question."""
+    match prompt.subject:
+        case CallSubject(call):
+            field = Field("the new arguments in JSON", accept_arguments, (_RETURN, EDITOR, _HELP), ".json")
+            text = pretty(call.arguments)
+        case ResultSubject(content=text):
+            field = Field("the new result", str, (_RETURN, EDITOR, _HELP))
+        case _:
+            return None
+    draft, rows = Draft(text), draft_rows("Now:", text)
+    while True:
+        entered = yield from fill(field, draft, rows)
+        if isinstance(entered, Entered):
+            return Edited(entered.value)
+        command, draft = entered
+        if command is _RETURN:
+            return None
+        rows = ["  :c - return to the question", "  :e - edit it in your editor"]

@@ -1,0 +1,105 @@
+"""The controlling terminal, opened by path with a descriptor of our own: piped stdin never answers a question (spec 5.1)."""
+
+from __future__ import annotations
+
+import locale
+import os
+import termios
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+_CANDIDATES = (2, 0, 1)
+_FALLBACK = "/dev/tty"
+_DEFAULT_COLUMNS = 80
+_DEFAULT_ROWS = 24
+
+
+class NoTerminal(Exception):  # noqa: N818 (it says what is the case)
+    """There is no controlling terminal, or it cannot be opened."""
+
+
+class Size(Struct, frozen=True):
+    """The size of a terminal, in cells."""
+
+    columns: int
+    rows: int
+
+
+class Device:
+    """An open controlling terminal."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self.fd = fd
+        self.path = path
+        self.unicode = locale.getpreferredencoding(do_setlocale=False).replace("-", "").lower() == "utf8"
+
+    @property
+    def in_foreground(self) -> bool:
+        """Whether our job may read and write it now; a background job would be stopped instead."""
+        try:
+            return os.tcgetpgrp(self.fd) == os.getpgrp()
+        except OSError:
+            return False
+
+    @property
+    def size(self) -> Size:
+        """How large it is; 80 by 24 where it does not say."""
+        try:
+            columns, rows = os.get_terminal_size(self.fd)
+        except OSError:
+            columns, rows = 0, 0
+        return Size(columns or _DEFAULT_COLUMNS, rows or _DEFAULT_ROWS)
+
+    def write(self, text: str) -> None:
+        """Write text; what the locale cannot show is written as an escape of letters and digits."""
+        data = text.encode("utf-8" if self.unicode else "ascii", "backslashreplace")
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+    def forget_typed(self) -> None:
+        """Throw away what was typed and not read yet."""
+        termios.tcflush(self.fd, termios.TCIFLUSH)
+
+
+@contextmanager
+def open_device() -> Generator[Device]:
+    """Open the terminal for one prompt.
+
+    Raises:
+        NoTerminal: There is none.
+    """
+    path = terminal_path()
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise NoTerminal(f"No terminal to ask at: {path}: {error.strerror}.") from error
+    try:
+        yield Device(fd, path)
+    finally:
+        os.close(fd)
+
+
+def can_open_terminal() -> bool:
+    """Tell whether a person can be asked here (spec 2.3): whether the controlling terminal opens. Pipes change nothing."""
+    try:
+        with open_device() as device:
+            os.tcgetpgrp(device.fd)
+    except (NoTerminal, OSError):
+        return False
+    return True
+
+
+def terminal_path() -> str:
+    """Return the path of the first of stderr, stdin, stdout that is our controlling terminal, else `/dev/tty`.
+
+    By its own name where possible: some systems cannot wait for input on `/dev/tty`.
+    """
+    for fd in _CANDIDATES:
+        try:
+            os.tcgetpgrp(fd)  # fails where it is no terminal, or not the controlling one
+            return os.ttyname(fd)
+        except OSError:
+            continue
+    return _FALLBACK

@@ -1,0 +1,160 @@
+"""Lines from the terminal in its own line mode, with Ctrl-C and Ctrl-Z as characters: no signal reaches the host (spec 5.1)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import time
+from collections.abc import Callable
+from enum import IntEnum
+
+from midturn.prompts.plain.dialog import Say
+from midturn.terminal.device import Device
+from midturn.terminal.readiness import readable_now, readable_within, until_readable
+from midturn.terminal.restore import Attributes, Restored
+
+INTERRUPT = b"\x03"
+SUSPEND = b"\x1a"
+LONGEST = 4_094 if sys.platform == "linux" else 1_022
+"""Bytes of a line that the system keeps whole; longer lines are cut without a word."""
+
+_CHUNK = 65_536
+
+
+class Interrupted(Exception):  # noqa: N818 (it says what happened)
+    """Ctrl-C, or the end of input."""
+
+
+class LineReader:
+    """Asks line by line on one device. Keys are dead until `settle` seconds have passed without one; in text, only Enter is."""
+
+    def __init__(self, device: Device, restored: Restored, settle: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._device = device
+        self._restored = restored
+        self._settle = settle
+        self._clock = clock
+        self._armed_at: float | None = None
+        self._held = b""
+
+    async def ask(self, say: Say) -> str:
+        """Print what is to be said and return the line that is typed (several, where several were pasted into a text).
+
+        Raises:
+            Interrupted: The person leaves.
+        """
+        self._say("".join(f"{row}\n" for row in say.rows), say)
+        if self._armed_at is None:
+            await self._settle_down(say)
+        self._restored.set(line_mode(self._restored.found, hidden=say.entry == "hidden"))
+        while True:
+            line = await self._line(say)
+            if say.entry == "hidden":
+                self._device.write("\n")
+            if not (refusal := self._refusal(say, line)):
+                return (line + self._pasted(say)).decode("utf-8", "replace")
+            self._say(f"{refusal}\n", say)
+
+    def _say(self, text: str, say: Say) -> None:
+        self._device.write(text + say.ask)
+
+    async def _settle_down(self, say: Say) -> None:
+        """Forget what was typed ahead; then swallow every key of a choice until none has come for a while."""
+        self._armed_at = self._clock() + self._settle
+        self._device.forget_typed()
+        if say.entry != "choice":
+            return
+        self._restored.set(silent_mode(self._restored.found))
+        while await readable_within(self._device.fd, self._settle):
+            if INTERRUPT in self._read():
+                raise Interrupted
+
+    async def _line(self, say: Say) -> bytes:
+        """Return one line without its end, what was held before it included."""
+        while True:
+            await until_readable(self._device.fd)
+            data = self._read()
+            self._held += data.rstrip(b"\n\x03\x1a")
+            if data.endswith(INTERRUPT):
+                raise Interrupted
+            if data.endswith(b"\n"):
+                line, self._held = self._held, b""
+                return line
+            if data.endswith(SUSPEND):
+                self._suspend(say)
+            elif not data and (not self._held or not self._read()):
+                raise Interrupted
+
+    def _read(self) -> bytes:
+        """Read what is there; a terminal that went away is the end of input."""
+        try:
+            return os.read(self._device.fd, _CHUNK)
+        except OSError:
+            raise Interrupted from None
+
+    def _suspend(self, say: Say) -> None:
+        """Stop the job; when it goes on, show again where we are, with what was typed so far."""
+        mode = termios.tcgetattr(self._device.fd)
+        self._restored.suspend()
+        self._restored.set(mode)
+        typed = "" if say.entry == "hidden" else self._held.decode("utf-8", "replace")
+        self._device.write(f"\n{say.ask}{typed}")
+
+    def _refusal(self, say: Say, line: bytes) -> str:
+        """Say why a line is not taken: cut by the system, one of several that came at once, or sent too soon to be meant."""
+        if len(line) > LONGEST:
+            return f"That line is longer than a terminal keeps ({LONGEST} bytes): type less, or use the editor."
+        if say.entry == "choice":
+            if not readable_now(self._device.fd):
+                return ""
+            self._device.forget_typed()
+            return "Several lines arrived at once, and none was taken: type one answer."
+        if self._armed_at is None or self._clock() >= self._armed_at:
+            return ""
+        self._held = line
+        return "Enter came too soon and was not taken: press it again to send what you typed."
+
+    def _pasted(self, say: Say) -> bytes:
+        """Return the further lines of a paste into a text."""
+        more = b""
+        while say.entry == "text" and readable_now(self._device.fd):
+            data = self._read()
+            if not data or data.endswith(INTERRUPT):
+                raise Interrupted
+            more += b"\n" + data.rstrip(b"\n")
+        return more
+
+
+class _At(IntEnum):
+    """Where things stand in what `tcgetattr` returns."""
+
+    IFLAG = 0
+    OFLAG = 1
+    LFLAG = 3
+    CHARACTERS = 6
+
+
+def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
+    """Return settings in which the terminal edits a line itself; Ctrl-C and Ctrl-Z end it instead of raising signals."""
+    wanted = _copy(found)
+    wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(termios.IGNCR | termios.INLCR | termios.IMAXBEL)
+    wanted[_At.OFLAG] |= termios.OPOST | termios.ONLCR
+    shown = termios.ECHO | termios.ECHOE | termios.ECHOK
+    lines = found[_At.LFLAG] & ~(termios.ISIG | termios.ECHONL | shown) | termios.ICANON | termios.IEXTEN
+    wanted[_At.LFLAG] = lines if hidden else lines | shown
+    wanted[_At.CHARACTERS][termios.VEOL] = INTERRUPT
+    wanted[_At.CHARACTERS][termios.VEOL2] = SUSPEND
+    return wanted
+
+
+def silent_mode(found: Attributes) -> Attributes:
+    """Return settings in which every key arrives at once and nothing is shown."""
+    wanted = _copy(found)
+    wanted[_At.LFLAG] &= ~(termios.ISIG | termios.ICANON | termios.ECHO | termios.ECHONL)
+    wanted[_At.CHARACTERS][termios.VMIN] = 1
+    wanted[_At.CHARACTERS][termios.VTIME] = 0
+    return wanted
+
+
+def _copy(found: Attributes) -> Attributes:
+    return [*found[: _At.CHARACTERS], [*found[_At.CHARACTERS]]]

@@ -1,0 +1,18 @@
+"""Which of the two looks a prompt has (spec 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+Mode: TypeAlias = Literal["rich", "plain"]
+ModeSetting: TypeAlias = Literal["auto", "rich", "plain"]
+
+PLAIN_TERMINALS = frozenset({"", "dumb", "unknown", "emacs"})
+
+
+def choose_mode(setting: ModeSetting, environment: Mapping[str, str]) -> Mode:
+    """Return what `setting` says; `auto` is plain for terminals that draw nothing, and where `ACCESSIBLE` is set."""
+    if setting != "auto":
+        return setting
+    return "plain" if environment.get("TERM", "") in PLAIN_TERMINALS or environment.get("ACCESSIBLE") else "rich"

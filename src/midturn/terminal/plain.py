@@ -1,0 +1,52 @@
+"""A prompt in plain lines: no escape byte, no bell, nothing that moves (spec 5.2)."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from midturn.core.prompt import Prompt
+from midturn.core.reply import EndedTurn, Reply
+from midturn.core.visible import exact
+from midturn.prompts.plain.dialog import Dialog, Edit, Say, Saying
+from midturn.prompts.plain.prompt import plain_dialog
+from midturn.prompts.plain.scene import Scene
+from midturn.terminal.device import Device
+from midturn.terminal.editor import NoEdit, edit
+from midturn.terminal.lines import Interrupted, LineReader
+from midturn.terminal.restore import Restored
+
+
+async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+    scene = Scene(prompt, device.size.columns)
+    with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
+        reader = LineReader(device, restored, settle)
+        try:
+            reply = await _converse(dialog, reader, device, restored)
+        except Interrupted:
+            device.write("\n")
+            reply = EndedTurn()
+    device.write(f"{scene.transcript(reply)}\n")
+    return reply
+
+
+async def _converse(dialog: Dialog, reader: LineReader, device: Device, restored: Restored) -> Reply:
+    saying = next(dialog)
+    while True:
+        heard = await _carry_out(saying, reader, device, restored)
+        try:
+            saying = dialog.send(heard)
+        except StopIteration as stop:
+            return stop.value
+
+
+async def _carry_out(saying: Saying, reader: LineReader, device: Device, restored: Restored) -> str:
+    match saying:
+        case Say():
+            return await reader.ask(saying)
+        case Edit(text):
+            try:
+                return await edit(saying, device, restored)
+            except NoEdit as error:
+                device.write(f"{exact(str(error))}\n")
+                return text

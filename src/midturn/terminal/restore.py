@@ -1,0 +1,80 @@
+"""The terminal as it was found, on every way out of a prompt (spec 5.1)."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import termios
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Self, TypeAlias
+
+from midturn.terminal.device import Device
+
+Attributes: TypeAlias = list[Any]
+"""What `tcgetattr` returns."""
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class Restored:
+    """Puts a terminal's settings back when the block ends, and when a signal ends the process that the host does not handle.
+
+    `farewell` is written as well: what a mode of ours needs to be switched off.
+    """
+
+    def __init__(self, device: Device, farewell: str = "") -> None:
+        self._device = device
+        self._farewell = farewell
+        self.found: Attributes = termios.tcgetattr(device.fd)
+        self._wanted = self.found
+        self._taken: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        atexit.register(self.restore)
+        if threading.current_thread() is threading.main_thread():
+            self._taken = [number for number in (*_ENDING, signal.SIGCONT) if signal.getsignal(number) is signal.SIG_DFL]
+            for number in self._taken:
+                signal.signal(number, self._resume if number is signal.SIGCONT else self._end)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.restore()
+        atexit.unregister(self.restore)
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+    def set(self, attributes: Attributes) -> None:
+        """Change the settings for as long as the block lasts."""
+        self._wanted = attributes
+        termios.tcsetattr(self._device.fd, termios.TCSANOW, attributes)
+
+    def restore(self) -> None:
+        """Put everything back. A job in the background leaves the terminal to whoever has it now."""
+        if not self._device.in_foreground:
+            return
+        try:
+            termios.tcsetattr(self._device.fd, termios.TCSANOW, self.found)
+            if self._farewell:
+                self._device.write(self._farewell)
+        except (termios.error, OSError):
+            return  # the terminal is gone: there is nothing left to put back
+
+    def suspend(self) -> None:
+        """Stop our job as Ctrl-Z does, with the terminal as it was found; return when it is resumed."""
+        self.restore()
+        os.kill(0, signal.SIGTSTP)
+
+    def _resume(self, number: int, frame: FrameType | None) -> None:
+        """Go on after a stop: the shell had the terminal in the meantime."""
+        del number, frame
+        if self._device.in_foreground:
+            self.set(self._wanted)
+
+    def _end(self, number: int, frame: FrameType | None) -> None:
+        """Restore, then end as the signal would have ended us."""
+        del frame
+        self.restore()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)

@@ -1,0 +1,22 @@
+"""What configuration says about prompts (spec 8.1: `prompt.*`, `notify.command`)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from midturn.terminal.mode import ModeSetting
+
+
+class PromptSettings(Struct, frozen=True, kw_only=True):
+    """How prompts look and behave.
+
+    `settle` is how long (seconds) no key may have been pressed before keys count; `text_menu` shows a row of keys before each text
+    field; `bell` and `notify` call a person who is elsewhere, and `notify_command` runs a program of the user's with the question on stdin.
+    """
+
+    mode: ModeSetting = "auto"
+    settle: float = 0.3
+    text_menu: bool = False
+    bell: bool = True
+    notify: bool = True
+    notify_command: tuple[str, ...] = ()

@@ -1,0 +1,152 @@
+"""Yes or no, line by line."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from support.plain_talk import Talk
+from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
+
+ASKED = PROMPTS["boolean"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reply"),
+    [
+        ("y", Answered(True)),
+        ("Y", Answered(True, remember=True)),
+        ("n", Answered(False)),
+        ("N", Answered(False, remember=True)),
+        (" yes ", Answered(True)),
+        ("No", Answered(False)),
+        ("b", WentBack()),
+        ("s", EndedTurn()),
+    ],
+)
+def test_one_key_answers(line: str, reply: Reply) -> None:
+    assert Talk(ASKED, line).reply == reply
+
+
+def test_a_no_may_carry_a_typed_reason() -> None:
+    talk = Talk(ASKED, "p", "it drops \\", "a test")
+
+    assert talk.reply == Answered(False, reason="it drops \na test")
+    assert talk.said[-1] == 'Answer: no: "it drops ⏎ a test"'
+
+
+def test_reply_takes_the_words_or_none() -> None:
+    assert Talk(ASKED, "r", "use the other file").reply == Replied("use the other file")
+    assert Talk(ASKED, "r", "").reply == Replied(None)
+
+
+def test_colon_c_leaves_a_reply_and_asks_again() -> None:
+    assert Talk(ASKED, "r", ":c", "y").reply == Answered(True)
+
+
+@pytest.mark.parametrize("key", ["Y", "N", "b", "r", "v", "o", "-", "e"])
+def test_a_key_that_is_not_offered_does_nothing(key: str) -> None:
+    bare = replace(BOOLEAN, can_reply=False)
+
+    talk = Talk(bare, key, "y")
+
+    assert f"{key} is not an option; type ? for help." in talk.said
+    assert talk.reply == Answered(True)
+
+
+def test_enter_takes_the_default_and_only_then() -> None:
+    assert Talk(PROMPTS["boolean_default"], "").reply == Answered(True)
+    assert Talk(PROMPTS["boolean_long"], "").reply == Answered(False)
+    assert Talk(BOOLEAN, "").reply is None
+
+
+def test_an_earlier_answer_comes_before_the_default() -> None:
+    assert Talk(replace(PROMPTS["boolean_default"], prefill=False), "").reply == Answered(False)
+
+
+@pytest.mark.parametrize("prompt", [RUN, DELIVER])
+@pytest.mark.parametrize("default", [True, False])
+def test_enter_never_decides_an_approval(prompt: object, default: bool) -> None:  # noqa: FBT001 (a parameter of a test)
+    """Even when somebody gave the approval a default."""
+    assert isinstance(prompt, type(RUN))
+
+    talk = Talk(replace(prompt, prefill=default, question=replace(prompt.question, default=default)), "")
+
+    assert talk.reply is None
+    assert "Enter for" not in talk.text
+
+
+def test_an_optional_question_can_be_skipped() -> None:
+    talk = Talk(PROMPTS["boolean_optional"], "-")
+
+    assert talk.reply == Answered(None)
+    assert talk.said[-1] == "Answer: (skipped)"
+
+
+def test_what_was_cut_off_can_be_viewed() -> None:
+    talk = Talk(PROMPTS["boolean_cut"], "v", "y")
+
+    assert "... 80 more rows not shown; v views them" in talk.said
+    assert "| line 200" in talk.said
+    assert talk.said[-1] == "Answer: yes"
+
+
+def test_approving_what_was_cut_off_says_so() -> None:
+    assert Talk(PROMPTS["boolean_cut"], "y").said[-1] == "Answer: yes (80 rows were not viewed)"
+
+
+def test_a_call_is_shown_as_it_would_run() -> None:
+    """A line break inside an argument ends a row, and is still written down."""
+    assert Talk(RUN).said[1:8] == [
+        "| {",
+        '|   "env": "production",',
+        '|   "script": "set -e\\n',
+        '|       make \\"all\\"\\n",',
+        '|   "dry": false',
+        "| }",
+        "Run deploy?",
+    ]
+
+
+def test_skipping_a_call_may_carry_a_reason() -> None:
+    assert Talk(RUN, "r", "not today").reply == Answered(False, reason="not today")
+
+
+def test_arguments_are_edited_line_by_line() -> None:
+    talk = Talk(RUN, "e", '{"env":', "broken", '{"env": "staging"}')
+
+    assert talk.reply == Edited({"env": "staging"})
+    assert talk.said.count("Not accepted:") == 2
+
+
+def test_arguments_are_edited_in_the_editor() -> None:
+    talk = Talk(RUN, "e", ":e", edited='{"env": "staging"}')
+
+    assert talk.reply == Edited({"env": "staging"})
+    assert talk.given[0].suffix == ".json"
+    assert '"env": "production"' in talk.given[0].text
+
+
+def test_edited_arguments_must_be_an_object() -> None:
+    assert "  arguments are a JSON object: { ... }" in Talk(RUN, "e", "[1]").said
+
+
+def test_a_result_is_edited_as_text() -> None:
+    assert Talk(DELIVER, "e", "line one").reply == Edited("line one")
+
+
+def test_enter_sends_a_review() -> None:
+    talk = Talk(REVIEW, "")
+
+    assert talk.reply == Submitted()
+    assert talk.said[1:3] == ["| Apply patch? yes", "| Which environment should the migration run against? production"]
+
+
+@pytest.mark.parametrize(("line", "reply"), [("b", WentBack()), ("s", EndedTurn())])
+def test_a_review_can_be_left(line: str, reply: Reply) -> None:
+    assert Talk(REVIEW, "what?", line).reply == reply
+
+
+def test_a_configured_name_stands_beside_the_header_as_a_quotation() -> None:
+    assert Talk(PROMPTS["labelled"]).said[0] == 'deploy asks "Assistant":'

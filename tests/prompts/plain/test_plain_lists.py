@@ -1,0 +1,136 @@
+"""One or several of many, line by line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.answer_type import SelectOption, SelectType
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
+from support.plain_talk import Talk
+from support.prompt_catalogue import CHECKS, MULTI, PROMPTS, SELECT
+
+
+def of(*values: Any, **terms: Any) -> Prompt:
+    """Return a select over `values`."""
+    answer_type = SelectType(tuple(map(SelectOption, values)), **terms)
+    return replace(SELECT, question=replace(SELECT.question, answer_type=answer_type, default=values[0]))
+
+
+@pytest.mark.parametrize("line", ["2", "2.", "production", " Production ", "\uff50roduction"])
+def test_an_option_is_chosen_by_number_or_name(line: str) -> None:
+    assert Talk(SELECT, line).reply == Answered("production")
+
+
+def test_a_value_keeps_its_type() -> None:
+    assert Talk(of(True, 2.5, "x"), "true").reply == Answered(True)
+    assert Talk(of(True, 2.5, "x"), "2").reply == Answered(2.5)
+
+
+@pytest.mark.parametrize("line", ["0", "4", "-1", "stag", "99999", "²", "1 2"])
+def test_what_is_no_option_is_refused(line: str) -> None:
+    talk = Talk(SELECT, line)
+
+    assert talk.reply is None
+    assert f"{line} is not an option; type a number from 1 to 3, or ? for help." in talk.said
+
+
+def test_a_number_that_is_also_a_name_must_be_said_precisely() -> None:
+    """The list `10, 1`: a bare `1` could be either."""
+    prompt = of(10, 1)
+
+    assert Talk(prompt, "1").reply is None
+    assert Talk(prompt, "1", "1.").reply == Answered(10)
+    assert Talk(prompt, "1", "=1").reply == Answered(1)
+
+
+def test_enter_takes_the_default() -> None:
+    assert Talk(SELECT, "").reply == Answered("staging")
+    assert Talk(PROMPTS["select48"], "").reply is None
+
+
+def test_the_earlier_answer_is_what_enter_takes_after_back() -> None:
+    assert Talk(PROMPTS["form"], "").reply == Answered("production")
+
+
+def test_other_words_are_an_answer_where_they_are_allowed() -> None:
+    assert Talk(PROMPTS["select_other"], "o", "my laptop").reply == Answered({"other": "my laptop"})
+    assert Talk(PROMPTS["select_other"], "o", "", "1").reply == Answered("staging")
+    assert Talk(SELECT, "o").reply is None
+
+
+def test_other_words_of_before_are_what_enter_takes() -> None:
+    talk = Talk(replace(PROMPTS["select_other"], prefill={"other": "my laptop"}), "")
+
+    assert talk.reply == Answered({"other": "my laptop"})
+    assert "(Enter for 'my laptop')" in talk.text
+
+
+@pytest.mark.parametrize(("line", "reply"), [("b", WentBack()), ("s", EndedTurn())])
+def test_a_list_can_be_left(line: str, reply: object) -> None:
+    assert Talk(PROMPTS["select"], line).reply == reply
+
+
+def test_a_reply_from_a_list() -> None:
+    assert Talk(PROMPTS["select"], "r", "neither").reply == Replied("neither")
+
+
+def test_long_lists_come_in_pages_with_numbers_that_stay() -> None:
+    talk = Talk(PROMPTS["select48"], "m", "m", "m", "48")
+
+    pages = talk.text.split("Type a number")
+    assert "  1. src/module_00.py - 0 lines" in pages[0]
+    assert "(28 more: press m; filter with /text)" in pages[0]
+    assert "  21. src/module_20.py" in pages[1]
+    assert "  48. src/module_47.py" in pages[2]
+    assert "  1. src/module_00.py" in pages[3]
+    assert talk.reply == Answered("src/module_47.py")
+
+
+def test_a_filter_looks_for_all_words_in_names_and_descriptions() -> None:
+    talk = Talk(PROMPTS["select48"], "/E_4 580", "41")
+
+    assert talk.said[-4:-2] == ["  1 match", "  41. src/module_40.py - 580 lines"]
+    assert talk.reply == Answered("src/module_40.py")
+
+
+def test_an_empty_filter_brings_everything_back() -> None:
+    assert "  48 match" in Talk(PROMPTS["select48"], "/nothing", "/").said
+
+
+def test_several_are_chosen_in_the_order_of_the_list() -> None:
+    assert Talk(MULTI, "docs build, 1-2").reply == Answered(["lint", "types", "docs build"])
+    assert Talk(MULTI, "5,2,2").reply == Answered(["types", "docs build"])
+    assert Talk(MULTI, "all").reply == Answered([option.value for option in CHECKS])
+
+
+def test_enter_keeps_what_is_marked() -> None:
+    talk = Talk(MULTI, "")
+
+    assert "(Enter keeps the 1 marked)" in talk.text
+    assert talk.reply == Answered(["lint"])
+
+
+@pytest.mark.parametrize("line", ["none", "6", "0-2", "3-1", "1,what", ",", "1-99"])
+def test_a_wrong_choice_is_refused_and_asked_again(line: str) -> None:
+    talk = Talk(MULTI, line, "1")
+
+    assert talk.reply == Answered(["lint"])
+    assert len([row for row in talk.said if row.startswith("Type numbers")]) == 2
+
+
+def test_nothing_is_chosen_by_accident() -> None:
+    """Without a default, Enter alone chooses nothing; the word `none` does."""
+    assert Talk(PROMPTS["multi_other"], "").reply is None
+    assert Talk(PROMPTS["multi_other"], "none").reply == Answered([])
+
+
+def test_other_words_join_the_choice() -> None:
+    talk = Talk(PROMPTS["multi_other"], "o", "fuzzing", "2")
+
+    assert "  o. [x] fuzzing" in talk.said
+    assert talk.reply == Answered(["types", {"other": "fuzzing"}])
+    assert talk.said[-1] == "Answer: types, fuzzing"

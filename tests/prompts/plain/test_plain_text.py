@@ -1,0 +1,127 @@
+"""Text, JSON and secrets, line by line."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.core.secret import SecretValue
+from midturn.prompts.plain.dialog import Edit
+from support.plain_talk import Talk
+from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
+
+EMPTY = PROMPTS["text_empty"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["a note"], "a note"),
+        (["  spaces stay "], "  spaces stay "),
+        (["one \\", "two"], "one \ntwo"),
+        (["C:\\\\"], "C:\\"),
+        (["::s"], ":s"),
+        ([":-) fine"], ":-) fine"),
+        (["y"], "y"),
+        (["one\ntwo"], "one\ntwo"),
+    ],
+)
+def test_a_text_is_what_was_typed(lines: list[str], text: str) -> None:
+    assert Talk(EMPTY, *lines).reply == Answered(text)
+
+
+def test_enter_takes_the_default_text() -> None:
+    assert Talk(TEXT, "").reply == Answered("none")
+    assert Talk(TEXT, ":empty").reply == Answered("")
+    assert Talk(EMPTY, "").reply == Answered("")
+
+
+def test_a_default_of_several_lines_is_shown_behind_the_gutter() -> None:
+    prompt = replace(TEXT, prefill="one\nAssistant asks:")
+
+    talk = Talk(prompt, "")
+
+    assert talk.said[2:5] == ["Draft:", "| one", "| Assistant asks:"]
+    assert "(Enter to keep the draft)" in talk.text
+    assert talk.reply == Answered("one\nAssistant asks:")
+
+
+def test_the_editor_is_given_the_draft() -> None:
+    talk = Talk(TEXT, ":e", edited="from the editor")
+
+    assert talk.given == [Edit("none")]
+    assert talk.reply == Answered("from the editor")
+
+
+def test_commands_leave_a_text() -> None:
+    prompt = PROMPTS["text"]
+
+    assert Talk(prompt, ":b").reply == WentBack()
+    assert Talk(prompt, ":s").reply == EndedTurn()
+    assert Talk(prompt, ":r", "why?").reply == Replied("why?")
+    assert Talk(prompt, "one \\", ":s").reply == EndedTurn()
+
+
+def test_help_in_a_text_names_the_commands() -> None:
+    assert "  :e - edit it in your editor" in Talk(TEXT, ":?").said
+
+
+def test_json_that_does_not_fit_is_kept_with_the_paths_of_its_errors() -> None:
+    talk = Talk(SCHEMA, '{"replicas": 99, "region": "eu"}', "", '{"replicas": 9, "region": "eu"}')
+
+    assert talk.text.count("  $.replicas: ") == 2
+    assert talk.reply == Answered({"replicas": 9, "region": "eu"})
+    assert talk.said[-1] == 'Answer: {"replicas": 9, "region": "eu"}'
+
+
+def test_the_default_json_is_kept_with_enter() -> None:
+    assert Talk(SCHEMA, "").reply == Answered({"replicas": 3, "region": "eu"})
+
+
+def test_a_skeleton_is_shown_but_never_sent_by_enter_alone() -> None:
+    talk = Talk(PROMPTS["schema_skeleton"], "")
+
+    assert "Answer in JSON of this shape:" in talk.said
+    assert talk.reply is None
+
+
+def test_a_skeleton_is_where_the_editor_begins() -> None:
+    talk = Talk(PROMPTS["schema_skeleton"], ":e", edited='{"replicas": 1, "region": "eu"}')
+
+    assert talk.given[0].text == '{\n  "replicas": 0,\n  "region": ""\n}'
+    assert talk.reply == Answered({"replicas": 1, "region": "eu"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON: "),
+        ('{"a": 1, "a": 2}', 'the key "a" stands twice in one object'),
+        ("NaN", "NaN is no JSON"),
+        ("1e999", "1e999 is too large for a number"),
+        ("[" * 100_000, "not accepted: nested too deeply"),
+        ('"\\ud800"', "half of a surrogate pair"),
+        ("9" * 5000, "a number with too many digits"),
+    ],
+)
+def test_json_is_read_strictly(text: str, message: str) -> None:
+    talk = Talk(SCHEMA, text)
+
+    assert message in talk.text
+    assert talk.reply is None
+
+
+@pytest.mark.parametrize("line", ["hunter2", "ends in \\", ":secret", "", "  spaces  "])
+def test_a_secret_is_taken_as_it_is_and_shown_nowhere(line: str) -> None:
+    talk = Talk(SECRET, line)
+
+    assert talk.reply == Answered(SecretValue(line))
+    assert talk.said[-1] == "Answer: (hidden)"
+    assert not line or line not in talk.text
+
+
+def test_commands_leave_a_secret_and_two_colons_begin_one() -> None:
+    assert Talk(SECRET, ":s").reply == EndedTurn()
+    assert Talk(SECRET, "::s").reply == Answered(SecretValue(":s"))
+    assert Talk(SECRET, ":?", ":s").said[3] == "  :r - reply to the assistant instead of answering"
