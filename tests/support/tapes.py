@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import msgspec
+
 from midturn.core.answer_type import BooleanType
 from midturn.core.events import (
     AnsweredBy,
@@ -22,6 +26,7 @@ from midturn.core.json_value import Json
 from midturn.core.question import PersistedQuestion
 from midturn.core.source import Source
 
+E = TypeVar("E", bound=Event)
 CONFIRM = PersistedQuestion(text="Deploy to production?", answer_type=BooleanType())
 
 
@@ -35,43 +40,40 @@ class Tape:
         """Record an event that has its id and time."""
         self.events.append(event)
 
-    def _shared(self) -> dict[str, str]:
+    def record(self, event: E) -> E:
+        """Record an event, with the next id and time."""
         number = len(self.events) + 1
-        return {"event_id": f"e{number}", "timestamp": f"2026-11-21T10:{number // 60:02}:{number % 60:02}Z"}
+        timestamp = f"2026-11-21T10:{number // 60:02}:{number % 60:02}Z"
+        self.add(recorded := msgspec.structs.replace(event, event_id=f"e{number}", timestamp=timestamp))
+        return recorded
 
     def start(self) -> TurnStart:
         """Begin a turn."""
-        self.add(event := TurnStart(**self._shared()))
-        return event
+        return self.record(TurnStart())
 
     def end(self, status: str = "completed") -> TurnEnd:
         """End the turn."""
-        self.add(event := TurnEnd(status=status, **self._shared()))
-        return event
+        return self.record(TurnEnd(status=status))
 
     def user(self, content: str) -> ChatRequest:
         """Let the user say something."""
-        self.add(event := ChatRequest(content=content, **self._shared()))
-        return event
+        return self.record(ChatRequest(content=content))
 
     def model(self, message: str) -> ChatResponse:
         """Let the model say something."""
-        self.add(event := ChatResponse(message=message, **self._shared()))
-        return event
+        return self.record(ChatResponse(message=message))
 
     def call(self, id: str, name: str = "deploy", *, more: int = 0, arguments: Json = None) -> ToolCallRequest:
         """Let the model call a tool."""
-        self.add(event := ToolCallRequest(id=id, name=name, arguments=arguments or {}, more=more, **self._shared()))
-        return event
+        return self.record(ToolCallRequest(id=id, name=name, arguments=arguments or {}, more=more))
 
     def result(self, call: ToolCallRequest, content: str = "done") -> ToolCallResponse:
         """Let the tool finish."""
-        self.add(event := ToolCallResponse(id=call.id, call=call.event_id, content=content, **self._shared()))
-        return event
+        return self.record(ToolCallResponse(id=call.id, call=call.event_id, content=content))
 
     def ask(self, call: ToolCallRequest, question_id: str = "confirm", attempt: int = 1, form: AskedForm | None = None) -> InquiryRequest:
         """Let the tool ask something."""
-        event = InquiryRequest(
+        request = InquiryRequest(
             id=f"{call.id}.{question_id}.{attempt}",
             source=Source.tool(call.name),
             question=CONFIRM,
@@ -79,28 +81,22 @@ class Tape:
             tool_call_id=call.id,
             question_id=question_id,
             form=form,
-            **self._shared(),
         )
-        self.add(event)
-        return event
+        return self.record(request)
 
     def answer(self, request: InquiryRequest, *, answer: Json = True) -> InquiryAnswered:
         """Let the user answer."""
-        self.add(event := InquiryAnswered(id=request.id, answer=answer, answered_by=AnsweredBy("user"), **self._shared()))
-        return event
+        return self.record(InquiryAnswered(id=request.id, answer=answer, answered_by=AnsweredBy("user")))
 
     def cancel(self, request: InquiryRequest, reason: str = "user") -> InquiryCancelled:
         """Let the question go without an answer."""
-        self.add(event := InquiryCancelled(id=request.id, reason=reason, **self._shared()))
-        return event
+        return self.record(InquiryCancelled(id=request.id, reason=reason))
 
     def wait(self, call: ToolCallRequest, kind: str = "run", content: str | None = None) -> Approval:
         """Let the call wait for an approval."""
-        event = Approval(id=f"{call.id}.__{kind}__.1", call=call.event_id, kind=kind, state="waiting", content=content, **self._shared())
-        self.add(event)
-        return event
+        waiting = Approval(id=f"{call.id}.__{kind}__.1", call=call.event_id, kind=kind, state="waiting", content=content)
+        return self.record(waiting)
 
     def decide(self, waiting: Approval, state: str = "approved") -> Approval:
         """Let the user decide about a waiting approval."""
-        self.add(event := Approval(id=waiting.id, call=waiting.call, kind=waiting.kind, state=state, **self._shared()))
-        return event
+        return self.record(Approval(id=waiting.id, call=waiting.call, kind=waiting.kind, state=state))

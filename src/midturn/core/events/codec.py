@@ -16,10 +16,11 @@ from msgspec import Raw, Struct
 from midturn.core.events.approval import Approval
 from midturn.core.events.base import Event, encode_custom
 from midturn.core.events.chat import ChatRequest, ChatResponse
+from midturn.core.events.inquiry import InquiryRequest
 from midturn.core.events.opaque import OpaqueEvent
 from midturn.core.events.tool_call import ToolCallRequest, ToolCallResponse
 from midturn.core.events.turn import ConfigDelta, TurnEnd, TurnStart
-from midturn.core.events.wire import BrokenRuleError, RequestWire, ResponseWire, UnknownOutcomeError
+from midturn.core.events.wire import BrokenRuleError, ResponseWire, UnknownOutcomeError
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import MidturnError
 
@@ -30,7 +31,7 @@ _Wire: TypeAlias = (
     | ChatResponse
     | ToolCallRequest
     | ToolCallResponse
-    | RequestWire
+    | InquiryRequest
     | ResponseWire
     | Approval
     | ConfigDelta
@@ -107,7 +108,7 @@ def _read(line: bytes, limits: Limits) -> Event:
     if line.count(b"{") + line.count(b"[") > limits.json_depth:
         _check_depth(line, limits.json_depth)
     wire = _DECODER.decode(line)
-    if isinstance(wire, (RequestWire, ResponseWire)):
+    if isinstance(wire, ResponseWire):
         return wire.event()
     if isinstance(wire, ChatResponse):
         _check_parts(wire)

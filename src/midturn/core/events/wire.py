@@ -1,24 +1,18 @@
-"""How inquiries stand on the wire, where that is not what they are in memory (spec 1.4, 1.5)."""
+"""How a response stands on the wire: one shape for all outcomes, the flat legacy form included (spec 1.5)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from midturn.core.events.base import Event
 from midturn.core.events.inquiry import (
     AnsweredBy,
-    AskedForm,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
-    InquiryRequest,
     InquiryResponse,
 )
 from midturn.core.json_value import Json
-from midturn.core.question import PersistedQuestion
-from midturn.core.source import Source
 
 
 class BrokenRuleError(ValueError):
@@ -27,38 +21,6 @@ class BrokenRuleError(ValueError):
 
 class UnknownOutcomeError(ValueError):
     """A response has an outcome of a newer version: not wrong, merely unknown."""
-
-
-class RequestWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):
-    """An `inquiry_request`, its question still as it is on disk."""
-
-    id: str
-    source: Source
-    question: Any
-    call: str = ""
-    tool_call_id: str = ""
-    question_id: str = ""
-    escalates: str | None = None
-    revises: str | None = None
-    form: AskedForm | None = None
-
-    def event(self) -> InquiryRequest:
-        """Return the event, its question read as tolerantly as a stream is."""
-        return InquiryRequest(
-            timestamp=self.timestamp,
-            event_id=self.event_id,
-            more=self.more,
-            metadata=self.metadata,
-            id=self.id,
-            source=self.source,
-            question=PersistedQuestion.from_json(self.question),
-            call=self.call,
-            tool_call_id=self.tool_call_id,
-            question_id=self.question_id,
-            escalates=self.escalates,
-            revises=self.revises,
-            form=self.form,
-        )
 
 
 class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):

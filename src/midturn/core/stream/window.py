@@ -67,10 +67,11 @@ def _is_finished(part: Sequence[Event]) -> bool:
     """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
     if any(isinstance(event, TurnEnd) or (isinstance(event, OpaqueEvent) and event.kind == "turn_end") for event in part):
         return True
-    last = next((event for event in reversed(part) if not isinstance(event, _AFTERTHOUGHTS)), None)
-    return isinstance(last, ChatResponse) and last.reasoning is None and _is_legacy(last) and not any(event.more for event in part)
+    said = [event for event in part if not isinstance(event, _AFTERTHOUGHTS)]
+    last = said[-1] if said else None
+    return isinstance(last, ChatResponse) and last.reasoning is None and _is_legacy(last) and not any(event.more for event in said)
 
 
 def _is_legacy(event: Event) -> bool:
-    """Say whether the event comes from a stream in which no turn has an end: it has no id of its own, or the older time."""
+    """Say whether the event is from a stream whose turns do not say that they end: without ids, or with times of the older form."""
     return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp
