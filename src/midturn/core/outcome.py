@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from midturn.core.form import Form
+from midturn.core.question import Question
 
 
 class Success(Struct, frozen=True):
@@ -27,6 +29,15 @@ class NeedsInput(Struct, frozen=True):
     """The tool must know something first, and is run again with the answers. One question is a form of one."""
 
     form: Form
+
+    if TYPE_CHECKING:
+
+        def __init__(self, form: Form | Question[Any]) -> None: ...
+
+    def __post_init__(self) -> None:
+        question: object = self.form
+        if isinstance(question, Question):
+            force_setattr(self, "form", Form((question,)))
 
 
 Outcome: TypeAlias = Success | ToolError | NeedsInput

@@ -1,0 +1,46 @@
+"""Answers, as a function gets them (spec 6.1)."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar, cast
+
+from msgspec import Struct
+
+from midturn.core.question import Question
+from midturn.core.turn.effects import Given, GivenAnswer
+
+T = TypeVar("T")
+
+
+class Answer(Struct, Generic[T], frozen=True):
+    """An answer with its circumstances: `by` is the tag of spec 1.5 (`user`, `assistant`, …), `reason` the responder's words."""
+
+    value: T
+    reason: str | None = None
+    by: str = "user"
+
+
+class Unanswered(Struct, frozen=True):
+    """There is no answer; `reason` is the tag of spec 1.5 that says why."""
+
+    reason: str
+
+
+class FormAnswers:
+    """The answers to a form: `answers[question]` has the type of the question's answer, and is `None` where it was skipped."""
+
+    def __init__(self, given: Given) -> None:
+        self._given = given
+
+    def __getitem__(self, question: Question[T]) -> T:
+        """Return the answer to a question of the form."""
+        given = self._given.get(question.id)
+        return question.typed(given.value) if isinstance(given, GivenAnswer) else cast("T", None)
+
+    def __contains__(self, question: Question[Any]) -> bool:
+        """Say whether the question was answered, rather than skipped."""
+        given = self._given.get(question.id)
+        return isinstance(given, GivenAnswer) and given.value is not None
+
+    def __repr__(self) -> str:
+        return f"FormAnswers({', '.join(self._given)})"  # no values: one may be a secret

@@ -1,0 +1,82 @@
+"""How long a call lives: a cancelled one runs its `finally` blocks, and asks nothing any more (spec 6.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError as WaitCancelled
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class CallLife:
+    """The life of one execution on one event loop; `ended` is true once it was cancelled or has returned."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._lock = threading.Lock()
+        self._waits: set[Future[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the work to its end; cancelled, let it clean up first.
+
+        The work has a task of its own, so that `ended` is set before its `finally` blocks run: nothing that they ask goes out.
+        """
+        task = self._loop.create_task(work)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            self._end()
+            await self._stop(task)
+            raise
+        self._end()
+        return task.result()
+
+    def check(self) -> None:
+        """Raise the cancellation that an ask of an ended call gets."""
+        if self.ended:
+            raise asyncio.CancelledError("The call has ended; it cannot ask any more.")
+
+    def wait_in_thread(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the loop and block this thread until it is done, or until the call ends.
+
+        Raises:
+            RuntimeError: This is the thread of the event loop itself, which would wait for ever.
+            asyncio.CancelledError: The call has ended.
+        """
+        if threading.get_ident() == self._thread:
+            raise RuntimeError("`ask_sync` is for functions that run in a thread; in an async function use `await ctx.ask(…)`.")
+        with self._lock:  # `_end` takes it too: a wait is either refused here, or cancelled there
+            self.check()
+            wait = asyncio.run_coroutine_threadsafe(ask(), self._loop)
+            self._waits.add(wait)
+        try:
+            return wait.result()
+        except WaitCancelled:
+            raise asyncio.CancelledError("The call has ended.") from None
+        finally:
+            with self._lock:
+                self._waits.discard(wait)
+
+    def _end(self) -> None:
+        with self._lock:
+            self.ended = True
+            waits = tuple(self._waits)
+        for wait in waits:
+            wait.cancel()
+
+    async def _stop(self, task: asyncio.Task[T]) -> None:
+        """Cancel the work and wait until it is through; every further cancellation is passed on to it."""
+        while not task.done():
+            task.cancel()
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                continue
+        if not task.cancelled():
+            task.exception()  # seen: the call is over, and its result is dropped

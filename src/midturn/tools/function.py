@@ -1,0 +1,125 @@
+"""`@midturn.tool`: a typed function as a tool (spec 6.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from midturn.core.exchange import ToolDefinition
+from midturn.core.outcome import Outcome, ToolError
+from midturn.core.routing.policy import RunPolicy
+from midturn.core.source import Source
+from midturn.errors import ConfigError
+from midturn.ports import ToolRun
+from midturn.tools.call_life import CallLife
+from midturn.tools.context import ToolContext
+from midturn.tools.docstring import read_docstring
+from midturn.tools.names import name_problem
+from midturn.tools.output import deliverable
+from midturn.tools.parameters import Parameters
+from midturn.tools.returned import failure, outcome_of
+from midturn.tools.scrub import secrets_in
+from midturn.tools.thread import in_thread
+from midturn.tools.value_type import Mismatch
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FunctionTool(Generic[P, R]):
+    """A function that a model may call. Called from Python it is the plain function. `run` is its permission policy (spec 2.5)."""
+
+    def __init__(self, function: Callable[P, R], *, name: str | None = None, run: RunPolicy = "unattended") -> None:
+        self.function = function
+        self.run: RunPolicy = run
+        self.documentation = read_docstring(function.__doc__)
+        self._parameters = Parameters(function, self.documentation.parameters)
+        self._is_async = _is_async(function)
+        self._definition = ToolDefinition(_name(function, name), self.documentation.text, self._parameters.schema)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the plain function."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"FunctionTool({self._definition.name})"
+
+    @property
+    def name(self) -> str:
+        """The name under which the model calls it."""
+        return self._definition.name
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What the model is told."""
+        return self._definition
+
+    def inquiry_source(self) -> Source:
+        """Return `tool` and its name: no function can be anything else (spec 2.2)."""
+        return Source.tool(self.name)
+
+    async def execute(self, run: ToolRun) -> Outcome:
+        """Run the function once (see `ports.Tool`)."""
+        try:
+            values = self._parameters.read(run.call.arguments)
+        except Mismatch as mismatch:
+            return ToolError(f"The arguments of `{self.name}` do not fit; nothing was run.\n{mismatch}")
+        life = CallLife()
+        context: ToolContext[object] = ToolContext(run, self.inquiry_source(), life)
+        positional, keywords = self._parameters.bind(values, context)
+        call = functools.partial(cast("Callable[..., object]", self.function), *positional, **keywords)
+        return await life.run(self._outcome(call, run, context))
+
+    async def _outcome(self, call: Callable[[], object], run: ToolRun, context: ToolContext[object]) -> Outcome:
+        try:
+            returned = call() if self._is_async else await in_thread(call)
+            if inspect.isawaitable(returned):
+                returned = await cast("Awaitable[object]", returned)
+            return deliverable(outcome_of(returned), run, secrets_in(context.answers))
+        except asyncio.CancelledError as error:
+            if context.cancelled:
+                raise
+            return failure(error, context.answers)  # it cancelled itself: an error like any other
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a tool raises is reported to the model)
+            return failure(error, context.answers)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(*, name: str | None = None, run: RunPolicy = "unattended") -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = None, run: RunPolicy = "unattended") -> object:
+    """Turn a typed function, sync or async, into a tool.
+
+    The parameters become JSON Schema, the docstring becomes what the model reads. A parameter annotated `ToolContext` is given the
+    context and is not part of the schema. Use it bare (`@tool`) or with options (`@tool(name=…, run=…)`).
+
+    Args:
+        function: The function.
+        name: The name that the model calls, if not the function's own.
+        run: The permission policy (spec 2.5); functions run unattended by default, for their author is the program's.
+
+    Raises:
+        TypeError: A parameter has no type, or one that JSON Schema cannot describe.
+        ConfigError: The name is none.
+    """
+    if function is None:
+        return functools.partial(FunctionTool, name=name, run=run)
+    return FunctionTool(function, name=name, run=run)
+
+
+def _name(function: Callable[..., object], name: str | None) -> str:
+    found = name if name is not None else getattr(function, "__name__", "")
+    if problem := name_problem(found):
+        raise ConfigError(f"{problem} Name the tool with `@tool(name=…)`.")
+    return found
+
+
+def _is_async(function: Callable[..., object]) -> bool:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"Tool `{getattr(function, '__name__', function)}` yields; a tool returns one result.")
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 (an object with an async `__call__`)

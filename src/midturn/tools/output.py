@@ -1,0 +1,70 @@
+"""What a model gets of a long output: the beginning and the end; the whole is kept in a file (spec 9.7)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.core.secret import SecretValue
+from midturn.ports import ToolRun
+from midturn.tools.scrub import scrub
+
+_TAIL = 4  # the last quarter of what is kept comes from the end, where programs say what went wrong
+_MARK = 400  # room for the line that says what was left out
+
+
+def deliverable(outcome: Outcome, run: ToolRun, secrets: Sequence[SecretValue]) -> Outcome:
+    """Make an outcome fit to be read: no secret of the call in it (spec 9.3), at most `limits.tool_output` bytes (spec 9.7)."""
+    match outcome:
+        case Success(content):
+            return Success(shortened(scrub(content, secrets), run))
+        case ToolError(message, trace, transient):
+            lines = tuple(scrub("\n".join(trace), secrets).splitlines())
+            return ToolError(shortened(scrub(message, secrets), run), lines, transient)
+        case NeedsInput():
+            return outcome
+
+
+def shortened(text: str, run: ToolRun) -> str:
+    """Return `text` if it has at most `limits.tool_output` bytes, else its beginning and end, and where the whole of it is."""
+    data = text.encode("utf-8", "replace")
+    limit = run.limits.tool_output
+    if len(data) <= limit:
+        return text
+    room = max(limit - _MARK, 0)
+    tail = room // _TAIL
+    end = data[len(data) - tail :].decode(errors="ignore")
+    mark = f"\n[… {len(data) - room} of {len(data)} bytes are left out here; {_kept(data, Path(run.root))} …]\n"
+    return data[: room - tail].decode(errors="ignore") + mark + end
+
+
+def _kept(data: bytes, root: Path) -> str:
+    try:
+        path = _write(data, root)
+    except OSError as error:
+        return f"the whole output could not be kept: {error.strerror}"
+    return f"the whole output is in {path.relative_to(root) if path.is_relative_to(root) else path}"
+
+
+def _write(data: bytes, root: Path) -> Path:
+    """Write under a name made from the content: running again finds the same file."""
+    path = _folder(root) / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+    return path
+
+
+def _folder(root: Path) -> Path:
+    """Return `.midturn/output` of a workspace, else a new private folder; a link that a repository brought along is not followed."""
+    ours = root / ".midturn"
+    if ours.is_symlink() or not ours.is_dir() or (ours / "output").is_symlink():
+        return Path(tempfile.mkdtemp(prefix="midturn-"))
+    (ours / "output").mkdir(mode=0o700, exist_ok=True)
+    return ours / "output"

@@ -1,0 +1,186 @@
+"""The parameters of a function: described for a model, and filled from what the model sends (spec 6.1)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, cast, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.errors import Problem
+from midturn.tools.context import ToolContext
+from midturn.tools.value_type import Mismatch, PlainType, ValueType, needs_pydantic, plain_schemas
+
+_EMPTY: object = inspect.Parameter.empty
+_SHOWN = 400
+
+
+class Parameter(Struct, frozen=True):
+    """One parameter that the model fills; `default` is `inspect.Parameter.empty` where it must."""
+
+    name: str
+    type: ValueType
+    default: object
+    by_position: bool
+
+    @property
+    def required(self) -> bool:
+        """Whether a call without it is wrong."""
+        return self.default is _EMPTY
+
+
+class Parameters:
+    """All parameters of a function. `schema` is the JSON Schema of a call's arguments; `context` names the `ToolContext`, if any."""
+
+    def __init__(self, function: Callable[..., object], descriptions: Mapping[str, str]) -> None:
+        found = {name: (parameter, hint) for name, parameter, hint in _inspect(function)}
+        self.context = next((name for name, (_, hint) in found.items() if _is_context(hint)), None)
+        self.order = tuple(found)
+        self.by_name = {name: _parameter(parameter, hint) for name, (parameter, hint) in found.items() if name != self.context}
+        self.schema = _schema(self.by_name, descriptions)
+
+    def read(self, arguments: Json) -> dict[str, object]:
+        """Convert a call's arguments to values of the parameters' types; parameters left out are absent.
+
+        Raises:
+            Mismatch: Something is missing, unknown or of another type; all of it is listed.
+        """
+        if not isinstance(arguments, Mapping):
+            raise Mismatch([Problem("", "the arguments must be one JSON object.")])
+        given = cast("JsonObject", arguments)
+        problems = [*self._unknown(given), *self._missing(given)]
+        values: dict[str, object] = {}
+        for name, parameter in self.by_name.items():
+            if name in given:
+                try:
+                    values[name] = parameter.type.read(given[name])
+                except Mismatch as mismatch:
+                    problems += [self._explained(name, problem) for problem in mismatch.problems]
+        if problems:
+            raise Mismatch(problems)
+        return values
+
+    def bind(self, values: Mapping[str, object], context: object) -> tuple[list[object], dict[str, object]]:
+        """Return positional and keyword arguments for the function itself."""
+        positional: list[object] = []
+        keywords: dict[str, object] = {}
+        for name in self.order:
+            parameter = self.by_name.get(name)
+            value = context if parameter is None else values.get(name, parameter.default)
+            if parameter is not None and parameter.by_position:
+                positional.append(value)
+            else:
+                keywords[name] = value
+        return positional, keywords
+
+    def _unknown(self, given: JsonObject) -> list[Problem]:
+        allowed = ", ".join(f"`{name}`" for name in self.by_name) or "none"
+        return [Problem(f"/{name}", f"there is no such argument. Allowed: {allowed}.") for name in given if name not in self.by_name]
+
+    def _missing(self, given: JsonObject) -> list[Problem]:
+        missing = [name for name, parameter in self.by_name.items() if parameter.required and name not in given]
+        return [self._explained(name, Problem("", "this argument is required.")) for name in missing]
+
+    def _explained(self, name: str, problem: Problem) -> Problem:
+        """Place a problem at its argument, and say what the argument allows."""
+        allowed = msgspec.json.encode(_resolved(self.schema, name)).decode()
+        message = problem.message.rstrip(".")
+        return Problem(f"/{name}{problem.pointer}", f"{message}. Allowed: {allowed[:_SHOWN]}{'…' if len(allowed) > _SHOWN else ''}")
+
+
+def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Parameter, object]]:
+    """List the parameters with their resolved types.
+
+    Raises:
+        TypeError: One cannot be described to a model.
+    """
+    label = getattr(function, "__name__", repr(function))
+    try:
+        hints = get_type_hints(_annotated(function), include_extras=True)
+    except NameError as error:
+        message = f"Tool `{label}`: the type `{error.name}` of a parameter is not known in its module; define or import it at the top."
+        raise TypeError(message) from error
+    found: list[tuple[str, inspect.Parameter, object]] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"Tool `{label}`: `{parameter}` cannot be described to a model; name every parameter.")
+        if name not in hints:
+            raise TypeError(f"Tool `{label}`: parameter `{name}` has no type; annotate it, for example `{name}: str`.")
+        found.append((name, parameter, hints[name]))
+    return found
+
+
+def _annotated(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the object that carries the annotations: behind a `partial`, or the `__call__` of an instance."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _is_context(hint: object) -> bool:
+    return hint is ToolContext or get_origin(hint) is ToolContext
+
+
+def _parameter(parameter: inspect.Parameter, hint: object) -> Parameter:
+    default: Any = parameter.default
+    if type(default).__module__.startswith("pydantic") and hasattr(default, "is_required"):  # `= Field(…)`
+        hint = Annotated[cast("Any", hint), default]
+        default = _EMPTY if default.is_required() else default.get_default(call_default_factory=True)
+    return Parameter(parameter.name, _value_type(hint), default, parameter.kind is parameter.POSITIONAL_ONLY)
+
+
+def _value_type(hint: object) -> ValueType:
+    if needs_pydantic(hint):
+        from midturn.tools.pydantic_type import PydanticType
+
+        return PydanticType(hint)
+    return PlainType(hint)
+
+
+def _schema(parameters: Mapping[str, Parameter], descriptions: Mapping[str, str]) -> JsonObject:
+    properties, definitions = _described([(name, parameter.type) for name, parameter in parameters.items()])
+    schema: dict[str, Json] = {"type": "object", "properties": {}, "required": [n for n, p in parameters.items() if p.required]}
+    schema["properties"] = {name: _property(properties[name], item, descriptions.get(name)) for name, item in parameters.items()}
+    schema["additionalProperties"] = False
+    return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonObject], JsonObject]:
+    plain = {name: kind for name, kind in types if isinstance(kind, PlainType)}
+    try:
+        schemas, definitions = plain_schemas(plain)
+    except TypeError as error:
+        raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
+    if len(plain) < len(types):
+        from midturn.tools.pydantic_type import PydanticType, pydantic_schemas
+
+        others, shared = pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
+        if twice := sorted(definitions.keys() & shared.keys()):
+            raise TypeError(f"Two types of a tool's parameters have the same name: {', '.join(twice)}; rename one.")
+        schemas, definitions = {**schemas, **others}, {**definitions, **shared}
+    return schemas, definitions
+
+
+def _property(schema: JsonObject, parameter: Parameter, description: str | None) -> JsonObject:
+    described = dict(schema)
+    if description and "description" not in described:
+        described["description"] = description
+    if not parameter.required and "default" not in described:
+        try:
+            described["default"] = msgspec.to_builtins(parameter.default, str_keys=True)
+        except (TypeError, ValueError):  # a default without a JSON form is the function's own business
+            return described
+    return described
+
+
+def _resolved(schema: JsonObject, name: str) -> Json:
+    """Return an argument's schema as an error shows it: without words, a reference replaced by what it names."""
+    shown = cast("Mapping[str, JsonObject]", schema["properties"])[name]
+    reference = shown.get("$ref")
+    if isinstance(reference, str):
+        shown = cast("Mapping[str, JsonObject]", schema["$defs"])[reference.removeprefix("#/$defs/")]
+    return {key: value for key, value in shown.items() if key not in ("description", "default", "title")}

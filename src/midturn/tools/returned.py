@@ -1,0 +1,65 @@
+"""What a function returned or raised, as an outcome (spec 1.3, 6.1)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from midturn.core.form import Form
+from midturn.core.json_value import Json
+from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.core.question import Question
+from midturn.core.secret import SecretValue
+from midturn.errors import MidturnError
+from midturn.tools.scrub import REDACTED, scrub, secrets_in
+
+_TRACE_LINES = 60
+
+
+class Rejected(MidturnError):  # noqa: N818 (the name of spec 6.1)
+    """Raised by a tool to report a "no"; the model reads the message."""
+
+
+def outcome_of(returned: object) -> Outcome:
+    """Read a return value: outcomes, forms and questions mean what they are, text is the result, anything else is sent as JSON."""
+    match returned:
+        case Success() | ToolError() | NeedsInput():
+            return returned
+        case Form():
+            return NeedsInput(returned)
+        case Question():
+            return NeedsInput(Form((cast("Question[Any]", returned),)))
+        case str():
+            return Success(returned)
+        case _:
+            return _as_json(returned)
+
+
+def failure(error: BaseException, answers: Mapping[str, Json | SecretValue]) -> ToolError:
+    """Report what a function raised: type and message for the model, the trace for people, no secret of the call for either."""
+    secrets = secrets_in(answers)
+    if isinstance(error, Rejected):
+        return ToolError(scrub(str(error), secrets))
+    message = "".join(traceback.format_exception_only(error)).strip()
+    lines = "".join(traceback.format_exception(error)).splitlines()[-_TRACE_LINES:]
+    return ToolError(scrub(message, secrets), tuple(scrub("\n".join(lines), secrets).splitlines()))
+
+
+def _as_json(value: object) -> Outcome:
+    try:
+        return Success(msgspec.json.encode(value, enc_hook=_simpler).decode())
+    except (TypeError, ValueError, RecursionError) as error:
+        kind = type(value).__name__
+        return ToolError(f"The tool returned a `{kind}`, which has no JSON form ({error}). Return text, or something that JSON can hold.")
+
+
+def _simpler(value: object) -> object:
+    if isinstance(value, SecretValue):
+        return REDACTED
+    dump = getattr(value, "model_dump", None)  # a Pydantic model
+    if callable(dump):
+        return dump(mode="json")
+    raise TypeError(f"`{type(value).__name__}` is not JSON")

@@ -1,0 +1,77 @@
+"""Running one tool by hand: what it is given, and who answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from midturn.core.json_value import Json
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.outcome import Outcome
+from midturn.core.prompt import ToolCall
+from midturn.core.secret import SecretValue
+from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.core.turn.inputs import Asking
+from midturn.ports import Tool, ToolRun
+
+Scripted: TypeAlias = Json | SecretValue | GivenAnswer | NoAnswer
+
+
+class Responder:
+    """Answers by question id and keeps what was asked; an id without an answer waits for ever."""
+
+    def __init__(self, script: Mapping[str, Scripted] = {}) -> None:
+        self.script = script
+        self.asked: list[Asking] = []
+        self.waiting = asyncio.Event()
+
+    async def __call__(self, asking: Asking) -> Given:
+        """Answer what a tool asks."""
+        self.asked.append(asking)
+        if not all(question.id in self.script for question in asking.form.questions):
+            self.waiting.set()
+            await asyncio.Event().wait()
+        return {question.id: self._given(question.id) for question in asking.form.questions}
+
+    def _given(self, id: str) -> GivenAnswer | NoAnswer:
+        scripted = self.script[id]
+        return scripted if isinstance(scripted, GivenAnswer | NoAnswer) else GivenAnswer(scripted)
+
+
+class Around:
+    """What surrounds the runs of a test: the workspace, the limits, who answers."""
+
+    def __init__(
+        self, root: Path | str = ".", *, limits: Limits = DEFAULT_LIMITS, ask: Responder | None = None, deps: object = None
+    ) -> None:
+        self.root = str(root)
+        self.limits = limits
+        self.ask = ask or Responder()
+        self.deps = deps
+
+
+def tool_run(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretValue] = {}, around: Around | None = None) -> ToolRun:
+    """Return one execution of a call of `tool`."""
+    around = around or Around()
+    call = ToolCall("event_1", "call_1", tool.definition.name, arguments)
+    return ToolRun(
+        call=call,
+        answers=answers,
+        ask=around.ask,
+        idempotency_key="c1.event_1",
+        conversation="c1",
+        root=around.root,
+        limits=around.limits,
+        deps=around.deps,
+    )
+
+
+def execute(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretValue] = {}, around: Around | None = None) -> Outcome:
+    """Run `tool` once on a loop of its own."""
+
+    async def once() -> Outcome:
+        return await tool.execute(tool_run(tool, arguments, answers, around))
+
+    return asyncio.run(once())

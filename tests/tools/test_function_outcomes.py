@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+
+from midturn.core.form import Form
+from midturn.core.limits import Limits
+from midturn.core.outcome import NeedsInput, Success, ToolError
+from midturn.core.question import Question
+from midturn.core.secret import SecretValue
+from midturn.core.source import Source
+from midturn.tools.context import ToolContext
+from midturn.tools.function import tool
+from midturn.tools.returned import Rejected
+from support.tool_running import Around, execute
+
+CONFIRM = Question.boolean("confirm", "Deploy?")
+
+
+@pytest.mark.parametrize(
+    ("returned", "outcome"),
+    [
+        ("as it is", Success("as it is")),
+        ({"a": [1, None, True]}, Success('{"a":[1,null,true]}')),
+        (None, Success("null")),
+        ("ünï", Success("ünï")),
+        (["ü"], Success('["ü"]')),
+        (Success("done"), Success("done")),
+        (ToolError("no", ("trace",), transient=True), ToolError("no", ("trace",), transient=True)),
+        (CONFIRM, NeedsInput(Form((CONFIRM,)))),
+        (Form((CONFIRM,)), NeedsInput(Form((CONFIRM,)))),
+        (NeedsInput(CONFIRM), NeedsInput(Form((CONFIRM,)))),
+    ],
+)
+def test_a_return_value_means_what_it_is(returned: object, outcome: object) -> None:
+    @tool
+    def give() -> object:
+        return returned
+
+    assert execute(give, {}) == outcome
+
+
+def test_a_value_without_a_json_form_is_an_error_that_names_its_type() -> None:
+    @tool
+    def give() -> object:
+        return {"it": object()}
+
+    outcome = execute(give, {})
+
+    assert isinstance(outcome, ToolError)
+    assert "`dict`" in outcome.message
+    assert "`object`" in outcome.message
+
+
+def test_a_question_is_answered_by_running_again() -> None:
+    @tool
+    def deploy(ctx: ToolContext) -> str | NeedsInput:
+        if "confirm" not in ctx.answers:
+            return NeedsInput(CONFIRM)
+        return f"confirmed: {ctx.answers['confirm']}"
+
+    assert isinstance(execute(deploy, {}), NeedsInput)
+    assert execute(deploy, {}, {"confirm": True}) == Success("confirmed: True")
+
+
+def test_a_rejection_is_an_error_in_the_tools_own_words() -> None:
+    @tool
+    async def deploy() -> str:
+        raise Rejected("Not deployed.")
+
+    assert execute(deploy, {}) == ToolError("Not deployed.")
+
+
+def test_an_exception_is_an_error_with_type_message_and_a_trace_for_people() -> None:
+    @tool
+    def deploy() -> str:
+        raise ValueError("no such host")
+
+    outcome = execute(deploy, {})
+
+    assert isinstance(outcome, ToolError)
+    assert outcome.message == "ValueError: no such host"
+    assert any("raise ValueError" in line for line in outcome.trace)
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), StopIteration(1), asyncio.CancelledError("inside"), ExceptionGroup("g", [ValueError("x")])]
+)
+def test_nothing_that_a_tool_raises_gets_out_of_it(error: BaseException) -> None:
+    @tool
+    async def waits() -> str:
+        await asyncio.sleep(0)
+        raise error
+
+    @tool
+    def blocks() -> str:
+        raise error
+
+    assert isinstance(execute(waits, {}), ToolError)
+    assert isinstance(execute(blocks, {}), ToolError)
+
+
+def test_a_secret_of_the_call_is_in_no_result_no_message_and_no_trace() -> None:
+    """A tool may put its secret in a result or an exception by accident."""
+    secret = SecretValue("hunter2-hunter2")
+
+    @tool
+    def login(ctx: ToolContext, *, fail: bool) -> object:
+        password = ctx.answers["passphrase"]
+        assert isinstance(password, SecretValue)
+        if fail:
+            raise ValueError(f"cannot log in with {password.reveal()}")
+        return {"used": password.reveal(), "held": password}
+
+    failed = execute(login, {"fail": True}, {"passphrase": secret})
+
+    assert execute(login, {"fail": False}, {"passphrase": secret}) == Success('{"used":"[redacted]","held":"[redacted]"}')
+    assert isinstance(failed, ToolError)
+    assert failed.message == "ValueError: cannot log in with [redacted]"
+    assert "hunter2" not in "\n".join(failed.trace)
+
+
+def test_a_long_result_is_cut_and_the_whole_of_it_kept(tmp_path: object) -> None:
+    @tool
+    def log() -> str:
+        return "begin " + "x" * 10_000 + " end"
+
+    around = Around(str(tmp_path), limits=Limits(tool_output=2_000))
+    outcome = execute(log, {}, around=around)
+
+    assert isinstance(outcome, Success)
+    assert len(outcome.content.encode()) <= 2_000
+    assert outcome.content.startswith("begin x")
+    assert outcome.content.endswith("x end")
+    assert "the whole output is in /" in outcome.content
+
+
+def test_an_object_or_a_partial_can_be_a_tool() -> None:
+    class Greeter:
+        async def __call__(self, name: str) -> str:
+            return f"Hello {name}"
+
+    def greet(greeting: str, name: str) -> str:
+        return f"{greeting} {name}"
+
+    assert execute(tool(name="greet")(Greeter()), {"name": "Ann"}) == Success("Hello Ann")
+    assert execute(tool(name="hi")(partial(greet, "Hi")), {"name": "Ann"}) == Success("Hi Ann")
+
+
+def test_a_generator_is_refused() -> None:
+    async def stream() -> AsyncIterator[str]:
+        yield "x"
+
+    with pytest.raises(TypeError, match="yields"):
+        tool(stream)
+
+
+def test_the_source_is_always_the_tool_itself() -> None:
+    @tool(name="assistant")
+    def pretend() -> str:
+        return ""
+
+    assert pretend.inquiry_source() == Source.tool("assistant")
