@@ -1,0 +1,49 @@
+"""What is written at once (spec 7.2): events in, lines out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from midturn.core.events import Event
+from midturn.core.events.codec import encode_event
+from midturn.core.limits import Limits
+from midturn.errors import StoreError
+from midturn.store.clock import now
+
+
+def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the events, each with `more`: how many of the batch follow it."""
+    last = len(batch) - 1
+    return tuple(
+        event if event.more == last - index else msgspec.structs.replace(event, more=last - index) for index, event in enumerate(batch)
+    )
+
+
+def stamped(batch: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the events, those without a time with the time that it is now."""
+    time = now()
+    return tuple(event if event.timestamp else msgspec.structs.replace(event, timestamp=time) for event in batch)
+
+
+def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
+    """Return the lines of a batch, each with its newline.
+
+    Raises:
+        StoreError: A line, or all of them, are larger than the limits of spec 9.7 allow.
+    """
+    lines = [encode_event(event) + b"\n" for event in batch]
+    for event, line in zip(batch, lines, strict=True):
+        if len(line) > limits.event_line:
+            raise StoreError(
+                f"An event of kind {event.type} has {len(line):,} bytes; a line may have {limits.event_line:,} (`limits.event_line`). "
+                "It is not recorded. Pass large content as a file."
+            )
+    total = sum(map(len, lines))
+    if total > limits.batch:
+        raise StoreError(
+            f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "
+            "They are not recorded. Pass large content as a file."
+        )
+    return lines

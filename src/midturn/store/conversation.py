@@ -1,0 +1,115 @@
+"""A conversation, read (spec 7.3). Reading takes no lock, never writes, and loses nothing that can still be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from midturn.core import stream
+from midturn.core.events import Event, OpaqueEvent
+from midturn.core.events.codec import decode_lines
+from midturn.core.events.visibility import VisibleEvent
+from midturn.core.stream import InquiryPair, OpenQuestion, Window
+from midturn.store import import_jp
+from midturn.store.folder import Folder
+from midturn.store.ids import conversation_id
+from midturn.store.metadata import Metadata, decode_metadata, read_metadata
+from midturn.store.reader import NAME, EventReader, Stream
+
+
+class Conversation:
+    """The events of a conversation as they were when it was read, and what follows from them.
+
+    `id` is its number, `path` its directory (None where it is in memory), `events` everything that was recorded, oldest first,
+    `metadata` what it is called. `problems` says what could not be read, a line each, with file and line number.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        events: Sequence[Event],
+        *,
+        path: Path | None = None,
+        metadata: Metadata | None = None,
+        problems: Sequence[str] = (),
+    ) -> None:
+        """Make one of values; `problems` are those of the files around the events."""
+        self.id = id
+        self.events: tuple[Event, ...] = tuple(events)
+        self.path = path
+        self.metadata = metadata or Metadata()
+        self.problems: tuple[str, ...] = (*_problems_of(self.events), *problems)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Conversation:
+        """Read the conversation in the directory `path`; one that `jp` recorded (`events.json`) is read as well.
+
+        Raises:
+            StoreError: There is no conversation, or it cannot be read; the message names the file.
+        """
+        directory = Path(os.path.realpath(path))
+        if not (directory / NAME).exists() and import_jp.is_jp(directory):
+            return cls._open_jp(directory)
+        with Folder.at(directory) as folder:
+            metadata, problem = read_metadata(folder)
+            with EventReader(folder) as reader:
+                recorded = reader.stream()
+        problems = (*_torn(directory, recorded), *([problem] if problem else []))
+        return cls(_id_of(directory), recorded.events, path=directory, metadata=metadata, problems=problems)
+
+    @classmethod
+    def _open_jp(cls, directory: Path) -> Conversation:
+        legacy = import_jp.read_jp(directory)
+        events = decode_lines(legacy.lines, str(directory / import_jp.EVENTS))
+        try:
+            metadata, problem = decode_metadata(msgspec.json.encode(legacy.metadata)), ""
+        except ValueError as error:
+            metadata, problem = Metadata(), f"{directory / import_jp.METADATA}: {error}. The conversation is read without it."
+        return cls(_id_of(directory), events, path=directory, metadata=metadata, problems=[problem] if problem else [])
+
+    @property
+    def title(self) -> str:
+        """What the conversation is called; empty where nobody has named it."""
+        return self.metadata.title
+
+    @cached_property
+    def turns(self) -> tuple[Window, ...]:
+        """The events turn by turn; only the last turn can be `open`."""
+        return tuple(stream.turns(self.events))
+
+    def pairs(self) -> list[InquiryPair]:
+        """Return every inquiry with its response (None where it has none)."""
+        return stream.pairs(self.events)
+
+    def provider_view(self) -> list[VisibleEvent]:
+        """Return what a model sees: each call with exactly one result, nothing of inquiries and approvals (spec 1.4)."""
+        return stream.provider_view(self.events)
+
+    def pending(self) -> list[OpenQuestion]:
+        """Return what the open turn waits for, in the order in which it was asked."""
+        return stream.pending(self.turns[-1].events, self.id) if self.turns else []
+
+    def finished_length(self, limit: int | None = None) -> int:
+        """Count the events of the finished turns, or of the first `limit` of them."""
+        finished = [window for window in self.turns if not window.open]
+        return sum(len(window.events) for window in finished[:limit])
+
+
+def _problems_of(events: Sequence[Event]) -> tuple[str, ...]:
+    return tuple(event.problem for event in events if isinstance(event, OpaqueEvent) and event.problem)
+
+
+def _torn(directory: Path, recorded: Stream) -> tuple[str, ...]:
+    if not recorded.torn:
+        return ()
+    what = f"{directory / NAME}: the last {recorded.torn:,} bytes are no whole batch and are left out"
+    why = "an interrupted write, or a last line without its newline"
+    return (f"{what} ({why}). The next to write keeps them beside it, as events.torn-<time>.",)
+
+
+def _id_of(directory: Path) -> str:
+    return conversation_id(directory.name) or directory.name

@@ -1,0 +1,125 @@
+"""`events.jsonl`, held for writing: whole batches go in, and nothing is changed afterwards (spec 7.2).
+
+A batch is one `write` and one sync. On Linux, whose file systems keep the order in which names and files came to be, the first sync of
+a new file makes its name and those of its new directories durable, too; elsewhere they are synced on their own, once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from midturn.errors import StoreError
+from midturn.store.clock import now_in_a_name
+from midturn.store.folder import Folder, sync, telling, write_all
+from midturn.store.tail import committed_end
+
+NAME = "events.jsonl"
+
+
+class EventFile:
+    """The one writer's hand on the file: everything up to `end` (bytes) is on the disk; `syncs` counts what that took."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Open the file, create it where it is missing, and cut a torn end (kept beside as `events.torn-<time>`).
+
+        Raises:
+            StoreError: It cannot be opened or repaired.
+        """
+        self._folder = folder
+        self.syncs = 0
+        self._broken = ""
+        with telling("open", self.path):
+            self.fd = folder.open(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            with telling("repair", self.path):
+                os.fchmod(self.fd, 0o600)
+                self.end = committed_end(self.fd)
+                if self.end < os.fstat(self.fd).st_size:
+                    self._cut_torn_end()
+        except BaseException:
+            os.close(self.fd)
+            raise
+
+    @property
+    def path(self) -> Path:
+        """Where the file is."""
+        return self._folder.path / NAME
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Write the lines of one batch, each with its newline; they are on the disk when this returns.
+
+        Raises:
+            StoreError: The disk refused, or somebody else changed the file: nothing of the batch is recorded, everything before it is.
+        """
+        self._check_ours()
+        batch = b"".join(lines)
+        try:
+            write_all(self.fd, batch)
+            self._sync(self.fd)
+            if self.end == 0:
+                self._sync_names()
+        except OSError as error:
+            self._take_back()
+            raise StoreError(
+                f"Cannot write {self.path}: {error.strerror or error}. The {self.end:,} bytes that were recorded before are safe on disk; "
+                "what came last is not recorded. Make room on the disk, then go on with `midturn resume`."
+            ) from error
+        self.end += len(batch)
+
+    def _check_ours(self) -> None:
+        """Refuse to write where somebody else has written: what is in memory would no longer be what is on disk."""
+        if self._broken:
+            raise StoreError(self._broken)
+        with telling("write", self.path):
+            here, there = os.fstat(self.fd), os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
+        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+            self._refuse("was replaced by another file")
+        if here.st_size != self.end:
+            self._refuse(f"has {here.st_size:,} bytes instead of the {self.end:,} that were recorded")
+
+    def _refuse(self, what: str) -> None:
+        raise StoreError(
+            f"{self.path} {what} while this process was writing it. Nothing more is recorded here, so that nothing is lost: "
+            "keep the version that you want under this name, then go on with `midturn resume`."
+        )
+
+    def _take_back(self) -> None:
+        """Cut what a failed write left. If even that fails, nothing may follow it until the file is opened and looked at again."""
+        try:
+            os.ftruncate(self.fd, self.end)
+            self._sync(self.fd)
+        except OSError as error:
+            self._broken = f"{self.path} can no longer be written ({error.strerror or error}). Open the conversation again."
+
+    def _cut_torn_end(self) -> None:
+        size = os.fstat(self.fd).st_size
+        torn = os.pread(self.fd, size - self.end, self.end)
+        self._folder.write_new(f"events.torn-{now_in_a_name()}", torn)
+        self._folder.sync()
+        os.ftruncate(self.fd, self.end)
+        self._sync(self.fd)
+        self.syncs += 2  # those of the torn copy
+
+    def _sync(self, fd: int) -> None:
+        self.syncs += 1
+        sync(fd)
+
+    def _sync_names(self) -> None:
+        if sys.platform == "linux":
+            return
+        parent = os.open("..", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._folder.fd)
+        try:
+            for fd in (self._folder.fd, parent):
+                self.syncs += 1
+                os.fsync(fd)
+        finally:
+            os.close(parent)

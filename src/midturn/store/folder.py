@@ -1,0 +1,187 @@
+"""A directory that is held open: its files are reached through it, privately, and never through a symbolic link."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from midturn.errors import StoreError
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is none of ours.
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def sync(fd: int) -> None:
+    """Wait until what was written to a file is on the disk, its length included."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(fd)
+
+
+@contextmanager
+def telling(doing: str, path: Path) -> Generator[None]:
+    """Turn an error of the system into a `StoreError` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"Cannot {doing} {path}: {_reason(error)}.") from error
+
+
+def make_private(path: Path) -> None:
+    """Create a directory that only its owner may enter, whatever the umask; missing parents likewise.
+
+    Raises:
+        FileExistsError: There is something of this name.
+    """
+    if not path.parent.is_dir():
+        try:
+            make_private(path.parent)
+        except FileExistsError:
+            if not path.parent.is_dir():
+                raise
+    path.mkdir(mode=0o700)
+    path.chmod(0o700)
+
+
+class Folder:
+    """A directory, by descriptor. Its files are 0600, and opened without following a link in the last component."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        """Hold `fd`, the directory at `path`."""
+        self.path = path
+        self.fd = fd
+
+    @classmethod
+    def at(cls, path: Path) -> Self:
+        """Open the directory at `path`, which must not be a symbolic link itself.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        with telling("open", path):
+            return cls(path, os.open(path, _DIRECTORY))
+
+    def inside(self, name: str) -> Folder:
+        """Open a directory in here.
+
+        Raises:
+            OSError: As `os.open`.
+        """
+        return Folder(self.path / name, os.open(name, _DIRECTORY, dir_fd=self.fd))
+
+    def make_inside(self, name: str) -> None:
+        """Create a directory in here that only its owner may enter, and wait until its name is on the disk; one that is there will do."""
+        try:
+            os.mkdir(name, 0o700, dir_fd=self.fd)
+        except FileExistsError:
+            return
+        os.chmod(name, 0o700, dir_fd=self.fd)
+        self.sync()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def open(self, name: str, flags: int) -> int:
+        """Open a regular file in here; one that is created is 0600.
+
+        Raises:
+            OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is no regular file.
+        """
+        fd = os.open(name, flags | _FILE, 0o600, dir_fd=self.fd)
+        try:
+            _check_regular(fd)
+            if flags & os.O_CREAT and flags & os.O_EXCL:
+                os.fchmod(fd, 0o600)  # whatever the umask took away
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    def read(self, name: str) -> bytes:
+        """Return what a file in here holds."""
+        with os.fdopen(self.open(name, os.O_RDONLY), "rb") as file:
+            return file.read()
+
+    def write_new(self, name: str, content: bytes) -> None:
+        """Create a file with this content, and wait until it is on the disk; an existing one is an error."""
+        with self._created(name, content) as fd:
+            sync(fd)
+
+    def write_unsynced(self, name: str, content: bytes) -> None:
+        """Create a file with this content, which a loss of power may take away again; an existing one is an error."""
+        with self._created(name, content):
+            pass
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put a whole new file in the place of `name`, durably: readers see the old one or the new one."""
+        temporary = f".{name}.{secrets.token_hex(6)}"
+        self.write_new(temporary, content)
+        try:
+            os.replace(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except BaseException:
+            self.remove(temporary)
+            raise
+        self.sync()
+
+    def names(self) -> list[str]:
+        """Return the names of everything in here."""
+        return os.listdir(self.fd)  # noqa: PTH208 (pathlib lists no descriptors)
+
+    def remove(self, name: str) -> None:
+        """Take a file's name away."""
+        os.unlink(name, dir_fd=self.fd)
+
+    def sync(self) -> None:
+        """Wait until the names in here are on the disk."""
+        os.fsync(self.fd)
+
+    @contextmanager
+    def _created(self, name: str, content: bytes) -> Generator[int]:
+        """Create a file and fill it; it goes away again where anything fails."""
+        fd = self.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            write_all(fd, content)
+            yield fd
+        except BaseException:
+            self.remove(name)
+            raise
+        finally:
+            os.close(fd)
+
+
+def _check_regular(fd: int) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write everything. A disk that takes only a part refuses the rest, and that error says why."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "it is a symbolic link, and links inside the store are not followed; put the file itself there"
+    return error.strerror or str(error)

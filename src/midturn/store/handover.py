@@ -1,0 +1,130 @@
+"""Answers for a conversation that another process holds (spec 7.5): one file a question in `answers/`, and the first wins.
+
+Whoever holds the conversation calls `collect()` from time to time, records what is in there, and then calls `remove()`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from midturn.errors import AlreadyAnswered
+from midturn.store.folder import Folder, telling
+from midturn.store.submission import HandedOver, describe
+
+NAME = "answers"
+_LOG = logging.getLogger(__name__)
+_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class Answers(Protocol):
+    """The answers that were handed over to whoever holds a conversation, and that nobody has taken yet."""
+
+    def put(self, answer: HandedOver) -> None:
+        """Hand one over, durably.
+
+        Raises:
+            AlreadyAnswered: Somebody has handed one over for the same question.
+        """
+        ...
+
+    def collect(self) -> tuple[HandedOver, ...]:
+        """Return all of them, oldest first."""
+        ...
+
+    def waits(self, event_id: str) -> bool:
+        """Say whether there is one for this question."""
+        ...
+
+    def remove(self, event_id: str) -> None:
+        """Take one away: it is recorded, or its question is closed."""
+        ...
+
+
+def already_answered(event_id: str, by: str) -> AlreadyAnswered:
+    """Return the error for whoever comes second."""
+    return AlreadyAnswered(f"The question {event_id} was answered before, by {by}. That answer stands.", by)
+
+
+class FileAnswers:
+    """The `answers/` of a conversation's directory."""
+
+    def __init__(self, conversation: Folder) -> None:
+        self._conversation = conversation
+
+    @property
+    def _path(self) -> Path:
+        return self._conversation.path / NAME
+
+    def put(self, answer: HandedOver) -> None:
+        """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first."""
+        name, temporary = _file_name(answer.event_id), f".{secrets.token_hex(8)}"
+        with telling("hand an answer over in", self._path):
+            self._conversation.make_inside(NAME)
+            with self._conversation.inside(NAME) as folder:
+                folder.write_new(temporary, msgspec.json.encode(answer) + b"\n")
+                try:
+                    os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
+                    folder.sync()
+                except FileExistsError:
+                    raise already_answered(answer.event_id, self._who(folder, name)) from None
+                finally:
+                    folder.remove(temporary)
+
+    def collect(self) -> tuple[HandedOver, ...]:
+        """Read all of them; a file that is none is put aside under another name."""
+        with telling("read the answers in", self._path), self._open() as folder:
+            names = [name for name in folder.names() if name.endswith(".json")] if folder else []
+            found = [answer for name in names if folder and (answer := _read(folder, name))]
+        return tuple(sorted(found, key=lambda answer: answer.at))
+
+    def waits(self, event_id: str) -> bool:
+        """Look for the file."""
+        with telling("read the answers in", self._path), self._open() as folder:
+            return folder is not None and _file_name(event_id) in folder.names()
+
+    def remove(self, event_id: str) -> None:
+        """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
+        with telling("remove an answer in", self._path), self._open() as folder, suppress(FileNotFoundError):
+            if folder:
+                folder.remove(_file_name(event_id))
+
+    @contextmanager
+    def _open(self) -> Generator[Folder | None]:
+        try:
+            folder = self._conversation.inside(NAME)
+        except FileNotFoundError:  # nobody has handed anything over
+            yield None
+            return
+        with folder:
+            yield folder
+
+    def _who(self, folder: Folder, name: str) -> str:
+        answer = _read(folder, name)
+        return describe(answer.by if answer else None)
+
+
+def _read(folder: Folder, name: str) -> HandedOver | None:
+    try:
+        return msgspec.json.decode(folder.read(name), type=HandedOver)
+    except FileNotFoundError:  # taken meanwhile
+        return None
+    except (ValueError, RecursionError, OSError) as error:
+        _LOG.warning("%r in %r is no answer (%s); it is kept as %r", name, str(folder.path), error, f"{name}.unreadable")
+        os.replace(name, f"{name}.unreadable", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        return None
+
+
+def _file_name(event_id: str) -> str:
+    """Return the file of a question. Ids that are no plain names (a stream may come from anywhere) are written as their hash."""
+    plain = event_id if _PLAIN.fullmatch(event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{plain}.json"

@@ -1,0 +1,56 @@
+"""Ids that are made here: of events, and of conversations with their slugs (spec 7.1)."""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+import time
+import unicodedata
+from collections.abc import Iterator
+
+_DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")
+_SLUG_LENGTH = 40
+_SLUG_WORDS = 6
+_TITLE_LENGTH = 80
+
+
+def event_id() -> str:
+    """Return a new event id: 12 characters of `a-z2-7`, 60 random bits."""
+    return base64.b32encode(secrets.token_bytes(10))[:12].decode("ascii").lower()
+
+
+def event_ids() -> Iterator[str]:
+    """Yield event ids without end."""
+    while True:
+        yield event_id()
+
+
+def conversation_number() -> int:
+    """Return the time as a conversation's id has it: deciseconds since the Unix epoch."""
+    return time.time_ns() // 100_000_000
+
+
+def conversation_id(directory: str) -> str | None:
+    """Return the id in the name of a conversation's directory; None where the name is not `<id>-<slug>`."""
+    found = _DIRECTORY.fullmatch(directory)
+    return found["id"] if found else None
+
+
+def slug(words: str) -> str:
+    """Return a directory-safe form of the first words of a request; `untitled` where nothing of it is ASCII."""
+    plain = unicodedata.normalize("NFKD", words[:1_000]).encode("ascii", "ignore").decode("ascii").lower()
+    chosen = ""
+    for word in re.findall(r"[a-z0-9]+", plain)[:_SLUG_WORDS]:
+        longer = f"{chosen}-{word}" if chosen else word
+        if len(longer) > _SLUG_LENGTH and chosen:
+            break
+        chosen = longer[:_SLUG_LENGTH]
+    return chosen or "untitled"
+
+
+def title(words: str) -> str:
+    """Return the first line of a request that has words, cut to 80 characters."""
+    first = next((line for line in map(str.strip, words[:10_000].splitlines()) if line), "")
+    short = first if len(first) <= _TITLE_LENGTH else first[: _TITLE_LENGTH - 1].rstrip() + "…"
+    return short.encode("utf-8", "replace").decode("utf-8")  # the command line may hold half characters

@@ -1,0 +1,99 @@
+"""`metadata.json`: what a conversation is called (spec 7.1). Everything in it can be lost without losing a word that was said."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.errors import StoreError
+from midturn.store.folder import Folder, telling
+
+NAME = "metadata.json"
+
+
+class Metadata(Struct, frozen=True, kw_only=True):
+    """`created_at` and `last_activated_at` are RFC 3339 (or a legacy form, as it was read). `others`: keys of other versions, kept."""
+
+    title: str = ""
+    created_at: str = ""
+    last_activated_at: str = ""
+    labels: tuple[str, ...] = ()
+    others: JsonObject = msgspec.field(default_factory=dict[str, Json])
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object that is on disk; what is not set is left out."""
+        own: dict[str, Json] = {
+            "title": self.title,
+            "created_at": self.created_at,
+            "last_activated_at": self.last_activated_at,
+            "labels": self.labels,
+        }
+        return {key: value for key, value in own.items() if value} | dict(self.others)
+
+
+class _Own(Struct):
+    title: str | UnsetType | None = UNSET
+    created_at: str | UnsetType | None = UNSET
+    last_activated_at: str | UnsetType | None = UNSET
+    labels: tuple[str, ...] | UnsetType | None = UNSET
+
+
+def decode_metadata(content: bytes) -> Metadata:
+    """Read metadata.
+
+    Raises:
+        ValueError: It is not what it should be; the message says what is wrong.
+    """
+    whole = msgspec.json.decode(content, type=dict[str, object])
+    own = msgspec.convert(whole, _Own)
+    others = {key: value for key, value in whole.items() if key not in _Own.__struct_fields__}
+    return Metadata(
+        title=own.title or "",
+        created_at=own.created_at or "",
+        last_activated_at=own.last_activated_at or "",
+        labels=own.labels or (),
+        others=cast("JsonObject", others),
+    )
+
+
+def read_metadata(folder: Folder) -> tuple[Metadata, str]:
+    """Return a conversation's metadata, and what is wrong with the file: nothing of it is needed to read the conversation."""
+    try:
+        return decode_metadata(folder.read(NAME)), ""
+    except FileNotFoundError:
+        return Metadata(), ""
+    except (OSError, ValueError, RecursionError) as error:
+        return Metadata(), f"{folder.path / NAME}: {error}. The conversation is read without it."
+
+
+def write_metadata(folder: Folder, metadata: Metadata) -> None:
+    """Put metadata in the place of what was there, whole and durable."""
+    with telling("write", folder.path / NAME):
+        folder.replace(NAME, _encoded(metadata))
+
+
+def write_first_metadata(folder: Folder, metadata: Metadata) -> None:
+    """Write the metadata of a new conversation. Not synced: it can be told from the conversation, whose first batch is."""
+    with telling("write", folder.path / NAME):
+        folder.write_unsynced(NAME, _encoded(metadata))
+
+
+def change_metadata(folder: Folder, **changes: str | tuple[str, ...]) -> Metadata:
+    """Change single fields; the rest stays, keys of other versions included.
+
+    Raises:
+        StoreError: The file is there and cannot be read: it is left alone.
+    """
+    metadata, problem = read_metadata(folder)
+    if problem:
+        raise StoreError(f"{problem} Mend or remove the file first: writing would lose what is in it.")
+    changed = msgspec.structs.replace(metadata, **changes)
+    write_metadata(folder, changed)
+    return changed
+
+
+def _encoded(metadata: Metadata) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(metadata.to_json()), indent=2) + b"\n"

@@ -1,0 +1,90 @@
+"""An answer on its way into a conversation (spec 7.5): what `store.answer` was given, and what `answers/` keeps of it."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.events import AnsweredBy
+from midturn.core.json_value import Json
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply
+from midturn.errors import AnswerError, Problem
+
+
+class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Exactly one of `value`, `approve`, `arguments`, `reply` and `cancel` says what the person did.
+
+    `reason` explains a value or a decision; `user` and `via` say who it was and how. `approve=True` may come with `arguments`.
+    """
+
+    value: Json | UnsetType = UNSET
+    approve: bool | None = None
+    arguments: Json | UnsetType = UNSET
+    reply: str | None = None
+    cancel: bool = False
+    reason: str | None = None
+    user: str | None = None
+    via: str = "api"
+
+    @property
+    def by(self) -> AnsweredBy:
+        """Who answered."""
+        return AnsweredBy("user", via=self.via, user=self.user)
+
+    def as_reply(self) -> Reply:
+        """Return what the person did, as a prompter would.
+
+        Raises:
+            AnswerError: Not exactly one thing was done.
+        """
+        edited = self.arguments is not UNSET and self.approve is not False
+        done = {
+            "value": self.value is not UNSET,
+            "approve": self.approve is not None and not edited,
+            "arguments": self.arguments is not UNSET,
+            "reply": self.reply is not None,
+            "cancel": self.cancel,
+        }
+        given = [name for name, is_given in done.items() if is_given]
+        if len(given) != 1:
+            what = " and ".join(f"`{name}`" for name in given) or "none of them"
+            raise AnswerError([Problem("", f"Give exactly one of `value`, `approve`, `arguments`, `reply` and `cancel`, not {what}.")])
+        return self._reply(given[0])
+
+    def _reply(self, given: str) -> Reply:
+        match given:
+            case "value":
+                return Answered(self.value, reason=self.reason)  # type: ignore[arg-type]  # it is set: that is why it was chosen
+            case "approve":
+                return Answered(bool(self.approve), reason=self.reason)
+            case "arguments":
+                return Edited(self.arguments)  # type: ignore[arg-type]  # as above
+            case "reply":
+                return Replied(self.reply or None)
+            case _:
+                return EndedTurn()
+
+
+class HandedOver(Struct, frozen=True, kw_only=True):
+    """A submission for whoever holds the conversation; `event_id` names the request that it answers, `at` is when it was given."""
+
+    event_id: str
+    at: str
+    submission: Submission
+
+    @property
+    def reply(self) -> Reply:
+        """What the person did."""
+        return self.submission.as_reply()
+
+    @property
+    def by(self) -> AnsweredBy:
+        """Who answered."""
+        return self.submission.by
+
+
+def describe(by: AnsweredBy | None) -> str:
+    """Say who answered, for a person."""
+    if by is None:
+        return "somebody"
+    name = {"assistant": by.model or "an assistant", "user": by.user or "a person"}.get(by.by, by.by)
+    return f"{name} ({by.via})" if by.via else name

@@ -1,0 +1,127 @@
+"""The end of an `events.jsonl`, read from the end: what is committed, and the lines of the last turn (spec 7.2).
+
+A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more of the file than it must.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.events.codec import decode_event
+from midturn.errors import StoreError
+
+_FIRST_BLOCK = 8 * 1024
+_LARGEST_BLOCK = 4 * 1024 * 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Mark(Struct, frozen=True):
+    """The little of a line that says where turns and batches begin and end."""
+
+    type: str = ""
+    more: int = 0
+
+
+class Line(NamedTuple):
+    """One whole line, without its newline, and where it begins."""
+
+    offset: int
+    text: bytes
+
+
+_MARKS = msgspec.json.Decoder(Mark)
+
+
+def mark(line: bytes) -> Mark:
+    """Return what a line says about turns and batches; of a broken one, what can still be read."""
+    try:
+        return _MARKS.decode(clean(line))
+    except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
+        event = decode_event(clean(line), "")
+        return Mark(event.type, event.more)
+
+
+def clean(line: bytes) -> bytes:
+    """Take away what editors leave around a line: spaces, a carriage return, a byte order mark."""
+    return line.removeprefix(_BYTE_ORDER_MARK).strip()
+
+
+def lines_backwards(fd: int, end: int) -> Iterator[Line]:
+    """Yield the lines before `end` (just behind a newline, or 0), the last one first, blank ones left out."""
+    position, block, behind = end, _FIRST_BLOCK, b""
+    while position > 0:
+        size = min(block, position)
+        position -= size
+        data = _read(fd, size, position) + behind
+        first = data.find(b"\n") + 1 if position else 0
+        if first == len(data):  # the line that ends here begins further up
+            behind = data
+        else:
+            yield from _reversed_lines(data, first, position)
+            behind = data[:first]
+        block = min(block * 2, _LARGEST_BLOCK)
+
+
+def committed_end(fd: int) -> int:
+    """Return where the last whole batch ends; everything behind it is torn."""
+    end = _last_newline(fd, os.fstat(fd).st_size)
+    expected = 0
+    for line in lines_backwards(fd, end):
+        more = mark(line.text).more
+        if expected == 0 and more <= 0:
+            return end
+        if expected and more != expected:
+            return end
+        end, expected = line.offset, more + 1
+    return end
+
+
+def last_turn(fd: int, end: int) -> list[Line]:
+    """Return the lines of the last turn, from its `turn_start` on; all lines where there is none."""
+    found: list[Line] = []
+    for line in lines_backwards(fd, end):
+        found.append(line)
+        if mark(line.text).type == "turn_start":
+            break
+    return found[::-1]
+
+
+def ends_finished(fd: int, end: int) -> bool:
+    """Say whether the last turn says that it is over; a legacy one may be without saying so."""
+    kinds = (mark(line.text).type for line in lines_backwards(fd, end))
+    return next((kind for kind in kinds if kind in {"turn_start", "turn_end"}), "") == "turn_end"
+
+
+def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[Line]:
+    stop = len(data)
+    while stop > first:
+        start = max(data.rfind(b"\n", first, stop - 1) + 1, first)
+        text = data[start : stop - 1]
+        if clean(text):
+            yield Line(position + start, text)
+        stop = start
+
+
+def _last_newline(fd: int, size: int) -> int:
+    """Return the offset just behind the last newline; 0 where there is none."""
+    position, block = size, _FIRST_BLOCK
+    while position > 0:
+        length = min(block, position)
+        position -= length
+        found = _read(fd, length, position).rfind(b"\n")
+        if found >= 0:
+            return position + found + 1
+        block = min(block * 2, _LARGEST_BLOCK)
+    return 0
+
+
+def _read(fd: int, size: int, position: int) -> bytes:
+    data = os.pread(fd, size, position)
+    if len(data) != size:
+        raise StoreError("The conversation was cut while it was being read. Read it again.")
+    return data

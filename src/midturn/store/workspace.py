@@ -1,0 +1,124 @@
+"""A workspace (spec 7.1): a directory with `.midturn/`, where its conversations live and one of them is the current one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.errors import StoreError
+from midturn.store.file_store import FileStore
+from midturn.store.folder import Folder, make_private, telling
+
+NAME = ".midturn"
+_ID = re.compile(r"[0-9]{1,20}")
+_IGNORE = """\
+# Nothing in here is committed but the configuration. To share conversations as well, add the lines
+#   !conversations/
+#   !conversations/**
+*
+!.gitignore
+!config.toml
+!config.d/
+!config.d/**
+"""
+
+
+class Workspace:
+    """The directory `root` with its `.midturn/`; `home` is the latter."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self.home = self.root / NAME
+
+    @classmethod
+    def find(cls, start: Path) -> Workspace | None:
+        """Return the workspace that `start` lies in: the nearest directory from there upwards that has a `.midturn/`.
+
+        One that another user has put into a shared directory such as `/tmp` is none.
+        """
+        absolute = start.absolute()
+        return next((cls(root) for root in (absolute, *absolute.parents) if _is_ours(root)), None)
+
+    @classmethod
+    def make(cls, root: Path) -> Workspace:
+        """Make `root` a workspace, if it is none yet.
+
+        Raises:
+            StoreError: `.midturn/` cannot be made.
+        """
+        workspace = cls(root)
+        with telling("create", workspace.home):
+            try:
+                make_private(workspace.home)
+            except FileExistsError:
+                if not workspace.home.is_dir():
+                    raise
+            _write_ignore(workspace.home)
+        return workspace
+
+    @property
+    def conversations(self) -> Path:
+        """Where the workspace's conversations live."""
+        return self.home / "conversations"
+
+    def local_conversations(self, data: Path) -> Path:
+        """Return where they live with `--local`: in the user's data directory `data`, apart from those of other workspaces."""
+        digest = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
+        name = re.sub(r"[^A-Za-z0-9]+", "-", self.root.name)[:40].strip("-") or "workspace"
+        return data / "workspaces" / f"{name}-{digest}" / "conversations"
+
+    def store(self, data: Path, limits: Limits = DEFAULT_LIMITS) -> FileStore:
+        """Return all conversations; new ones are made in the workspace."""
+        return FileStore(self.conversations, self.local_conversations(data), limits=limits)
+
+    def local_store(self, data: Path, limits: Limits = DEFAULT_LIMITS) -> FileStore:
+        """Return all conversations; new ones are made in the user's data directory `data` (`--local`)."""
+        return FileStore(self.local_conversations(data), self.conversations, limits=limits)
+
+    def current(self, store: FileStore) -> str | None:
+        """Return the id of the conversation that commands act on: the chosen one, else the newest; None where there is none."""
+        ids = store.ids()
+        chosen = self._chosen()
+        return chosen if chosen in ids else ids[-1] if ids else None
+
+    def set_current(self, id: str) -> None:
+        """Choose the conversation that commands act on. Not synced: without it, the newest is the current one."""
+        if not _ID.fullmatch(id):
+            raise StoreError(f"{id!r} is no id of a conversation; one has digits only.")
+        with telling("write", self.home / "current"), self._open() as home:
+            temporary = f".current.{secrets.token_hex(6)}"
+            home.write_unsynced(temporary, f"{id}\n".encode())
+            os.replace(temporary, "current", src_dir_fd=home.fd, dst_dir_fd=home.fd)
+
+    def _chosen(self) -> str | None:
+        try:
+            with self._open() as home:
+                text = home.read("current").decode("ascii", "replace").strip()
+        except (OSError, StoreError):  # absent, or not to be read: the newest will do
+            return None
+        return text if _ID.fullmatch(text) else None
+
+    def _open(self) -> Folder:
+        return Folder.at(self.home.resolve())
+
+
+def _write_ignore(home: Path) -> None:
+    with Folder.at(home.resolve()) as folder:
+        try:
+            folder.write_unsynced(".gitignore", _IGNORE.encode())
+        except FileExistsError:
+            return  # it is the user's by now
+
+
+def _is_ours(root: Path) -> bool:
+    """Say whether there is a `.midturn/` that belongs to us, to root, or to whoever owns the directory it is in."""
+    try:
+        found = (root / NAME).stat()
+        return stat.S_ISDIR(found.st_mode) and found.st_uid in {os.geteuid(), 0, root.stat().st_uid}
+    except OSError:  # nothing there, or nothing that we may see
+        return False
