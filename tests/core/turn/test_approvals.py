@@ -1,0 +1,128 @@
+"""May a call run, may its result be delivered (spec 2.5)."""
+
+from __future__ import annotations
+
+from midturn.core.events import Approval, ToolCallResponse
+from midturn.core.reply import Answered, Edited
+from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.core.turn.effects import CallModel, PromptUser, RunTool, Suspend
+from support.turns import DEPLOY, Played, settings
+
+ASK = ToolPolicy(source=DEPLOY)
+DELIVER = ToolPolicy(source=DEPLOY, run="unattended", result="ask")
+
+
+def contents(played: Played) -> list[str]:
+    """Return what the model reads."""
+    return [response.content for response in played.recorded(ToolCallResponse)]
+
+
+def test_a_call_runs_when_a_person_lets_it() -> None:
+    played = Played(settings(ASK))
+    (call,) = played.model_calls("deploy", arguments={"env": "staging"})
+    assert played.prompt.prompt.kind == "run"
+
+    played.answer(True)
+
+    assert played.run.call.event == call
+    (approval,) = played.recorded(Approval)
+    assert (approval.id, approval.state, approval.kind) == ("call_1.__run__.1", "approved", "run")
+    assert approval.arguments_sha256
+
+
+def test_a_skipped_call_tells_the_model_why() -> None:
+    played = Played(settings(ASK))
+    played.model_calls("deploy")
+
+    played.reply(Answered(False, reason="Not on a Friday."))
+
+    assert contents(played) == ['deploy was skipped by the user. Reason: "Not on a Friday."']
+    assert played.wanted(CallModel)
+
+
+def test_a_remembered_permission_decides_for_the_rest_of_the_turn() -> None:
+    played = Played(settings(ASK))
+    first, second = played.model_calls("deploy", "deploy")
+    assert len(played.wanted(PromptUser)) == 1
+
+    played.answer(True, remember=True)
+
+    assert [run.call.event for run in played.wanted(RunTool)] == [first, second]
+    assert [a.answered_by.by for a in played.recorded(Approval) if a.answered_by] == ["user", "cached"]
+
+
+def test_edited_arguments_are_what_runs() -> None:
+    played = Played(settings(ASK))
+    played.model_calls("deploy", arguments={"env": "production"})
+
+    played.reply(Edited({"env": "staging"}))
+
+    assert played.run.call.arguments == {"env": "staging"}
+
+
+def test_detached_a_call_that_must_be_approved_is_refused() -> None:
+    played = Played(settings(ASK, attached=False))
+    played.model_calls("deploy")
+
+    assert contents(played) == ["deploy is switched off by configuration."]
+
+
+def test_deferred_a_call_waits_for_its_approval_and_runs_after_it() -> None:
+    defer = ToolPolicy(source=DEPLOY, detached=DetachedPolicies(run="defer"))
+    played = Played(settings(defer, attached=False))
+    (call,) = played.model_calls("deploy")
+    assert played.wanted(Suspend)
+    (waiting,) = played.recorded(Approval)
+
+    resumed = Played(settings(defer), played.events)
+    assert resumed.prompt.prompt.id == waiting.id
+    resumed.answer(True)
+
+    assert resumed.run.call.event == call
+    assert [a.state for a in resumed.recorded(Approval)] == ["waiting", "approved"]
+    assert {a.id for a in resumed.recorded(Approval)} == {waiting.id}
+
+
+def test_an_approved_call_runs_again_unasked_after_a_crash() -> None:
+    played = Played(settings(ASK))
+    played.model_calls("deploy")
+    played.answer(True)
+
+    resumed = Played(settings(ASK), played.events)
+
+    assert resumed.run.answers == {}
+    assert not resumed.wanted(PromptUser)
+
+
+def test_a_result_is_recorded_before_it_is_looked_at_and_delivered_without_running_again() -> None:
+    played = Played(settings(DELIVER))
+    (call,) = played.model_calls("deploy")
+    played.succeeds(call, "the log")
+    (waiting,) = played.recorded(Approval)
+    assert (waiting.state, waiting.content, waiting.is_error) == ("waiting", "the log", False)
+
+    resumed = Played(settings(DELIVER), played.events)
+    assert not resumed.wanted(RunTool)
+    resumed.answer(True)
+
+    assert contents(resumed) == ["the log"]
+
+
+def test_a_withheld_result_is_an_error() -> None:
+    played = Played(settings(DELIVER))
+    (call,) = played.model_calls("deploy")
+    played.succeeds(call, "the log")
+
+    played.answer(False)
+
+    assert contents(played) == ["The result of deploy was withheld by the user."]
+
+
+def test_enter_alone_never_approves() -> None:
+    """A permission prompt has no default."""
+    from msgspec import UNSET
+
+    played = Played(settings(ASK))
+    played.model_calls("deploy")
+
+    assert played.prompt.prompt.question.default is UNSET

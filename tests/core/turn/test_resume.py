@@ -1,0 +1,225 @@
+"""A turn that is resumed goes on where its events end (spec 7.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest
+from midturn.core.question import Question, When
+from midturn.core.reply import Answered, Replied, Submitted, WentBack
+from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.core.secret import SecretValue
+from midturn.core.turn.effects import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, Suspend
+from support.turns import CONFIRM, DEPLOY, REGION, TOKEN, Played, settings
+
+NOTE = Question.text("note", "A note?")
+DEFER = settings(ToolPolicy(source=DEPLOY, run="unattended", detached=DetachedPolicies("defer", "defer", "defer")), attached=False)
+
+
+def test_an_answered_question_is_not_asked_again() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+    played.answer(True)
+
+    resumed = Played(events=played.events)
+    assert resumed.run.answers == {}
+    resumed.asks(call, CONFIRM)
+
+    assert resumed.run.answers == {"confirm": True}
+    assert len(resumed.recorded(InquiryRequest)) == 1
+
+
+def test_an_open_question_is_taken_over_with_its_id() -> None:
+    played = Played(DEFER)
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+    assert played.wanted(Suspend)
+
+    resumed = Played(events=played.events)
+    resumed.asks(call, CONFIRM)
+    assert resumed.prompt.prompt.id == "call_1.confirm.1"
+    resumed.answer(False)
+
+    assert len(resumed.recorded(InquiryRequest)) == 1
+    assert resumed.run.answers == {"confirm": False}
+
+
+def test_a_differing_question_supersedes_the_open_one() -> None:
+    """An old yes never approves a new diff."""
+    played = Played(DEFER)
+    (call,) = played.model_calls("deploy")
+    played.asks(call, Question.boolean("confirm", "Apply?", context="+ old"))
+
+    resumed = Played(events=played.events)
+    resumed.asks(call, Question.boolean("confirm", "Apply?", context="+ new"))
+
+    assert [(e.id, e.reason) for e in resumed.recorded(InquiryCancelled)] == [("call_1.confirm.1", "superseded")]
+    assert resumed.prompt.prompt.id == "call_1.confirm.2"
+
+
+def test_a_call_that_no_longer_asks_closes_its_open_question() -> None:
+    played = Played(DEFER)
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+
+    resumed = Played(events=played.events)
+    resumed.succeeds(call)
+
+    assert [e.reason for e in resumed.recorded(InquiryCancelled)] == ["superseded"]
+    assert resumed.wanted(CallModel)
+
+
+def test_a_secret_is_asked_again_and_never_given_as_a_placeholder() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, TOKEN, NOTE)
+    played.answer("hunter2")
+    played.answer("hello")
+
+    resumed = Played(events=played.events)
+    resumed.asks(call, TOKEN, NOTE)
+    assert resumed.prompt.prompt.id == "call_1.token.2"
+    assert not resumed.wanted(RunTool)
+    resumed.answer("hunter3")
+
+    token = resumed.run.answers["token"]
+    assert isinstance(token, SecretValue)
+    assert token.reveal() == "hunter3"
+    assert resumed.run.answers["note"] == "hello"
+
+
+def test_a_secret_asked_again_can_be_replied_to() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, TOKEN, NOTE)
+    played.answer("hunter2")
+    played.answer("hello")
+    resumed = Played(events=played.events)
+    resumed.asks(call, TOKEN, NOTE)
+
+    resumed.reply(Replied("Not now."))
+
+    assert resumed.events[-1].to_json()["content"] == '{"cancelled": true, "answered": {"note": "hello"}, "reply": "Not now."}'
+
+
+def test_going_back_is_replayed() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, REGION, NOTE)
+    played.answer(True)
+    played.reply(WentBack())
+    assert played.prompt.prompt.prefill is True
+    played.answer(False)
+    assert [r.revises for r in played.recorded(InquiryRequest)] == [None, None, "call_1.confirm.1", None]
+    played.answer("us-2")
+
+    resumed = Played(events=played.events)
+    resumed.asks(call, CONFIRM, REGION, NOTE)
+    assert resumed.prompt.prompt.question.id == "note"
+    resumed.answer("x")
+
+    assert resumed.run.answers == {"confirm": False, "region": "us-2", "note": "x"}
+    assert resumed.events[: len(played.events)] == played.events
+
+
+def test_back_at_the_review_is_replayed() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, NOTE, review=True)
+    played.answer(True)
+    played.answer("a")
+    assert played.prompt.prompt.kind == "review"
+    played.reply(WentBack())
+    played.answer("b")
+
+    resumed = Played(events=played.events)
+    resumed.asks(call, CONFIRM, NOTE, review=True)
+    assert resumed.prompt.prompt.kind == "review"
+    resumed.reply(Submitted())
+
+    assert resumed.run.answers == {"confirm": True, "note": "b"}
+
+
+def test_only_the_first_request_of_a_form_carries_the_form() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, NOTE)
+    played.answer(True)
+
+    first, second = played.recorded(InquiryRequest)
+    assert first.form is not None
+    assert (first.form.total, [q["id"] for q in first.form.questions]) == (2, ["confirm", "note"])
+    assert second.form is None
+
+
+def test_a_gated_question_is_skipped() -> None:
+    gated = Question.text("why", "Why not?", when=When("confirm", False))  # noqa: FBT003
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, gated)
+    played.answer(True)
+
+    assert played.run.answers == {"confirm": True, "why": None}
+
+
+def test_concurrent_asks_of_one_coroutine_queue_and_are_matched_per_id() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, ask=1)
+    played.asks(call, REGION, ask=2)
+    assert not played.wanted(PromptUser)
+
+    resumed = Played(events=played.events)
+    resumed.asks(call, REGION, ask=1)
+    resumed.asks(call, CONFIRM, ask=2)
+    assert not resumed.wanted(PromptUser)  # the region is asked first now, and was not recorded before
+    assert resumed.turn.record.next_attempt("call_1", "confirm") == 2  # the open question waits for its turn, with its id
+
+
+def test_an_ask_is_answered_where_it_waits() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, ask=1)
+    played.answer(True)
+
+    (given,) = played.wanted(GiveAnswers)
+    assert (given.call, given.ask, given.answers["confirm"]) == (call, 1, given.answers["confirm"])
+    assert not played.wanted(RunTool)
+
+
+@pytest.mark.parametrize("cut", range(2, 9))
+def test_every_prefix_of_a_simple_turn_can_be_finished(cut: int) -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+    played.answer(True)
+    played.succeeds(call, "deployed")
+    played.model_says()
+
+    resumed = Played(events=played.events[:cut])
+    if resumed.wanted(CallModel) and cut < 3:
+        (call,) = resumed.model_calls("deploy")
+    if resumed.wanted(RunTool):
+        resumed.asks(call, CONFIRM)
+        if resumed.wanted(PromptUser):
+            resumed.answer(True)
+        resumed.succeeds(call, "deployed")
+    if resumed.wanted(CallModel):
+        resumed.model_says()
+
+    assert resumed.kinds == played.kinds
+    assert len(resumed.recorded(InquiryAnswered)) == 1
+    assert resumed.wanted(EndTurn) or cut == len(played.events)
+
+
+def test_a_remembered_answer_survives_the_process_and_is_forgotten_when_it_is_revised() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, NOTE)
+    played.reply(Answered(True, remember=True))
+    played.reply(WentBack())
+
+    resumed = Played(events=played.events)
+
+    assert resumed.turn.record.memory.answers == {}

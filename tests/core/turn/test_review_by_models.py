@@ -1,0 +1,181 @@
+"""Questions that models answer: reasons, escalation, the breaker (spec 4.3, 4.4)."""
+
+from __future__ import annotations
+
+from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
+from midturn.core.question import Question
+from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
+from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, Suspend, Warn
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
+from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
+
+PATCH = Question.boolean("confirm", "Apply it?", context="+ a line", default=True)
+
+
+def reviewed(kind: TargetKind = "assistant_with_escalation", detached: DetachedPolicy = "deny") -> ToolPolicy:
+    """Return a policy under which a model answers."""
+    return ToolPolicy(
+        source=DEPLOY, run="unattended", detached=DetachedPolicies(tool=detached), questions={"*": QuestionPolicy(Target(kind))}
+    )
+
+
+def says(played: Played, answer: object, reason: str | None = "It drops a test.") -> None:
+    """Have the model that was asked answer."""
+    (asked,) = played.wanted(ConsultAssistant)
+    played.step(AssistantReplied(asked.request.id, answer, "anthropic/claude-haiku-4-5", reason))  # type: ignore[arg-type]
+
+
+def asked(policy: ToolPolicy, question: object = PATCH, **changes: object) -> tuple[Played, str]:
+    """Return a turn whose only call asks a model."""
+    played = Played(settings(policy, **changes))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, question)  # type: ignore[arg-type]
+    return played, call
+
+
+def test_a_rejection_by_a_model_is_explained_to_the_main_model() -> None:
+    played, call = asked(reviewed("assistant"))
+    says(played, False)
+    played.fails(call, "Not applied.")
+
+    (response,) = played.recorded(ToolCallResponse)
+    assert response.content == (
+        "The `deploy` call was reviewed by a secondary assistant (anthropic/claude-haiku-4-5) and rejected.\n\n"
+        "Question: Apply it?\n"
+        'Reason: "It drops a test."\n\n'
+        "Not applied.\n"
+        "You may retry with different input, or ask the user to review."
+    )
+
+
+def test_a_rejection_by_the_user_reads_differently() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, PATCH)
+    played.answer(False)
+    played.fails(call, "Not applied.")
+
+    (response,) = played.recorded(ToolCallResponse)
+    assert response.content == "The user reviewed the `deploy` call and rejected it.\n\nQuestion: Apply it?\n\nNot applied."
+
+
+def test_a_reason_typed_with_a_no_reaches_the_model_of_a_call_that_succeeds() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, PATCH)
+    played.answer(False, reason="Use two lines.")
+    played.succeeds(call, "Left as it was.")
+
+    assert played.recorded(ToolCallResponse)[0].content == 'Left as it was.\nThe user added: "Use two lines."'
+
+
+def test_a_rejection_goes_to_the_user_who_is_there_and_the_tool_sees_only_the_users_answer() -> None:
+    played, call = asked(reviewed())
+    says(played, False)
+
+    prompt = played.prompt.prompt
+    assert prompt.id == "call_1.confirm.2"
+    assert prompt.question.context == 'The assistant recommended rejecting this:\n"It drops a test."\n\n+ a line'
+    assert prompt.question.to_json().get("default") is None
+    second = played.recorded(InquiryRequest)[1]
+    assert second.escalates == "call_1.confirm.1"
+
+    played.answer(True)
+    assert played.run.answers == {"confirm": True}
+    assert played.run.call.event == call
+
+
+def test_a_reviewers_failure_is_not_a_no() -> None:
+    played, _ = asked(reviewed())
+    played.step(AssistantFailed("call_1.confirm.1", "overloaded"))
+
+    assert played.recorded(InquiryCancelled)[0].reason == "backend_error"
+    assert played.prompt.prompt.question.context == "The assistant that was asked could not answer: overloaded\n\n+ a line"
+
+
+def test_detached_a_rejection_follows_the_policy() -> None:
+    answers: dict[DetachedPolicy, object] = {}
+    for policy in ("deny", "auto", "defaults", "defer"):
+        played, _ = asked(reviewed(detached=policy), attached=False)
+        says(played, False)
+        answers[policy] = "suspended" if played.wanted(Suspend) else played.run.answers["confirm"]
+
+    assert answers == {"deny": False, "auto": False, "defaults": True, "defer": "suspended"}
+
+
+def test_an_open_escalation_is_taken_over_by_a_resumed_turn() -> None:
+    played, call = asked(reviewed(detached="defer"), attached=False)
+    says(played, False)
+
+    resumed = Played(settings(reviewed(detached="defer")), played.events)
+    resumed.asks(call, PATCH)
+
+    assert resumed.prompt.prompt.id == "call_1.confirm.2"
+    resumed.answer(True)
+    assert resumed.run.answers == {"confirm": True}
+    assert len(resumed.recorded(InquiryRequest)) == 2
+
+
+def test_escalation_of_another_type_is_a_warning_given_once() -> None:
+    played, _ = asked(reviewed(), REGION)
+    assert len(played.wanted(Warn)) == 1
+    says(played, "eu-1")
+
+    assert played.run.answers == {"region": "eu-1"}
+
+
+def test_an_assistant_never_answers_for_a_human() -> None:
+    exclusive = Question.boolean("confirm", "Really?", exclusive=True)
+    played, _ = asked(reviewed("assistant"), exclusive)
+
+    assert played.recorded(ToolCallResponse)[0].content == (
+        "deploy requires a human answer and cannot be routed to the assistant. Do not retry this tool call in this turn."
+    )
+
+
+def rejected_cycles(count: int, **changes: object) -> tuple[Played, str]:
+    """Return a turn in which a model said no `count` times in a row, and that is about to ask once more."""
+    played = Played(settings(reviewed("assistant"), **changes))
+    for _ in range(count):
+        (call,) = played.model_calls("deploy")
+        played.asks(call, CONFIRM)
+        says(played, False)
+        played.fails(call)
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+    return played, call
+
+
+def test_after_three_rejections_in_a_row_a_person_is_asked() -> None:
+    played, _ = rejected_cycles(3)
+
+    assert played.wanted(PromptUser)
+    assert not played.wanted(ConsultAssistant)
+
+
+def test_after_three_rejections_without_anybody_there_the_turn_fails() -> None:
+    played, _ = rejected_cycles(3, attached=False)
+
+    assert played.recorded(InquiryCancelled)[-1].reason == "limit_exceeded"
+    assert played.recorded(TurnEnd)[0].status == "failed"
+    assert played.wanted(EndTurn)
+    assert not played.wanted(CallModel)
+
+
+def test_two_rejections_are_not_three() -> None:
+    played, _ = rejected_cycles(2)
+
+    assert played.wanted(ConsultAssistant)
+
+
+def test_an_answer_of_a_model_is_attributed_to_it() -> None:
+    played, _ = asked(reviewed("assistant"))
+    says(played, True)
+
+    (answer,) = played.recorded(InquiryAnswered)
+    assert answer.answered_by is not None
+    assert (answer.answered_by.by, answer.answered_by.model, answer.reason) == (
+        "assistant",
+        "anthropic/claude-haiku-4-5",
+        "It drops a test.",
+    )
