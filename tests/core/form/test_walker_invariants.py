@@ -1,0 +1,106 @@
+"""The walker against an oracle, on random forms and random walks (spec 3.2)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from midturn.core.form import Ask, Completed, Form, FormWalker, MisplacedReplyError, Review, Step
+from midturn.core.json_value import json_equal
+from midturn.core.reply import Answered, WentBack
+from midturn.core.secret import SecretValue
+from midturn.errors import AnswerError
+from support.walks import Action, Draw, action, answering, draws, expected_step, fold, forms, kind_of
+
+MANY = settings(max_examples=2_000, deadline=None)
+SOME = settings(max_examples=400, deadline=None)
+
+
+def feed(walker: FormWalker, happened: Action) -> bool:
+    """Say whether the walk took it; what it refuses must not have moved it."""
+    step = walker.step()
+    try:
+        walker.feed(happened)
+    except (AnswerError, MisplacedReplyError):
+        assert walker.step() == step
+        return False
+    return True
+
+
+def walk(form: Form, made_from: Sequence[Draw]) -> tuple[FormWalker, list[tuple[Step, Action]]]:
+    """Walk as far as the draws reach; return each step with the action that moved it on."""
+    walker, taken = FormWalker(form), list[tuple[Step, Action]]()
+    for draw in made_from:
+        step = walker.step()
+        happened = action(draw, step)
+        if feed(walker, happened):
+            taken.append((step, happened))
+    return walker, taken
+
+
+@MANY
+@given(forms(), st.lists(draws, max_size=40))
+def test_a_walker_stands_where_the_fold_of_its_actions_says(form: Form, made_from: list[Draw]) -> None:
+    """After each action, a refused one included, the step is the oracle's, and asking again does not change it."""
+    walker, taken = FormWalker(form), list[Action]()
+    for draw in made_from:
+        step = expected_step(form, fold(form, taken))
+        assert walker.step() == step
+        assert walker.step() == step
+        happened = action(draw, step)
+        if feed(walker, happened):
+            taken.append(happened)
+    assert walker.step() == expected_step(form, fold(form, taken))
+
+
+@SOME
+@given(forms(longest=20), st.lists(draws, max_size=60))
+def test_no_question_is_asked_twice_unless_somebody_went_back(form: Form, made_from: list[Draw]) -> None:
+    asked = Counter[str]()
+    for step, happened in walk(form, made_from)[1]:
+        if isinstance(happened, WentBack):
+            asked.clear()
+        elif isinstance(step, Ask):
+            asked[step.question.id] += 1
+    assert max(asked.values(), default=0) <= 1
+
+
+@SOME
+@given(forms(), st.lists(answering, min_size=7, max_size=40))
+def test_a_result_has_every_id_in_order_and_answers_only_where_the_predicate_holds(form: Form, made_from: list[Draw]) -> None:
+    step = walk(form, made_from)[0].step()
+    if isinstance(step, Ask):
+        return
+    assert isinstance(step, Completed | Review)
+    assert list(step.answers) == [question.id for question in form.questions]
+    for question in form.questions:
+        answer, when = step.answers[question.id], question.when
+        if answer is not None and when is not None:
+            named = step.answers[when.question_id]
+            assert not isinstance(named, SecretValue)
+            assert json_equal(named, when.equals)
+
+
+@SOME
+@given(forms(), st.lists(draws, max_size=40))
+def test_neither_a_secret_nor_a_yes_is_ever_offered_again(form: Form, made_from: list[Draw]) -> None:
+    walker = FormWalker(form)
+    for draw in made_from:
+        step = walker.step()
+        if isinstance(step, Ask) and kind_of(step.question) in {"secret", "boolean"}:
+            assert walker.draft not in (True, False)
+            assert not isinstance(step.prefill, SecretValue)
+        assert "hunter2" not in repr((step, walker.draft, walker.drafts))
+        feed(walker, action(draw, step))
+
+
+@SOME
+@given(forms(), st.lists(draws, min_size=20, max_size=40))
+def test_a_finished_walk_takes_nothing_more(form: Form, made_from: list[Draw]) -> None:
+    walker, _ = walk(form, made_from)
+    if not isinstance(walker.step(), Ask | Review):
+        with pytest.raises(MisplacedReplyError, match="finished"):
+            walker.feed(Answered(True))
