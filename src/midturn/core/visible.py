@@ -1,0 +1,148 @@
+r"""The one sink for text (spec 9.1): whatever came from outside is shown as what it is, and does nothing.
+
+A character that a terminal acts on, or that a person cannot see, becomes its code in brackets: `⟨U+202E⟩`; so does the bracket itself.
+Three functions, all safe to show as they come back:
+
+- `exact(text)`: one line (questions, options, titles, paths, log values). Line breaks and tabs become codes, too.
+- `exact_block(text)`: several lines (diffs, arguments, context that is not Markdown). Only `\n` stays.
+- `prose(text)`: what a model or a tool says. `\n` stays, a tab is four spaces, and joiners stay where they join: inside an emoji, or
+  between letters of a script that joins them. Unusual spaces, private and unassigned characters stay as well.
+
+The exact ones can be read back: replacing each code by its character gives the original, so two different texts never look the same
+by a trick of encoding. Marks that combine stay on a letter, four at most, so that no text climbs over its neighbours' lines.
+Every character is judged by itself (a joiner by its neighbours), so a stream may be cut anywhere and nothing gets through; a joiner
+that stands at a cut is shown as its code.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from re import Match
+
+_BRACKET = "\u27e8"
+_MARKS = 4  # combining marks on one letter
+_REMEMBERED = 16_384  # characters a profile; the others are looked up again
+_COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, separators
+_UNCERTAIN = frozenset({"Co", "Cn", "Zs"})  # what a font decides about, what a newer Unicode may hide, what looks like a space
+_INVISIBLE = re.compile(  # letters, marks and symbols that show nothing, and what Unicode tells programs to ignore; of any version
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffc\ufdd0-\ufdef"
+    "\U00013441\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_NO_CHARACTER = 0xFFFE  # the last two code points of every plane
+
+_PILE = re.compile(  # where marks may pile up: on nothing (at the start of a line), or more than four of them in a row
+    r"(?<![^\n])[^\w\x20-\x7e\n]+|[^\w\x20-\x7e\n\u2010-\u2027\u2030-\u205e\u2190-\u27bf\u3001-\u3029\uff01-\uff0f]{5,}"
+)
+_JOINER = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
+_EMOJI_JOINER = "\u200d"
+_SELECTORS = frozenset("\ufe0e\ufe0f")
+_MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # what may stand between a picture and its joiner
+_KEYS = frozenset("0123456789#*")
+_KEYCAP = "\u20e3"
+_PICTURE = re.compile(
+    "[\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55"
+    "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+)
+_JOINING = re.compile(
+    "[\u0600-\u07ff\u0840-\u086f\u08a0-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\U00010d00-\U00010d3f\U0001e900-\U0001e95f]"
+)
+
+
+def exact(text: str) -> str:
+    """Return one line in which every character of `text` can be seen, and from which `text` can be read back."""
+    return _written(text, _LINE)
+
+
+def exact_block(text: str) -> str:
+    """Return `exact` of every line: the newlines stay."""
+    return _written(text, _BLOCK)
+
+
+def prose(text: str) -> str:
+    """Return text for reading: nothing in it acts on a terminal; emoji and joining scripts stay whole."""
+    return _written(text, _PROSE)
+
+
+class _Profile(dict[int, str]):
+    """What each character becomes, by code point; remembered, for most texts use few characters."""
+
+    def __init__(self, is_coded: Callable[[str], bool], special: Mapping[str, str]) -> None:
+        super().__init__({ord(character): text for character, text in special.items()})
+        self._is_coded = is_coded
+        self.ascii = {code: self[code] for code in range(128)}
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        text = _code(character) if self._is_coded(character) else character
+        if len(self) < _REMEMBERED:
+            self[code] = text
+        return text
+
+
+def _written(text: str, profile: _Profile) -> str:
+    if text.isascii():  # the common case, at the speed of a table
+        return text.translate(profile.ascii)
+    return _PILE.sub(_without_pile, _JOINER.sub(_joiner, text.translate(profile)))
+
+
+def _without_pile(run: Match[str]) -> str:
+    """Leave at most four combining marks on a letter, and none where there is no letter: the others are written as their codes."""
+    start = run.start()
+    marks = 0 if start and run.string[start - 1] != "\n" else _MARKS
+    written: list[str] = []
+    for character in run[0]:
+        if _JOINER.match(character):
+            written.append(character)
+        elif unicodedata.category(character) in {"Mn", "Me"}:
+            marks += 1
+            written.append(character if marks <= _MARKS else _code(character))
+        else:
+            marks = 0
+            written.append(character)
+    return "".join(written)
+
+
+def _joiner(found: Match[str]) -> str:
+    """Leave a joiner (only `prose` has some left) where it joins."""
+    return found[0] if _joins(found.string, found.start()) else _code(found[0])
+
+
+def _code(character: str) -> str:
+    return f"{_BRACKET}U+{ord(character):04X}\u27e9"
+
+
+def _is_command(character: str) -> bool:
+    """Tell whether a terminal acts on the character, or shows nothing for it."""
+    return (
+        unicodedata.category(character) in _COMMANDS
+        or character == _BRACKET
+        or _INVISIBLE.match(character) is not None
+        or ord(character) & _NO_CHARACTER == _NO_CHARACTER
+    )
+
+
+def _is_hidden(character: str) -> bool:
+    """Tell whether a person could not be sure of the character by looking."""
+    return character != " " and (_is_command(character) or unicodedata.category(character) in _UNCERTAIN)
+
+
+def _joins(text: str, place: int) -> bool:
+    """Tell whether a joiner or a selector does its work here: inside an emoji, or between letters that join."""
+    character, before, after = text[place], text[max(place - 1, 0) : place], text[place + 1 : place + 2]
+    if character in _SELECTORS:
+        return _PICTURE.match(before) is not None or (before in _KEYS and after == _KEYCAP)
+    if character == _EMOJI_JOINER and _PICTURE.match(after):
+        picture = text[max(place - 3, 0) : place].rstrip(_MODIFIERS)[-1:]
+        return _PICTURE.match(picture) is not None
+    return _is_joining(before) and _is_joining(after)
+
+
+def _is_joining(character: str) -> bool:
+    return _JOINING.match(character) is not None and unicodedata.category(character)[0] in "LM"
+
+
+_LINE = _Profile(_is_hidden, {})
+_BLOCK = _Profile(_is_hidden, {"\n": "\n"})
+_PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **{joiner: joiner for joiner in "\u200c\u200d\ufe0e\ufe0f"}})
