@@ -1,0 +1,97 @@
+"""Checking what was written against the known keys, every problem at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from midturn.config.keys import KEYS
+from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.suggest import suggestion
+from midturn.config.tree import Entry, KeyPath, Origin, Tree, dotted
+from midturn.config.values import WrongValue, checked
+
+_LINE = 60
+
+
+class Checker:
+    """Reads the values of one origin; `problems` are sentences that begin with where they are."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.origin = origin
+        self.problems: list[str] = []
+
+    def read(self, document: Mapping[str, Any]) -> Tree:
+        """Return what of `document` is right; what is wrong is left out and stands in `problems`."""
+        return self._table(document, KEYS, ())
+
+    def problem(self, path: KeyPath, message: str) -> None:
+        """Note that the key `path` is wrong."""
+        self.problems.append(f"{self.origin.place(path)}: {message}")
+
+    def _table(self, table: Mapping[str, Any], node: Branch, path: KeyPath, at: KeyPath | None = None) -> Tree:
+        tree: Tree = {name: Entry(value, self.origin, path) for name, value in node.implied.items()}
+        for name, value in table.items():
+            child = self._child(node, name, (*path, name))
+            found = None if child is None else self._node(value, child, (*path, name), at)
+            if found is not None:
+                tree[name] = found
+        return tree
+
+    def _child(self, node: Branch, name: str, path: KeyPath) -> Node | None:
+        known = node.keys.get(name)
+        if known is not None:
+            return known
+        names = node.names
+        if names is not None and name == "*" and names.star is not None:
+            return names.star
+        if names is not None and re.fullmatch(names.pattern, name):
+            return names.node
+        if names is not None:
+            self.problem(path, f"`{dotted(path)}`: {dotted(path[-1:])} cannot be {names.what}; it must match {names.pattern}")
+        else:
+            self.problem(path, f"unknown key `{dotted(path)}`. {suggestion(node, path)}".rstrip())
+        return None
+
+    def _node(self, value: Any, node: Node, path: KeyPath, at: KeyPath | None) -> Tree | Entry | None:
+        if isinstance(node, Leaf):
+            return self._leaf(value, node, path, at)
+        if isinstance(value, Mapping):
+            return self._table(cast("Mapping[str, Any]", value), node, path, at)
+        if node.shorthand is None:
+            self.problem(path, f"`{dotted(path)}`: expected a table{_first_key(node, path)}")
+            return None
+        return self._short(value, node, path)
+
+    def _short(self, value: Any, node: Branch, path: KeyPath) -> Tree | None:
+        short = node.shorthand
+        found = short and self._leaf(value, short.leaf, path, None, alternative=" or a table")
+        if short is None or found is None:
+            return None
+        fields = dict(short.expand(found.value))
+        unwritten = {name: Entry(fields.pop(name), self.origin, path) for name in node.implied if name in fields}
+        tree = self._table(fields, Branch(keys=node.keys, names=node.names), path, path)
+        return {**unwritten, **tree}
+
+    def _leaf(self, value: Any, leaf: Leaf, path: KeyPath, at: KeyPath | None, alternative: str = "") -> Entry | None:
+        try:
+            return Entry(checked(value, leaf, self.origin), self.origin, at or path)
+        except WrongValue as wrong:
+            self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}")
+            return None
+
+
+def _first_key(node: Branch, path: KeyPath) -> str:
+    return f"; write `{dotted((*path, next(iter(node.keys))))} = …`" if node.keys else ""
+
+
+def _shown(value: Any, leaf: Leaf) -> str:
+    from json import dumps  # only a mistake needs it
+
+    if isinstance(value, Mapping):
+        return "a table"
+    if leaf.private:
+        return "that"
+    text = dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
+    return text if len(text) <= _LINE else text[: _LINE - 1] + "…"

@@ -1,0 +1,74 @@
+"""The lowest layer: what holds where nothing is configured, built-in tools included."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, cast
+
+import msgspec
+
+from midturn.config.check import Checker
+from midturn.config.settings import AssistantSettings, DisplaySettings, PromptSettings, WebSettings
+from midturn.config.tree import BUILT_IN, Tree
+from midturn.core.limits import DEFAULT_LIMITS
+from midturn.core.routing.policy import DetachedPolicies
+
+_UNATTENDED = {"source": "builtin", "run": "unattended", "result": "unattended"}
+_ASKED = {"source": "builtin", "run": "ask", "result": "unattended"}
+
+BUILT_IN_TOOLS: dict[str, dict[str, Any]] = {
+    "ask_user": {
+        **_UNATTENDED,
+        "enable": {"state": True, "allow_toggle": "if_named"},
+        "hidden": True,
+        "questions": {"*": {"prompt_label": "Assistant"}},
+    },
+    "describe_tools": {**_UNATTENDED, "enable": {"state": True, "allow_toggle": "never"}, "hidden": True},
+    "fs_list_files": _UNATTENDED,
+    "fs_read_file": _UNATTENDED,
+    "fs_grep_files": _UNATTENDED,
+    "fs_create_file": _ASKED,
+    "fs_modify_file": _UNATTENDED,
+    "fs_delete_file": _ASKED,
+    "fs_move_file": _ASKED,
+}
+
+_ANY_TOOL: dict[str, Any] = {
+    "run": "ask",
+    "result": "unattended",
+    "detached": msgspec.to_builtins(DetachedPolicies()),
+    "enable": {"state": True, "allow_toggle": "any"},
+    "hidden": False,
+    "style": "line",
+}
+
+
+@cache
+def built_in_layer() -> Tree:
+    """Return the defaults as a layer."""
+    checker = Checker(BUILT_IN)
+    tree = checker.read(
+        {
+            "assistant": _given(AssistantSettings()),
+            "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_TOOLS}},
+            "limits": _given(DEFAULT_LIMITS),
+            "prompt": _given(PromptSettings()),
+            "display": _given(DisplaySettings()),
+            "web": _given(WebSettings()),
+        }
+    )
+    if checker.problems:
+        raise AssertionError(checker.problems)
+    return tree
+
+
+def _given(settings: msgspec.Struct) -> dict[str, Any]:
+    return _without_none(msgspec.to_builtins(settings))
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: _without_none(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None
+    }

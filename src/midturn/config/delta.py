@@ -1,0 +1,92 @@
+"""What flags set for a conversation, as its `config_delta` records it, and back (spec 7.4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.config.approvals import create_private, read_private, sha256
+from midturn.config.assign import Assignment
+from midturn.config.settings import Toggle
+from midturn.core.json_value import Json, JsonObject, canonical
+
+_SHAPE = {"cfg", "flags", "toggles", "seal"}
+
+
+class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The values of `--cfg`, those of other flags, and the `-t`/`-T`, each in order.
+
+    `seal` proves that this user set it: conversations lie in workspaces, and those come with cloned repositories.
+    """
+
+    cfg: tuple[Assignment, ...] = ()
+    flags: tuple[Assignment, ...] = ()
+    toggles: tuple[Toggle, ...] = ()
+    seal: str = ""
+
+    def to_record(self, state: Path) -> dict[str, Json] | None:
+        """Return the value of `config_delta.delta`, None where nothing was set. The key of the seal is made in `state` once."""
+        if not (self.cfg or self.flags or self.toggles):
+            return None
+        lean = replace(self, cfg=_lean(self.cfg), flags=_lean(self.flags), seal="")
+        try:
+            return _json(replace(lean, seal=_seal(lean, _key(state))))
+        except OSError:
+            return _json(lean)  # `resume` says which flags do not hold without a seal
+
+    def is_sealed(self, state: Path) -> bool:
+        """Say whether this user set it."""
+        key = read_private(_key_file(state))
+        if not key or not self.seal:
+            return False
+        from hmac import compare_digest  # only a recorded delta needs it
+
+        return compare_digest(_seal(self, key), self.seal)
+
+
+def read_delta(value: Json) -> Delta | None:
+    """Read a recorded delta; None for those of other programs (legacy streams have their own shapes)."""
+    if not isinstance(value, dict) or not value.keys() <= _SHAPE:
+        return None
+    try:
+        return msgspec.convert(cast("JsonObject", value), Delta)
+    except msgspec.ValidationError:
+        return None
+
+
+def _lean(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
+    """Leave out directories that nothing is relative to."""
+    return tuple(one if b"scripted:" in canonical(one.value) else replace(one, base="") for one in assignments)
+
+
+def _json(delta: Delta) -> dict[str, Json]:
+    return cast("dict[str, Json]", msgspec.to_builtins(delta))
+
+
+def _seal(delta: Delta, key: bytes) -> str:
+    import hmac  # only a delta needs it
+
+    return hmac.digest(key, canonical(_json(replace(delta, seal=""))), "sha256").hex()
+
+
+def _key_file(state: Path) -> Path:
+    return state / "seal-key"
+
+
+def _key(state: Path) -> bytes:
+    file = _key_file(state)
+    found = read_private(file)
+    if found:
+        return found
+    import secrets  # once per user
+
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    create_private(file, sha256(secrets.token_bytes(32)).encode())
+    made = read_private(file)
+    if not made:
+        raise PermissionError(f"{file}: not a file that only you can write")
+    return made

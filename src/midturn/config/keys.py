@@ -1,0 +1,193 @@
+"""Every key of the configuration: its type, what is allowed, what a workspace must not set unasked (spec 8.1).
+
+Checking, suggesting, trust and `config explain` all read this one table.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from midturn.config import gates
+from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
+from midturn.config.settings import AllowToggle, Mode, Protocol, ProviderKind, Style, ToolSource
+from midturn.core.json_value import Json
+from midturn.core.limits import Limits
+from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
+
+TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
+QUESTION_ID = r"(?!__)[A-Za-z0-9_-]{1,64}"
+PROVIDER_NAME = r"[A-Za-z0-9_-]{1,64}"
+VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
+
+_RUNS = gates.always("runs a program")
+_REACHES = gates.always("sends requests there")
+
+BOOLEAN = Leaf(kind="boolean")
+
+
+def _detached(value: Json) -> dict[str, Json]:
+    return dict.fromkeys(("run", "deliver", "tool"), value)
+
+
+def _enable(value: Json) -> dict[str, Json]:
+    return {"state": value, "allow_toggle": "any"}
+
+
+def _target(value: Json) -> dict[str, Json]:
+    """A table always means a model, so who is meant by a word is kept under the key `''`, which no file can write."""
+    return {"": "user"} if value == "user" else {"": "assistant", "escalation": value == "assistant_with_escalation"}
+
+
+def _passed_on(value: Json) -> dict[str, Json]:
+    return {str(name): True for name in (value if isinstance(value, list | tuple) else (value,))}
+
+
+MODEL = Branch(
+    keys={
+        "id": Leaf(kind="model", help="provider/model, `scripted:FILE`, or `inherit` where another assistant's is meant"),
+        "parameters": Branch(names=Names(Leaf(kind="json"), "a parameter of the model", ".+")),
+    }
+)
+REQUEST = Branch(
+    keys={
+        "cache": Leaf(kind="cache", help="prompt cache: `off`, `short`, `long`, or a duration such as `5m`"),
+        "max_retries": Leaf(kind="integer", least=0, most=100, help="how often a failed request is repeated"),
+    }
+)
+SIDE_ASSISTANT: dict[str, Node] = {
+    "system_prompt": Leaf(help="what the model is told first"),
+    "model": MODEL,
+    "request": REQUEST,
+}
+ASSISTANT = Branch(
+    keys={
+        **SIDE_ASSISTANT,
+        "name": Leaf(help="what the assistant is called"),
+        "tool_choice": Leaf(help="`auto`, `none`, `required`, or the name of a tool"),
+    }
+)
+TARGET = Branch(
+    keys={**SIDE_ASSISTANT, "escalation": Leaf(kind="boolean", help="a rejection goes on to the user")},
+    shorthand=Shorthand(Leaf(allowed=("user", "assistant", "assistant_with_escalation"), help="who answers"), _target),
+    implied={"": "assistant"},
+    gate=gates.MODEL_ANSWERS,
+)
+QUESTION = Branch(
+    keys={
+        "target": TARGET,
+        "answer": Leaf(kind="json", gate=gates.always("answers for you"), help="a fixed answer: never asked"),
+        "exclusive": Leaf(
+            kind="boolean", gate=gates.values("lets others than a human answer", False), help="whether only a human may answer"
+        ),
+        "prompt_label": Leaf(help="shown beside who asks"),
+    }
+)
+DETACHED_LEAF = Leaf(
+    allowed=get_args(DetachedPolicy),
+    gate=gates.values("goes on without a human", "auto", "defaults"),
+    help="what happens when nobody is there",
+)
+DETACHED = Branch(
+    keys=dict.fromkeys(("run", "deliver", "tool"), DETACHED_LEAF),
+    shorthand=Shorthand(DETACHED_LEAF, _detached),
+)
+ENABLE = Branch(
+    keys={
+        "state": Leaf(kind="boolean", gate=gates.UNLOCKS, help="whether the tool is offered"),
+        "allow_toggle": Leaf(
+            allowed=get_args(AllowToggle), aliases={"always": "any"}, gate=gates.UNLOCKS, help="whether -t and -T may change that"
+        ),
+    },
+    shorthand=Shorthand(BOOLEAN, _enable),
+)
+ENVIRONMENT = Branch(
+    names=Names(Leaf(kind="variable", private=True, gate=gates.always("sets a program's environment")), "a variable", VARIABLE),
+    shorthand=Shorthand(Leaf(kind="argv"), _passed_on),
+)
+QUESTIONS = Branch(names=Names(QUESTION, "a question id", QUESTION_ID, star=QUESTION), star_covers_names=True)
+
+_ANY_TOOL: dict[str, Node] = {
+    "run": Leaf(allowed=get_args(RunPolicy), gate=gates.values("runs without asking", "unattended"), help="ask before it runs?"),
+    "result": Leaf(allowed=get_args(ResultPolicy), gate=gates.DELIVERS_UNSEEN, help="ask before the model reads the result?"),
+    "detached": DETACHED,
+    "enable": ENABLE,
+    "questions": QUESTIONS,
+    "timeout": Leaf(kind="seconds", help="seconds, or a duration such as `2m`"),
+    "environment": ENVIRONMENT,
+    "cwd": Leaf(gate=gates.always("chooses where a program runs"), help="directory, relative to the workspace"),
+    "network": Leaf(kind="boolean", gate=gates.values("opens the network to a program", True), help="may it use the network?"),
+    "hidden": Leaf(kind="boolean", help="calls and results are not drawn"),
+    "style": Leaf(allowed=get_args(Style), help="how calls and results are drawn"),
+}
+PARAMETER = Branch(
+    keys={"required": Leaf(kind="required", help="whether it must be given"), "description": Leaf(), "type": Leaf(kind="json_type")},
+    names=Names(Leaf(kind="json"), "a keyword of JSON Schema", ".+"),
+)
+TOOL = Branch(
+    keys={
+        **_ANY_TOOL,
+        "source": Leaf(allowed=get_args(ToolSource), help="where the tool comes from"),
+        "command": Leaf(kind="argv", gate=_RUNS, help="program and arguments"),
+        "shell": Leaf(kind="boolean", gate=_RUNS, help="the command is a shell script"),
+        "protocol": Leaf(allowed=get_args(Protocol), gate=gates.values("lets what a program prints ask questions", "outcome")),
+        "parameters": Branch(names=Names(PARAMETER, "a parameter", TOOL_NAME)),
+        "summary": Leaf(help="what a model is told; `describe_tools` tells the rest"),
+        "description": Leaf(help="the whole documentation"),
+        "rename": Leaf(gate=gates.always("puts a tool in another's place"), help="the name of an MCP server's tool here"),
+    }
+)
+MCP = Branch(
+    keys={
+        "command": Leaf(kind="argv", help="program and arguments"),
+        "url": Leaf(help="where the server listens"),
+        "headers": Branch(names=Names(Leaf(private=True), "a header", HEADER)),
+        "environment": ENVIRONMENT,
+        "sampling": Leaf(kind="boolean", help="may the server ask models?"),
+    },
+    gate=gates.always("reaches an MCP server"),
+)
+LLM = Branch(
+    keys={
+        "kind": Leaf(allowed=get_args(ProviderKind)),
+        "base_url": Leaf(gate=_REACHES, help="where requests go"),
+        "api_key_env": Leaf(gate=gates.always("sends a variable of your environment"), help="the variable that holds the key"),
+        "profile": Branch(names=Names(Leaf(kind="json"), "a capability", ".+")),
+    }
+)
+LIMITS = Branch(
+    keys={name: Leaf(kind="number", least=0) if name == "seconds" else Leaf(kind="integer", least=1) for name in Limits.__struct_fields__}
+)
+PROMPT = Branch(
+    keys={
+        "mode": Leaf(allowed=get_args(Mode), help="how prompts are drawn"),
+        "text_menu": Leaf(kind="boolean", help="a menu row before every text field"),
+        "settle_ms": Leaf(kind="integer", least=0, most=10_000, gate=gates.below("takes keys that were meant for something else", 300)),
+        "bell": BOOLEAN,
+        "notify": Leaf(kind="boolean", help="desktop notifications"),
+    }
+)
+KEYS = Branch(
+    keys={
+        "assistant": ASSISTANT,
+        "conversation": Branch(
+            keys={
+                "inquiry": Branch(keys={"assistant": Branch(keys=SIDE_ASSISTANT)}),
+                "tools": Branch(names=Names(TOOL, "a tool's name", TOOL_NAME, star=Branch(keys=_ANY_TOOL))),
+            }
+        ),
+        "providers": Branch(
+            keys={
+                "llm": Branch(names=Names(LLM, "a provider's name", PROVIDER_NAME)),
+                "mcp": Branch(names=Names(MCP, "a server's name", PROVIDER_NAME)),
+            }
+        ),
+        "limits": LIMITS,
+        "prompt": PROMPT,
+        "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),
+        "notify": Branch(keys={"command": Leaf(kind="argv", gate=_RUNS, help="runs when somebody has to answer")}),
+        "web": Branch(
+            keys={"secrets": Leaf(kind="boolean", gate=gates.values("takes secrets in the browser", True), help="answer secrets there?")}
+        ),
+    }
+)

@@ -1,0 +1,157 @@
+"""The layers, lowest first, each read from where it stands (spec 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from midturn.config.approvals import Approvals, sha256
+from midturn.config.assign import Assignment
+from midturn.config.check import Checker
+from midturn.config.delta import Delta
+from midturn.config.files import Document, read_document
+from midturn.config.keys import KEYS
+from midturn.config.merge import merge, overlay
+from midturn.config.places import shown
+from midturn.config.tree import KeyPath, Origin, Tree
+from midturn.config.trust import FileTrust, Weakening, enabled, weakening, without
+from midturn.errors import ConfigError
+
+WORKSPACE = ".midturn"
+
+
+class Layer(Struct, frozen=True):
+    """One layer: its name in `config explain`, and its values."""
+
+    name: str
+    tree: Tree
+
+
+class Layers:
+    """Collects layers from the lowest up; problems of all of them are kept for one error at the end."""
+
+    def __init__(self, lowest: Layer) -> None:
+        self.stack = [lowest]
+        self.merged = lowest.tree
+        self.problems: list[str] = []
+        self.files: list[FileTrust] = []
+        self.withheld: set[KeyPath] = set()
+        self.ignored: list[str] = []
+        self._texts: dict[str, str] = {}
+
+    def add(self, name: str, *parts: Tree) -> None:
+        """Lay one layer on top; its parts are laid over each other, the later ones higher."""
+        tree = overlay(*parts)
+        if tree:
+            self.stack.append(Layer(name, tree))
+            self.merged = merge(self.merged, tree, KEYS)
+
+    def user(self, file: Path) -> None:
+        """Read the user's own file."""
+        document = self._document(file, shown(file), follow=True)
+        if document is not None:
+            self.add("user", self._tree(document, (str(file.parent),)))
+
+    def workspace(self, root: Path, approvals: Approvals) -> None:
+        """Read `.midturn/config.toml` and `config.d/*.toml`; what is not approved and needs to be is left out."""
+        directory = (root / WORKSPACE).resolve()
+        bases = (str(directory), str(directory.parent))
+        parts: list[Tree] = []
+        for file in self._workspace_files(directory):
+            document = self._document(file, f"{WORKSPACE}/{file.relative_to(directory)}", follow=False)
+            if document is not None:
+                parts.append(self._allowed(document, self._tree(document, (str(file.parent), *bases)), approvals))
+        self.add("workspace", *parts)
+
+    def assigned(self, name: str, assignments: Iterable[Assignment]) -> None:
+        """Lay values from flags or variables on top, as one layer."""
+        self.add(name, *self._assigned(assignments))
+
+    def recorded(self, delta: Delta, state: Path) -> None:
+        """Lay what the flags of an earlier process set for this conversation on top; without its user's seal, what is safe of it."""
+        parts = (self._assigned(delta.cfg), self._assigned(delta.flags))
+        weak = weakening(overlay(*parts[0], *parts[1]), self.merged)
+        if weak and not delta.is_sealed(state):
+            keys = ", ".join(f"`{one.key}`" for one in enabled(weak))
+            self.ignored.append(f"The flags recorded in this conversation are not known to be yours, so {keys} does not hold. Repeat them.")
+            parts = ([without(tree, weak) for tree in parts[0]], [without(tree, weak) for tree in parts[1]])
+            self._withhold(weak)
+        self.add("recorded --cfg", *parts[0])
+        self.add("recorded flags", *parts[1])
+
+    def file(self, name: str, cwd: Path) -> Assignment:
+        """Read a file that a flag names."""
+        path = cwd / name
+        document = read_document(path, name, follow=True)
+        if document is None:
+            raise ConfigError(f"--cfg {name}: no such file; a single value is written KEY=VALUE")
+        self._texts[name] = document.text
+        return Assignment("", document.values, name, str(path.parent))
+
+    @contextmanager
+    def collecting(self) -> Generator[None]:
+        """Keep a problem and go on, so that all are reported at once."""
+        try:
+            yield
+        except ConfigError as error:
+            self.problems.append(str(error))
+
+    def _assigned(self, assignments: Iterable[Assignment]) -> list[Tree]:
+        found: list[Tree] = []
+        for given in assignments:
+            with self.collecting():
+                found.append(self._checked(Origin(given.origin, self._texts.get(given.origin), (given.base,)), given.document()))
+        return found
+
+    def _document(self, file: Path, name: str, *, follow: bool) -> Document | None:
+        with self.collecting():
+            return read_document(file, name, follow=follow)
+        return None
+
+    def _tree(self, document: Document, bases: tuple[str, ...]) -> Tree:
+        return self._checked(Origin(document.name, document.text, bases), document.values)
+
+    def _checked(self, origin: Origin, values: Mapping[str, Any]) -> Tree:
+        checker = Checker(origin)
+        tree = checker.read(values)
+        self.problems += checker.problems
+        return tree
+
+    def _workspace_files(self, directory: Path) -> list[Path]:
+        extra = directory / "config.d"
+        found: list[Path] = []
+        with self.collecting():
+            if extra.is_symlink():
+                raise ConfigError(f"{WORKSPACE}/config.d: a symbolic link; a workspace must hold the directory itself")
+            found = _listed(extra, lambda file: file.suffix == ".toml" and not file.name.startswith("."))
+        return [directory / "config.toml", *found]
+
+    def _allowed(self, document: Document, tree: Tree, approvals: Approvals) -> Tree:
+        weak = weakening(tree, self.merged)
+        if not weak:
+            return tree
+        digest = sha256(document.data)
+        approved = approvals.approved(document.path, digest)
+        file = FileTrust(path=document.path, name=document.name, sha256=digest, approved=approved, enables=enabled(weak))
+        self.files.append(file)
+        if approved:
+            return tree
+        self.ignored.append(file.notice)
+        self._withhold(weak)
+        return without(tree, weak)
+
+    def _withhold(self, weak: tuple[Weakening, ...]) -> None:
+        self.withheld.update(one.path for one in weak)
+
+
+def _listed(directory: Path, wanted: Callable[[Path], bool]) -> list[Path]:
+    try:
+        return sorted(file for file in directory.iterdir() if wanted(file))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ConfigError(f"{WORKSPACE}/{directory.name}: cannot be read: {error.strerror}") from error

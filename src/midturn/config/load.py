@@ -1,0 +1,106 @@
+"""The one way from files, environment and flags to settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.config.approvals import Approvals
+from midturn.config.assign import Assignment, environment_values, key_value
+from midturn.config.defaults import built_in_layer
+from midturn.config.delta import Delta, read_delta
+from midturn.config.layers import Layer, Layers
+from midturn.config.places import state_directory, user_config_file
+from midturn.config.resolve import resolve
+from midturn.config.resolving import Resolving
+from midturn.config.settings import Settings, Toggle
+from midturn.config.tree import Tree
+from midturn.config.trust import FileTrust
+from midturn.core.json_value import Json
+from midturn.errors import ConfigError
+
+
+class LoadRequest(Struct, frozen=True, kw_only=True):
+    """What to read.
+
+    `root` is the workspace (None: there is none), `cwd` where the command was given, `cfg` each `--cfg` in order, `flags` what other
+    flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first.
+    """
+
+    cwd: Path
+    root: Path | None = None
+    environment: Mapping[str, str] = {}
+    cfg: Sequence[str] = ()
+    flags: Sequence[Assignment] = ()
+    toggles: Sequence[Toggle] = ()
+    recorded: Sequence[Json] = ()
+    user_file: Path = msgspec.field(default_factory=user_config_file)
+    state: Path = msgspec.field(default_factory=state_directory)
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """The settings, and how they came about.
+
+    `ignored` says, a sentence a file, what has no effect until it is trusted: with nobody attached that is exit status 2.
+    `files` are the workspace files that need approval, given or not. `given` is what this command's flags set: `to_record` makes
+    a `config_delta` of it.
+    """
+
+    settings: Settings
+    layers: tuple[Layer, ...]
+    merged: Tree
+    ignored: tuple[str, ...] = ()
+    files: tuple[FileTrust, ...] = ()
+    given: Delta = Delta()
+
+
+def load(request: LoadRequest) -> Loaded:
+    """Read every layer (spec 8.1), lowest first: built-in, user, workspace, environment, recorded flags, `--cfg`, flags.
+
+    Raises:
+        ConfigError: Something is wrong; the message has a line for each problem, with file and line, key, and what is allowed.
+    """
+    layers = Layers(Layer("built-in", built_in_layer()))
+    _files(layers, request)
+    layers.assigned("environment", _based(environment_values(request.environment), request.cwd))
+    recorded = [delta for delta in map(read_delta, request.recorded) if delta is not None]
+    for delta in recorded:
+        layers.recorded(delta, request.state)
+    given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
+    layers.assigned("--cfg", given.cfg)
+    layers.assigned("flags", given.flags)
+    toggles = tuple(toggle for delta in (*recorded, given) for toggle in delta.toggles)
+    settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), toggles)
+    if layers.problems:
+        raise ConfigError("\n".join(layers.problems))
+    return Loaded(
+        settings=settings,
+        layers=tuple(layers.stack),
+        merged=layers.merged,
+        ignored=tuple(layers.ignored),
+        files=tuple(layers.files),
+        given=given,
+    )
+
+
+def _files(layers: Layers, request: LoadRequest) -> None:
+    layers.user(request.user_file)
+    with layers.collecting():
+        approvals = Approvals.of(request.state, request.environment)
+        if request.root is not None:
+            layers.workspace(request.root, approvals)
+
+
+def _cfg(layers: Layers, request: LoadRequest) -> Iterator[Assignment]:
+    for text in request.cfg:
+        with layers.collecting():
+            assignment = key_value(text, "--cfg")
+            yield replace(assignment, base=str(request.cwd)) if assignment else layers.file(text, request.cwd)
+
+
+def _based(assignments: Iterable[Assignment], cwd: Path) -> list[Assignment]:
+    return [replace(assignment, base=str(cwd)) for assignment in assignments]

@@ -1,0 +1,83 @@
+"""What the table of known keys is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from midturn.config.tree import KeyPath, Tree
+from midturn.core.json_value import Json
+
+Kind: TypeAlias = Literal[
+    "string", "boolean", "integer", "number", "seconds", "argv", "model", "cache", "variable", "json_type", "required", "json"
+]
+
+
+class Claim(Struct, frozen=True):
+    """What a file wants at `path`; `subtree` holds the whole table there where a table is judged, `below` the layers beneath."""
+
+    path: KeyPath
+    value: Json
+    subtree: Tree
+    below: Tree
+
+
+class Gate(Struct, frozen=True):
+    """When a key of a workspace file has no effect until the file is trusted, and what it would do (spec 8.1)."""
+
+    why: str
+    weakens: Callable[[Claim], bool]
+
+
+class Leaf(Struct, frozen=True, kw_only=True):
+    """One value. `least` and `most` bound numbers; `aliases` are read as the values that they name; `private` is not displayed."""
+
+    kind: Kind = "string"
+    allowed: tuple[str, ...] = ()
+    aliases: Mapping[str, str] = {}
+    least: float | None = None
+    most: float | None = None
+    gate: Gate | None = None
+    private: bool = False
+    help: str = ""
+
+
+class Names(Struct, frozen=True):
+    """Free names in a table: those that match `pattern`, each with `node` below; `'*'` has a node of its own where it is allowed."""
+
+    node: Node
+    what: str
+    pattern: str
+    star: Node | None = None
+
+
+class Shorthand(Struct, frozen=True):
+    """A plain value in place of a table, and the fields that it stands for."""
+
+    leaf: Leaf
+    expand: Callable[[Json], Mapping[str, Json]]
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """A table. `implied` fields are set by writing the table at all."""
+
+    keys: Mapping[str, Node] = {}
+    names: Names | None = None
+    shorthand: Shorthand | None = None
+    implied: Mapping[str, Json] = {}
+    star_covers_names: bool = False
+    gate: Gate | None = None
+
+    def child(self, name: str) -> Node:
+        """Return the node of a key that was checked; what stands below a free value has no rules."""
+        found = self.keys.get(name)
+        if found is None and self.names is not None:
+            found = self.names.star if name == "*" and self.names.star is not None else self.names.node
+        return found if found is not None else _FREE
+
+
+Node: TypeAlias = Leaf | Branch
+
+_FREE = Leaf(kind="json")

@@ -1,0 +1,162 @@
+"""What configuration comes to: frozen values, every default in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.routing.policy import ToolPolicy
+from midturn.core.source import Source
+
+AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
+ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
+Protocol: TypeAlias = Literal["text", "outcome"]
+Style: TypeAlias = Literal["line", "full"]
+ProviderKind: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
+Mode: TypeAlias = Literal["auto", "rich", "plain"]
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True):
+    """Which model; `parameters` go to it as they are (`temperature`, …). The file of a `scripted:` id is absolute."""
+
+    id: str | None = None
+    parameters: JsonObject = {}
+
+
+class RequestSettings(Struct, frozen=True, kw_only=True):
+    """How it is asked; `cache` is `off`, `short`, `long` or a duration such as `5m` (spec 4.2)."""
+
+    cache: str = "short"
+    max_retries: int = 4
+
+
+class AssistantSettings(Struct, frozen=True, kw_only=True):
+    """A model and how to speak to it. `tool_choice` is `auto`, `none`, `required` or the name of a tool."""
+
+    name: str = "Midturn"
+    system_prompt: str = (
+        "You help the user of this workspace. Use the tools to look before you answer and to do what is asked. "
+        "Say plainly what you did, and what you could not do."
+    )
+    model: ModelSettings = ModelSettings()
+    tool_choice: str = "auto"
+    request: RequestSettings = RequestSettings()
+
+
+class Enable(Struct, frozen=True):
+    """Whether a tool is offered, and whether `-t` and `-T` may change that (spec 6.5)."""
+
+    state: bool = True
+    allow_toggle: AllowToggle = "any"
+
+
+class Toggle(Struct, frozen=True):
+    """One `-t` (`on`) or `-T` of the command line, on the tool `name` or on all."""
+
+    on: bool
+    name: str | None = None
+
+
+class ToolSettings(Struct, frozen=True, kw_only=True):
+    """What configuration says about one tool (spec 6).
+
+    `source` is None for a tool that other code registers. With `shell`, `command` is the script and its arguments. `parameters`
+    holds the JSON Schema of each argument by name, `required` the names of those that must be given. `environment` maps names to
+    values, or to None where the value of our own environment is passed on. `timeout` is in seconds.
+    """
+
+    name: str
+    policy: ToolPolicy
+    source: ToolSource | None = None
+    summary: str | None = None
+    description: str | None = None
+    command: tuple[str, ...] = ()
+    shell: bool = False
+    protocol: Protocol = "text"
+    parameters: Mapping[str, JsonObject] = {}
+    required: tuple[str, ...] = ()
+    timeout: float | None = None
+    environment: Mapping[str, str | None] = {}
+    cwd: str | None = None
+    network: bool | None = None
+    rename: str | None = None
+    hidden: bool = False
+    enable: Enable = Enable()
+    style: Style = "line"
+
+    @property
+    def schema(self) -> JsonObject:
+        """The JSON Schema of the arguments, as a model is told."""
+        schema: dict[str, Json] = {"type": "object", "properties": dict(self.parameters), "additionalProperties": False}
+        return {**schema, "required": list(self.required)} if self.required else schema
+
+
+class LlmProvider(Struct, frozen=True, kw_only=True):
+    """How to reach models (spec 4b.2). `profile` overrides what is known about what they can do."""
+
+    kind: ProviderKind
+    base_url: str | None = None
+    api_key_env: str | None = None
+    profile: JsonObject = {}
+
+
+class McpServer(Struct, frozen=True, kw_only=True):
+    """How to reach an MCP server: a `command` to start, or a `url` (spec 6.3). `environment` as in `ToolSettings`."""
+
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    headers: Mapping[str, str] = {}
+    environment: Mapping[str, str | None] = {}
+    sampling: bool = False
+
+
+class PromptSettings(Struct, frozen=True, kw_only=True):
+    """How prompts behave (spec 5). `settle_ms`: how long no key may come before keys count."""
+
+    mode: Mode = "auto"
+    text_menu: bool = False
+    settle_ms: int = 300
+    bell: bool = True
+    notify: bool = True
+
+
+class DisplaySettings(Struct, frozen=True, kw_only=True):
+    """What is drawn besides the assistant's words."""
+
+    reasoning: bool = False
+
+
+class WebSettings(Struct, frozen=True, kw_only=True):
+    """What the web inbox may do."""
+
+    secrets: bool = False
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The whole configuration, resolved. `notify` is the command of `notify.command`; `inquiry` what differs from `assistant`."""
+
+    assistant: AssistantSettings = AssistantSettings()
+    inquiry: JsonObject = {}
+    tools: Mapping[str, ToolSettings] = {}
+    any_tool: ToolSettings = ToolSettings(name="*", policy=ToolPolicy(source=Source.tool("*")))
+    toggles: tuple[Toggle, ...] = ()
+    llm: Mapping[str, LlmProvider] = {}
+    mcp: Mapping[str, McpServer] = {}
+    limits: Limits = DEFAULT_LIMITS
+    prompt: PromptSettings = PromptSettings()
+    display: DisplaySettings = DisplaySettings()
+    web: WebSettings = WebSettings()
+    notify: tuple[str, ...] = ()
+
+    def tool(self, name: str) -> ToolSettings:
+        """Return what applies to the tool `name`, configured by name or not."""
+        found = self.tools.get(name)
+        if found is not None:
+            return found
+        policy = replace(self.any_tool.policy, source=Source.tool(name))
+        return replace(self.any_tool, name=name, policy=policy)
