@@ -1,0 +1,89 @@
+"""`describe_tools`: the full documentation of tools of which the model is sent a summary alone (spec 6.4)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from midturn.core.exchange import ToolDefinition
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.outcome import Outcome, Success, ToolError
+from midturn.core.source import Source
+from midturn.ports import Tool, ToolRun
+
+NAME = "describe_tools"
+DESCRIPTION = """\
+Read the full documentation of tools before you use them: what their summaries leave out, and every parameter. Name all the tools that \
+you are about to use in one call."""
+PARAMETERS: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tools": {
+            "type": "array",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "description": "The names of the tools, as they are offered to you.",
+        },
+    },
+    "required": ["tools"],
+}
+
+
+class DescribeTools:
+    """The built-in tool that looks the others up. It asks nothing and changes nothing.
+
+    A tool may have an attribute `documentation` with a `text`: its whole documentation. Without one, its description is all there is.
+    """
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools = {tool.definition.name: tool for tool in tools}
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What is sent to the model, with the names of the tools that have more to say than they send."""
+        more = [f"`{name}`" for name, tool in self._tools.items() if documentation(tool) != tool.definition.description]
+        known_by_summary = f"\n\nTools with more documentation than you see: {', '.join(more)}." if more else ""
+        return ToolDefinition(NAME, DESCRIPTION + known_by_summary, PARAMETERS)
+
+    def inquiry_source(self) -> Source:
+        """It never asks; if it did, it would be the one who asks (spec 2.2)."""
+        return Source.tool(NAME)
+
+    async def execute(self, run: ToolRun) -> Outcome:
+        """Return what is known about the tools that are named, in their order."""
+        names = _names(run.call.arguments)
+        if names is None:
+            return ToolError(f'{NAME}: `tools` must be an array of tool names, such as {{"tools": {json.dumps(self._known()[:1])}}}.')
+        unknown = [name for name in names if name not in self._tools]
+        known = [_page(self._tools[name]) for name in dict.fromkeys(names) if name in self._tools]
+        if unknown:
+            known.append(f"There is no tool named {', '.join(unknown)}. The tools are {', '.join(self._known())}.")
+        text = "\n\n".join(known)
+        return ToolError(text) if len(unknown) == len(names) else Success(text)
+
+    def _known(self) -> list[str]:
+        return sorted(self._tools)
+
+
+def documentation(tool: Tool) -> str:
+    """Return the whole documentation of a tool: its own, or what is sent with every request."""
+    own: object = getattr(tool, "documentation", None)
+    text: object = getattr(own, "text", None)
+    return text if isinstance(text, str) and text else tool.definition.description
+
+
+def _page(tool: Tool) -> str:
+    definition = tool.definition
+    parameters = json.dumps(definition.parameters, ensure_ascii=False)
+    return f"# {definition.name}\n\n{documentation(tool)}\n\nParameters (JSON Schema): {parameters}"
+
+
+def _names(arguments: Json) -> list[str] | None:
+    """Return the names that a call asks for, or None where it asks for none; one name by itself is taken as a list of one."""
+    named = cast("Mapping[str, Json]", arguments).get("tools") if isinstance(arguments, dict) else None
+    listed = [named] if isinstance(named, str) else named
+    if not isinstance(listed, list) or not listed:
+        return None
+    names = [name for name in cast("list[Json]", listed) if isinstance(name, str)]
+    return names if len(names) == len(listed) else None
