@@ -8,12 +8,12 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.enabling import Enable, Toggle
+from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
 
-AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
 Protocol: TypeAlias = Literal["text", "outcome"]
 Style: TypeAlias = Literal["line", "full"]
@@ -48,20 +48,6 @@ class AssistantSettings(Struct, frozen=True, kw_only=True):
     request: RequestSettings = RequestSettings()
 
 
-class Enable(Struct, frozen=True):
-    """Whether a tool is offered, and whether `-t` and `-T` may change that (spec 6.5)."""
-
-    state: bool = True
-    allow_toggle: AllowToggle = "any"
-
-
-class Toggle(Struct, frozen=True):
-    """One `-t` (`on`) or `-T` of the command line, on the tool `name` or on all."""
-
-    on: bool
-    name: str | None = None
-
-
 class ToolSettings(Struct, frozen=True, kw_only=True):
     """What configuration says about one tool (spec 6).
 
@@ -88,12 +74,6 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     hidden: bool = False
     enable: Enable = Enable()
     style: Style = "line"
-
-    @property
-    def schema(self) -> JsonObject:
-        """The JSON Schema of the arguments, as a model is told."""
-        schema: dict[str, Json] = {"type": "object", "properties": dict(self.parameters), "additionalProperties": False}
-        return {**schema, "required": list(self.required)} if self.required else schema
 
 
 class LlmProvider(Struct, frozen=True, kw_only=True):

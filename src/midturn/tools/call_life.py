@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError as WaitCancelled
-from concurrent.futures import Future
+from concurrent.futures import CancelledError as WaitCancelled, Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")

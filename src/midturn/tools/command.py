@@ -1,0 +1,161 @@
+"""Local commands as tools (spec 6.2)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from midturn.core.exchange import ToolDefinition
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.outcome import Outcome, Success, ToolError
+from midturn.core.source import Source
+from midturn.ports import ToolRun
+from midturn.tools.command_spec import CommandSpec, argument_problems
+from midturn.tools.docstring import Documentation
+from midturn.tools.environment import child_environment
+from midturn.tools.executable import CommandError, find_executable
+from midturn.tools.output import deliverable
+from midturn.tools.process import OUTPUT_CAP, Command, Finished, run_process
+from midturn.tools.scrub import scrub, secrets_in
+from midturn.tools.wire import WireError, Workspace, read_outcome, request_document
+
+_SHELL = "/bin/sh"
+
+
+class CommandTool:
+    """A command that a model may call. `confine` puts a sandbox's launcher before the command line, where there is one."""
+
+    def __init__(
+        self, spec: CommandSpec, workspace_id: str = "", confine: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
+    ) -> None:
+        self.spec = spec
+        self.documentation = Documentation(spec.summary, spec.description)
+        self._workspace_id = workspace_id
+        self._confine = confine
+        self._definition = ToolDefinition(spec.name, spec.summary or spec.description, spec.parameters)
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """What the model is told: the summary alone where there is one; `describe_tools` has the description."""
+        return self._definition
+
+    def inquiry_source(self) -> Source:
+        """Return `tool` and its registered name (spec 2.2)."""
+        return Source.tool(self.spec.name)
+
+    async def execute(self, run: ToolRun) -> Outcome:
+        """Run the command once (see `ports.Tool`)."""
+        if problems := argument_problems(self._definition.parameters, run.call.arguments):
+            listed = "\n".join(map(str, problems))
+            return ToolError(f"The arguments of `{self.spec.name}` do not fit; nothing was run.\n{listed}")
+        try:
+            command = self._command(run)
+            finished = await run_process(command)
+        except CommandError as error:
+            return ToolError(f"`{self.spec.name}`: {error}")
+        except (OSError, ValueError) as error:
+            return ToolError(f"`{self.spec.name}` cannot be started: {_start_problem(error)}")
+        secrets = secrets_in(run.answers)
+        return deliverable(self._outcome(finished, run), run, secrets)
+
+    def _command(self, run: ToolRun) -> Command:
+        root = Path(run.root).absolute()
+        cwd = root / self.spec.cwd
+        if not cwd.is_dir():
+            raise CommandError(f"its `cwd` {cwd} is no directory. Do not retry; the configuration must be corrected.")
+        environment = child_environment(os.environ, self.spec.environment)
+        argv = self._shell_argv(run) if self.spec.shell else self._argv(cwd, environment.get("PATH", os.defpath))
+        return Command(
+            argv=self._confine(argv) if self._confine else argv,
+            cwd=str(cwd),
+            environment=environment,
+            stdin=request_document(run, Workspace(str(root), self._workspace_id)),
+            timeout=self.spec.timeout,
+        )
+
+    def _argv(self, cwd: Path, path: str) -> tuple[str, ...]:
+        name, *words = self.spec.command
+        return (str(find_executable(name, cwd, path)), *words)
+
+    def _shell_argv(self, run: ToolRun) -> tuple[str, ...]:
+        """Pass the model's arguments beside the script, never in it."""
+        script, *words = self.spec.command
+        arguments = cast("JsonObject", run.call.arguments)
+        names = cast("JsonObject", self.spec.parameters.get("properties", {}))
+        return (_SHELL, "-c", script, self.spec.name, *words, *(_word(arguments.get(name)) for name in names))
+
+    def _outcome(self, finished: Finished, run: ToolRun) -> Outcome:
+        match finished.ending:
+            case "timeout":
+                return self._stopped(f"was stopped after {self.spec.timeout:g} seconds", finished)
+            case "overflow":
+                return self._stopped(f"was stopped, because it wrote more than {OUTPUT_CAP // 2**20} MiB", finished)
+            case "exited":
+                return self._text(finished) if self.spec.protocol == "text" else self._document(finished, run)
+
+    def _text(self, finished: Finished) -> Outcome:
+        if finished.status == 0:
+            return Success(_decoded(finished.stdout))
+        return self._stopped(_ended(finished.status), finished)
+
+    def _document(self, finished: Finished, run: ToolRun) -> Outcome:
+        """Read the outcome; a failing command may still say what went wrong in its own words."""
+        try:
+            outcome = read_outcome(finished.stdout, run.limits)
+        except WireError as error:
+            if finished.status != 0:
+                return self._stopped(_ended(finished.status), finished)
+            return self._no_outcome(error, finished, run)
+        if finished.status == 0 or isinstance(outcome, ToolError):
+            return outcome
+        return self._stopped(_ended(finished.status), finished)
+
+    def _no_outcome(self, error: WireError, finished: Finished, run: ToolRun) -> ToolError:
+        if secrets := secrets_in(run.answers):  # replaced before a piece of the output is cut out and shown, not after
+            try:
+                read_outcome(scrub(_decoded(finished.stdout), secrets).encode(), run.limits)
+            except WireError as cleaned:
+                error = cleaned
+        expected = 'one JSON document such as {"type":"success","content":"…"}'
+        return ToolError(f"`{self.spec.name}` did not write an outcome to standard output (expected {expected}): {error}")
+
+    def _stopped(self, how: str, finished: Finished) -> ToolError:
+        """Report a failure with everything that was written, errors first."""
+        written = [_decoded(stream).strip() for stream in (finished.stderr, finished.stdout)]
+        return ToolError("\n\n".join([f"`{self.spec.name}` {how}.", *(text for text in written if text)]))
+
+
+def _word(value: Json) -> str:
+    """Return an argument as one word of a command line: text as it is, nothing as an empty word, anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()
+
+
+def _start_problem(error: OSError | ValueError) -> str:
+    if isinstance(error, UnicodeError):
+        return "an argument is no Unicode text (it has a lone surrogate). Remove it."
+    if isinstance(error, ValueError):
+        return "an argument has a NUL character (U+0000). Remove it."
+    if error.errno == errno.E2BIG:
+        return "the arguments are too long for a command line. Shorten them."
+    return str(error.strerror or error)
+
+
+def _ended(status: int | None) -> str:
+    if status is None or status >= 0:
+        return f"failed with exit status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def _decoded(stream: bytes) -> str:
+    return stream.decode(errors="replace")

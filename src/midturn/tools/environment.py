@@ -1,0 +1,13 @@
+"""What a child process sees of our environment: an allow-list, and what its tool declares (spec 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_PASSED_ON = frozenset({"PATH", "HOME", "LANG", "TERM", "TMPDIR"})
+
+
+def child_environment(ours: Mapping[str, str], declared: Mapping[str, str | None]) -> dict[str, str]:
+    """Build the environment of a child. `declared` maps names to values, or to None where our own value is passed on."""
+    kept = {name: value for name, value in ours.items() if name in _PASSED_ON or name.startswith("LC_")}
+    return kept | {name: ours[name] if value is None else value for name, value in declared.items() if value is not None or name in ours}
