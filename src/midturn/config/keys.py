@@ -9,7 +9,8 @@ from typing import get_args
 
 from midturn.config import gates
 from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
-from midturn.config.settings import AllowToggle, Mode, Protocol, ProviderKind, Style, ToolSource
+from midturn.config.settings import Mode, Protocol, ProviderKind, Style, ToolSource
+from midturn.core.enabling import AllowToggle
 from midturn.core.json_value import Json
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
