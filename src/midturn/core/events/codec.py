@@ -58,6 +58,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_custom)
 _UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's errors and Unicode's are ValueErrors
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_ESCAPE: Final = re.compile(rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL)
 _BRACKET: Final = re.compile(rb"[\[{\]}]")
 
 
@@ -107,12 +108,22 @@ def _read(line: bytes, limits: Limits) -> Event:
         raise BrokenRuleError(f"the line has {len(line):,} bytes; {limits.event_line:,} are allowed")
     if line.count(b"{") + line.count(b"[") > limits.json_depth:
         _check_depth(line, limits.json_depth)
-    wire = _DECODER.decode(line)
+    try:
+        wire = _DECODER.decode(line)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        wire = _DECODER.decode(_ESCAPE.sub(_whole_character, line))
     if isinstance(wire, ResponseWire):
         return wire.event()
     if isinstance(wire, ChatResponse):
         _check_parts(wire)
     return wire
+
+
+def _whole_character(escape: re.Match[bytes]) -> bytes:
+    """Replace an escape that stands for half a character (other tools write them), and leave every other one."""
+    return rb"\ufffd" if escape[1] else escape[0]
 
 
 def _check_parts(response: ChatResponse) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from midturn.core.events.base import Event
 from midturn.core.json_value import Json
+
+NEVER_REDACTED: Final = frozenset({"answer", "reason"})
+"""What a `redacted` response never has (spec 1.5)."""
 
 
 class OpaqueEvent(Event, frozen=True, kw_only=True):
@@ -27,5 +30,13 @@ class OpaqueEvent(Event, frozen=True, kw_only=True):
         return self.kind
 
     def to_json(self) -> dict[str, Json]:
-        """Return the event as the JSON object that was read."""
-        return cast("dict[str, Json]", msgspec.json.decode(self.raw))
+        """Return the event as the JSON object that was read; where that is none, its bytes as `raw`, and the `problem`.
+
+        Should somebody have written an answer into a `redacted` response, it stays behind (spec 1.5).
+        """
+        try:
+            fields = msgspec.json.decode(self.raw, type=dict[str, Any])
+        except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
+            return {"type": self.kind, "problem": self.problem, "raw": bytes(self.raw).decode("utf-8", "replace")}
+        redacted = self.kind == "inquiry_response" and fields.get("outcome") == "redacted"
+        return {name: value for name, value in fields.items() if not (redacted and name in NEVER_REDACTED)}

@@ -16,7 +16,7 @@ class Cycle:
         """Take the next event; say whether all calls before it must have their results by now."""
         ends = isinstance(event, ChatRequest | TurnEnd) or (not self._in_batch and self._speaks(event))
         self._responding = isinstance(event, ToolCallResponse) or (self._responding and not ends)
-        self._in_batch = event.more > 0
+        self._in_batch = event.more > 0 and isinstance(event, ChatResponse | ToolCallRequest)
         return ends
 
     def _speaks(self, event: Event) -> bool:

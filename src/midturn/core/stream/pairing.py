@@ -29,7 +29,7 @@ class Pairing:
         self.requests: list[int] = []
         self.responses: dict[int, int] = {}
         self.orphans: list[int] = []
-        self._waiting: dict[tuple[str, str], deque[int]] = {}
+        self._waiting: dict[tuple[str, ...], deque[int]] = {}
 
     @property
     def unanswered(self) -> set[int]:
@@ -40,21 +40,25 @@ class Pairing:
         """Forget who waits: pairs never span two turns."""
         self._waiting = {}
 
-    def ask(self, place: int, *names: tuple[str, str]) -> None:
+    def ask(self, place: int, *names: tuple[str, ...]) -> None:
         """Note a request, which a response may call by any of `names`."""
         self.requests.append(place)
         for name in names:
             self._waiting.setdefault(name, deque()).append(place)
 
-    def respond(self, place: int, name: tuple[str, str]) -> None:
-        """Give a response to the first request of that name that still waits."""
+    def respond(self, place: int, *names: tuple[str, ...]) -> None:
+        """Give a response to the first request that still waits under the first of `names` that fits."""
+        request = next((found for name in names if (found := self._first(name)) is not None), None)
+        if request is None:
+            self.orphans.append(place)
+        else:
+            self.responses[request] = place
+
+    def _first(self, name: tuple[str, ...]) -> int | None:
         queue = self._waiting.get(name, deque())
         while queue and queue[0] in self.responses:
             queue.popleft()
-        if queue:
-            self.responses[queue.popleft()] = place
-        else:
-            self.orphans.append(place)
+        return queue[0] if queue else None
 
 
 def pairs(events: Iterable[Event]) -> list[InquiryPair]:
@@ -81,9 +85,9 @@ def pair_inquiries(events: Sequence[Event]) -> Pairing:
         if starts_turn(event):
             pairing.begin_turn()
         elif isinstance(event, InquiryRequest):
-            pairing.ask(place, ("id", event.id))
+            pairing.ask(place, (event.id,))
         elif isinstance(event, InquiryAnswered | InquiryCancelled | InquiryRedacted):
-            pairing.respond(place, ("id", event.id))
+            pairing.respond(place, (event.id,))
     return pairing
 
 
@@ -94,9 +98,9 @@ def pair_calls(events: Sequence[Event]) -> Pairing:
         if starts_turn(event):
             pairing.begin_turn()
         elif isinstance(event, ToolCallRequest):
-            pairing.ask(place, ("call", event.event_id), ("id", event.id))
+            pairing.ask(place, (event.event_id, event.id), (event.event_id,), ("", event.id))
         elif isinstance(event, ToolCallResponse):
-            pairing.respond(place, ("call", event.call) if event.call else ("id", event.id))
+            pairing.respond(place, *(((event.call, event.id), (event.call,)) if event.call else (("", event.id),)))
     return pairing
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
+import msgspec
+
 from midturn.core.events import Event, ToolCallRequest, ToolCallResponse
 from midturn.core.events.visibility import VisibleEvent, visible
 from midturn.core.stream.cycle import Cycle
@@ -43,4 +45,8 @@ def _turn_view(events: Sequence[Event]) -> list[VisibleEvent]:
 
 
 def _result(events: Sequence[Event], place: int | None, call: ToolCallRequest) -> ToolCallResponse:
-    return interrupted(call) if place is None else cast("ToolCallResponse", events[place])
+    """Return the response of a call, under the id by which the provider knows the call."""
+    if place is None:
+        return interrupted(call)
+    response = cast("ToolCallResponse", events[place])
+    return response if response.id == call.id else msgspec.structs.replace(response, id=call.id)
