@@ -41,7 +41,7 @@ _OPTIONS: dict[str, Json] = {
 }
 
 _CONTEXT = "Markdown shown above the question, any number of lines (at most 16 KiB): the diff, the list, what each choice means."
-_ANSWER_TYPE = "What kind of answer you need."
+_ANSWER_TYPE = "What kind of answer you need"
 _SCHEMA = "The JSON Schema of the answer. Required for schema, not allowed otherwise. At most 16 KiB and 8 levels; `$ref` stays inside it."
 _DEFAULT = (
     "The answer that is filled in already; it must be a valid answer: one of the options for select, a list of them for multi_select."
@@ -59,7 +59,7 @@ _QUESTION: dict[str, Json] = {
             "description": "The key of the answer in the result: 1 to 64 letters, digits, `_` or `-`, unique in the list.",
         },
         "text": {"type": "string", "description": "The question, in one line of at most 2,048 characters."},
-        "answer_type": {"type": "string", "enum": list(ANSWER_TYPES), "description": _ANSWER_TYPE},
+        "answer_type": {"type": "string", "enum": list(ANSWER_TYPES), "description": f"{_ANSWER_TYPE}."},
         "context": {"type": "string", "description": _CONTEXT},
         "options": _OPTIONS,
         "allow_other": {"type": "boolean", "description": _ALLOW_OTHER},
@@ -89,7 +89,7 @@ PARAMETERS: JsonObject = {
             "description": "The question, in one line of at most 2,048 characters. Give either this or `questions`.",
         },
         "context": {"type": "string", "description": _CONTEXT},
-        "answer_type": {"type": "string", "enum": list(ANSWER_TYPES), "description": f"{_ANSWER_TYPE} text unless you say otherwise."},
+        "answer_type": {"type": "string", "enum": list(ANSWER_TYPES), "description": f"{_ANSWER_TYPE}; text if you leave it out."},
         "options": _OPTIONS,
         "schema": {"type": "object", "description": _SCHEMA},
         "default": {**_ANY_VALUE, "description": _DEFAULT},
