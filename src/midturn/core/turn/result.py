@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 from midturn.core.events import InquiryAnswered
 from midturn.core.form.steps import Cancelled
@@ -18,13 +19,25 @@ def for_model(call: CallRecord, outcome: Success | ToolError) -> tuple[str, bool
             body, told = content, None
         case ToolError(message):
             body, told = _explained(call, message)
-    added = [messages.user_added(reason) for reason in _typed_reasons(call, told) if reason not in body]
+    typed = _typed_reasons(call, told)
+    passed_on = _passed_on(body) if typed else None
+    added = [messages.user_added(reason) for reason in typed if reason != passed_on]
     return "\n".join([body, *added]), isinstance(outcome, ToolError)
 
 
 def cancel_marker(cancelled: Cancelled) -> str:
     """Return what the model reads when the person replied in place of answering (spec 3.2)."""
     return json.dumps(cancelled.to_json(), ensure_ascii=False)
+
+
+def _passed_on(body: str) -> str | None:
+    """Return the reason that the tool's own result passes on already, as a JSON object with a `reason` (spec 3.3)."""
+    try:
+        result: object = json.loads(body)
+    except (ValueError, RecursionError):  # any text may be a result
+        return None
+    reason = cast("dict[str, object]", result).get("reason") if isinstance(result, dict) else None
+    return reason if isinstance(reason, str) else None
 
 
 def _explained(call: CallRecord, message: str) -> tuple[str, Attempt | None]:
