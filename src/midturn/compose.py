@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import cast
 
+import msgspec
 from msgspec import Struct
 
 from midturn.assistant.settings import AssistantSettings
+from midturn.config.settings import AssistantSettings as AssistantConfiguration, Settings, ToolSettings
+from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, TargetKind, ToolPolicy
+from midturn.core.turn.inputs import Interrupted
 from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
+from midturn.models.retry import RetryingModel, RetryPolicy
 from midturn.models.scripted import ScriptedModel
-from midturn.ports import Display, Happening, Journal, Model, Prompter, Services, Tool
+from midturn.ports import Display, Happening, Journal, Model, Notice, Prompter, Services, Tool
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.clock import SystemClock
-from midturn.runtime.session import Session
+from midturn.runtime.recorder import record_effects
+from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
+from midturn.tools.ask_user import AskUser
+from midturn.tools.command import CommandTool
+from midturn.tools.command_spec import CommandSpec
 
+BUILT_INS = frozenset({"ask_user"})
+DEFAULT_TIMEOUT = 600.0  # seconds that a local command may run
+NO_MODEL = (
+    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
+    "`midturn demo` needs none."
+)
 SCRIPTED = "scripted:"
 
 
@@ -91,6 +109,127 @@ def compose_agent(parts: AgentParts, run: RunParts, journal: Journal) -> Session
         ids=event_ids(),
     )
     return Session(services, settings, surroundings)
+
+
+class CommandParts(Struct, frozen=True, kw_only=True):
+    """What the command line knows of a run: the configuration, where it runs, and who is there. `defer` makes every question wait."""
+
+    settings: Settings
+    root: Path
+    workspace_id: str = ""
+    attached: bool = True
+
+
+def compose_command_line(parts: CommandParts, run: RunParts, journal: Journal) -> Session:
+    """Return a session under a configuration (spec 8.1).
+
+    Raises:
+        ConfigError: No model is named, or a tool or the model cannot be set up.
+    """
+    configured = parts.settings
+    offered = {tool.name: tool for tool in enabled_tools(configured)}
+    tools: dict[str, Tool] = {name: _built(tool, parts) for name, tool in offered.items()}
+    main = configured.assistant
+    if main.model.id is None:
+        raise ConfigError(NO_MODEL)
+    model = _retrying(main.model.id, main.request.max_retries, run.display)
+    settings = TurnSettings(
+        tools={name: offered[name].policy for name in tools},
+        conversation=journal.conversation,
+        attached=parts.attached,
+        limits=configured.limits,
+        prompts_at_once=_at_once(run.prompter),
+    )
+    surroundings = Surroundings(
+        conversation=journal.conversation,
+        system=main.system_prompt,
+        offered=[tool.definition for tool in tools.values()],
+        tool_choice=main.tool_choice,
+        parameters=main.model.parameters,
+        cache=main.request.cache,
+        root=str(parts.root),
+        limits=configured.limits,
+    )
+    assistants = Assistants(_configured_models(model, main.model.id, run.display), assistant_json(main), configured.inquiry)
+    assistants.attend(settings, surroundings)
+    services = Services(
+        model=model,
+        consultant=assistants,
+        tools=tools,
+        journal=journal,
+        prompter=run.prompter,
+        display=run.display,
+        clock=SystemClock(),
+        ids=event_ids(),
+    )
+    return Session(services, settings, surroundings)
+
+
+async def discard_turn(journal: Journal) -> None:
+    """End the open turn of a conversation; no tool and no model is needed for that (spec 2.4)."""
+    turn = Turn.load(open_window(journal), TurnSettings(tools={}), event_ids())
+    await record_effects(turn.step(Interrupted()), journal, SystemClock(), Silence())
+
+
+def offered_definitions(parts: CommandParts) -> list[ToolDefinition]:
+    """Return what a model is told about the tools of a configuration."""
+    return [_built(tool, parts).definition for tool in enabled_tools(parts.settings)]
+
+
+def enabled_tools(settings: Settings) -> list[ToolSettings]:
+    """Return the tools that the model is offered (spec 6.5)."""
+    return [tool for tool in settings.tools.values() if tool.enable.state and tool.name in BUILT_INS | _local(settings)]
+
+
+def _local(settings: Settings) -> set[str]:
+    return {name for name, tool in settings.tools.items() if tool.source == "local"}
+
+
+def assistant_json(settings: AssistantConfiguration) -> JsonObject:
+    """Return the assistant's settings as a table, for merging with those of questions (spec 4.2)."""
+    return cast("JsonObject", msgspec.to_builtins(settings))
+
+
+def _built(tool: ToolSettings, parts: CommandParts) -> Tool:
+    """Return the tool that a configuration declares."""
+    if tool.source == "builtin":
+        return AskUser()
+    spec = CommandSpec(
+        name=tool.name,
+        command=tool.command,
+        shell=tool.shell,
+        protocol=tool.protocol,
+        summary=tool.summary or "",
+        description=tool.description or "",
+        parameters={name: {**schema, "required": name in tool.required} for name, schema in tool.parameters.items()},
+        environment=_passed_on(tool.environment),
+        cwd=tool.cwd or "",
+        timeout=tool.timeout or DEFAULT_TIMEOUT,
+    )
+    return CommandTool(spec, parts.workspace_id)
+
+
+def _passed_on(environment: Mapping[str, str | None]) -> dict[str, str]:
+    """Return declared variables with their values; a name without one is passed on from our own environment."""
+    values = {name: os.environ.get(name) if value is None else value for name, value in environment.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _retrying(name: str, max_retries: int, display: Display) -> Model:
+    """Return a model that is asked again when it is down for a moment; each wait is shown."""
+    return RetryingModel(
+        model_named(name),
+        SystemClock(),
+        policy=RetryPolicy(max_retries=max_retries),
+        report=lambda wait: display.show(Notice(f"{wait.model}: {wait.error}; trying again in {wait.seconds:.0f} s")),
+    )
+
+
+def _configured_models(main: Model, main_id: str, display: Display) -> Callable[[AssistantSettings], Model]:
+    def find(settings: AssistantSettings) -> Model:
+        return main if settings.model == main_id else _retrying(settings.model, settings.max_retries, display)
+
+    return find
 
 
 def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:

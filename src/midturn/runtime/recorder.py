@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from midturn.core.events import Event
+from midturn.core.turn.effects import Effect, Record
 from midturn.ports import Clock, Display, Journal, Recorded
 
 
@@ -29,3 +30,8 @@ class Recorder:
         await self._journal.append(stamped)
         for event in stamped:
             self._display.show(Recorded(event))
+
+
+async def record_effects(effects: Sequence[Effect], journal: Journal, clock: Clock, display: Display) -> None:
+    """Make what a step records durable, and do nothing else of it."""
+    await Recorder(journal, clock, display).append([effect.event for effect in effects if isinstance(effect, Record)])

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from midturn.core.events import Event
 from midturn.core.stream import open_turn, turns
-from midturn.core.turn.effects import Effect, EndTurn, Record
-from midturn.core.turn.inputs import Interrupted, TurnRequested
+from midturn.core.turn.effects import Effect
+from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import NotOpen, StoreError
-from midturn.ports import Services
+from midturn.ports import Journal, Services
 from midturn.runtime.driver import Driver, Ending
-from midturn.runtime.recorder import Recorder
 from midturn.runtime.surroundings import Surroundings
 
 
@@ -59,31 +58,13 @@ class Session:
             NotOpen: The last turn has ended.
             StoreError: The disk refused.
         """
-        turn, effects = Turn.resume(self._open_window(), self._settings, self._services.ids)
+        turn, effects = Turn.resume(open_window(self._services.journal), self._settings, self._services.ids)
         return await self._drive(turn, effects)
-
-    async def discard(self) -> Ending:
-        """End the open turn as if the user had stopped it (spec 2.4).
-
-        Raises:
-            NotOpen: The last turn has ended.
-            StoreError: The disk refused.
-        """
-        turn = Turn.load(self._open_window(), self._settings, self._services.ids)
-        effects = turn.step(Interrupted())
-        await Recorder(self._services.journal, self._services.clock, self._services.display).append(_events(effects))
-        return next(Ending(effect.status) for effect in effects if isinstance(effect, EndTurn))
 
     def interrupt(self) -> None:
         """Ctrl-C while no prompt is open: end the turn that runs."""
         if self._driver:
             self._driver.interrupt()
-
-    def _open_window(self) -> Sequence[Event]:
-        window = open_turn(self._services.journal.events)
-        if window is None:
-            raise NotOpen(f"Conversation {self._services.journal.conversation} has no open turn to continue.")
-        return window.events
 
     async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> Ending:
         self._driver = Driver(turn, self._services, self._surroundings)
@@ -93,5 +74,13 @@ class Session:
             self._driver = None
 
 
-def _events(effects: Sequence[Effect]) -> list[Event]:
-    return [effect.event for effect in effects if isinstance(effect, Record)]
+def open_window(journal: Journal) -> Sequence[Event]:
+    """Return the events of the open turn.
+
+    Raises:
+        NotOpen: The last turn has ended.
+    """
+    window = open_turn(journal.events)
+    if window is None:
+        raise NotOpen(f"Conversation {journal.conversation} has no open turn to continue.")
+    return window.events

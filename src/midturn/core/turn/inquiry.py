@@ -7,6 +7,7 @@ from typing import Any, assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from midturn.core.answer import answer_from_words
 from midturn.core.answer_type import BooleanType
 from midturn.core.events import (
     AnsweredBy,
@@ -41,6 +42,8 @@ from midturn.core.turn.memory import answer_key
 from midturn.core.turn.state import TurnState
 from midturn.core.turn.walk import Walk
 from midturn.errors import AnswerError
+
+FLAG = "--answer"
 
 
 class Inquiry:
@@ -231,11 +234,18 @@ class Inquiry:
             self._question,
             target="user" if again or breaker else policy.target,
             cached=UNSET if again else self._cached(),
-            configured=UNSET if again else policy.answer,
+            configured=UNSET if again else self._configured(),
             attached=self._state.settings.attached and not self._unattended,
             detached=tool.detached.tool,
             exclusive=True if self.request.escalates or breaker else policy.exclusive,
         )
+
+    def _configured(self) -> Json | UnsetType:
+        """Return the configured answer; the words of `--answer` are read as an answer to this question (spec 8.2)."""
+        answer = self._policy.answer
+        if self._policy.origin == FLAG and isinstance(answer, str):
+            return answer_from_words(self._question, answer)
+        return answer
 
     def _cached(self) -> Json | UnsetType:
         """Return what was remembered, unless this call has had it for an equal question already (spec 2.3, row 1)."""

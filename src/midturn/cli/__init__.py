@@ -1,0 +1,1 @@
+"""The command line (spec 8.2): one file a command."""

@@ -1,0 +1,1 @@
+"""`midturn demo`: the whole thing with a scripted model, no key and no network."""

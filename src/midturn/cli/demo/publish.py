@@ -1,0 +1,23 @@
+"""A local command of the demo that only a human may let through."""
+
+import json
+import pathlib
+import sys
+
+
+def main() -> None:
+    """Ask for the first time, act when the answer is there."""
+    document = json.load(sys.stdin)
+    path, answers = document["tool"]["arguments"]["path"], document["tool"]["answers"]
+    if "go_ahead" not in answers:
+        question = {"id": "go_ahead", "text": f"Publish {path} now?", "answer_type": {"type": "boolean"}, "exclusive": True}
+        json.dump({"type": "needs_input", "question": question}, sys.stdout)
+    elif answers["go_ahead"]:
+        source = pathlib.Path(document["context"]["root"]) / path
+        source.with_suffix(".published").write_text(source.read_text())
+        json.dump({"type": "success", "content": f"{path} is published."}, sys.stdout)
+    else:
+        json.dump({"type": "error", "message": f"{path} was not published."}, sys.stdout)
+
+
+main()

@@ -1,0 +1,16 @@
+"""What a command's exit status says (spec 8.2)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitStatus(IntEnum):
+    """Every status that midturn ends with."""
+
+    DONE = 0
+    ERROR = 1
+    USAGE = 2
+    SUSPENDED = 3
+    REFUSED = 4
+    ENDED_BY_USER = 130

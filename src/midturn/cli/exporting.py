@@ -1,0 +1,50 @@
+"""`conversation export`: a conversation as a file for somebody else (spec 8.2)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.output import note, say
+from midturn.core.visible import exact_block
+from midturn.errors import ConfigError, StoreError
+from midturn.store.export import export_jp, export_jsonl, export_markdown
+from midturn.store.file_store import FileStore
+
+
+def write_export(store: FileStore, id: str, form: str, to: Path | None) -> ExitStatus:
+    """Write a conversation in a format; a terminal gets it through the one sink, a file or a pipe as it is."""
+    if form == "jp":
+        return _write_jp(store, id, to)
+    conversation = store.read(id)
+    content = (
+        export_jsonl(store.lines(id)) if form == "jsonl" else export_markdown(conversation.events, conversation.metadata.title).encode()
+    )
+    if to is not None:
+        _write(to, content)
+    elif sys.stdout.isatty():
+        say(exact_block(content.decode("utf-8", "replace")))
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    return ExitStatus.DONE
+
+
+def _write_jp(store: FileStore, id: str, to: Path | None) -> ExitStatus:
+    """Write the two files of `jp` into a directory."""
+    if to is None:
+        raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
+    files = export_jp(store.lines(id), store.read(id).metadata.to_json())
+    to.mkdir(parents=True, exist_ok=True)
+    _write(to / "events.json", files.events)
+    _write(to / "metadata.json", files.metadata)
+    note(f"midturn: wrote {to / 'events.json'} and {to / 'metadata.json'}.")
+    return ExitStatus.DONE
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}.") from error

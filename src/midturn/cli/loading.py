@@ -1,0 +1,61 @@
+"""The configuration of a command, and what the user must be told about it (spec 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.cli.output import note
+from midturn.cli.place import Place, environment
+from midturn.config.assign import Assignment
+from midturn.config.load import Loaded, LoadRequest, load
+from midturn.core.events import ConfigDelta, Event
+from midturn.core.json_value import Json
+from midturn.errors import ConfigError
+
+
+class Flags(Struct, frozen=True, kw_only=True):
+    """What a command's flags set: `--cfg`, and every flag that stands for a key. `defer` makes every question wait."""
+
+    cfg: Sequence[str] = ()
+    assignments: Sequence[Assignment] = ()
+    defer: bool = False
+
+
+def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
+    """Read the configuration, under what the flags of earlier turns set for the conversation (spec 7.4)."""
+    request = LoadRequest(
+        cwd=place.cwd,
+        root=place.workspace.root if place.workspace else None,
+        environment=environment(),
+        cfg=flags.cfg,
+        flags=flags.assignments,
+        recorded=[event.delta for event in events if isinstance(event, ConfigDelta)],
+    )
+    loaded = load(request)
+    if not flags.defer:
+        return loaded
+    names = ["*", *(name for name in loaded.settings.tools if name != "*")]
+    deferred = [Assignment(f"conversation.tools.{_quoted(name)}.detached", _EVERYTHING, "--defer") for name in names]
+    return load(replace(request, flags=[*flags.assignments, *deferred]))
+
+
+_EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
+
+
+def _quoted(name: str) -> str:
+    return f"'{name}'" if name == "*" else name
+
+
+def report_ignored(loaded: Loaded, *, attached: bool) -> None:
+    """Say once what has no effect until it is trusted.
+
+    Raises:
+        ConfigError: Nobody is there to read it (exit status 2).
+    """
+    if loaded.ignored and not attached:
+        raise ConfigError("\n".join(loaded.ignored))
+    for sentence in loaded.ignored:
+        note(f"midturn: {sentence}")
