@@ -1,0 +1,49 @@
+# Each target sets up everything that it needs: a virtual environment with pinned packages, and the project in it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: demo test check format pins bench clean
+
+demo: $(READY)
+	@$(BIN)/midturn demo
+
+test: $(READY)
+	@$(BIN)/python -m coverage erase
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report= $(ARGS)
+	@$(BIN)/python -m coverage report
+
+check: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+format: $(READY)
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(READY)
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Pins every package with its hashes, without the address of any index.
+pins: $(READY)
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--all-extras --group dev pyproject.toml --output-file requirements.txt
+
+$(READY): requirements.txt pyproject.toml
+ifdef UV
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --require-hashes -r requirements.txt
+	@VIRTUAL_ENV=$(VENV) $(UV) pip install --quiet --no-deps --no-build-isolation -e .
+else
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endif
+	@touch $@
+
+clean:
+	@rm -rf $(VENV) .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
