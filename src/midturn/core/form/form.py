@@ -43,7 +43,7 @@ class Form(Struct, frozen=True):
         Raises:
             QuestionError: Every problem of every question, and those of the form.
         """
-        if not isinstance(questions, list):
+        if not isinstance(questions, list | tuple):
             raise QuestionError([Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
         return cls.from_entries([Entry.read(obj, limits) for obj in questions], review=review, limit=limits.form)
 

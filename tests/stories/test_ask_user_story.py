@@ -1,0 +1,175 @@
+"""Whole turns in which the assistant asks the user (spec 3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import midturn as mt
+from midturn.core.events import Event, InquiryRequest, ToolCallResponse
+from midturn.core.json_value import Json, JsonObject
+from midturn.testing.recorded import Recorded, recorded_pairs
+from midturn.tools.ask_user import AskUser
+
+MIGRATION: JsonObject = {
+    "questions": [
+        {"id": "apply", "text": "Apply the migration?", "answer_type": "boolean"},
+        {
+            "id": "env",
+            "text": "Which environment?",
+            "answer_type": "select",
+            "options": ["staging", "production"],
+            "when": {"question_id": "apply", "equals": True},
+        },
+        {"id": "why", "text": "Why not?", "answer_type": "text", "when": {"question_id": "apply", "equals": False}},
+    ]
+}
+
+
+def agent_that_calls(*calls: JsonObject, detached: mt.DetachedPolicy = "defer") -> mt.Agent:
+    """Return an agent whose model calls `ask_user` with these arguments, one call after the other, and then is done."""
+    replies: list[Mapping[str, Json]] = [{"calls": [{"name": "ask_user", "arguments": arguments}]} for arguments in calls]
+    return mt.Agent(mt.ScriptedModel([*replies, {"text": "Done."}]), tools=[AskUser()], detached=detached)
+
+
+def events_of(agent: mt.Agent, result: mt.RunResult) -> Sequence[Event]:
+    """Return what was recorded."""
+    return agent.store.read(result.conversation).events
+
+
+def results(agent: mt.Agent, result: mt.RunResult) -> list[tuple[str, bool]]:
+    """Return what the model read as the results of its calls, and whether they were errors."""
+    return [(event.content, event.is_error) for event in events_of(agent, result) if isinstance(event, ToolCallResponse)]
+
+
+def answered(id: str, answer: Json, by: str = "user") -> Recorded:
+    """Return the recorded pair of a question and its answer."""
+    return Recorded(f"ask_user.{id}", "answered", answer, by)
+
+
+def test_a_form_is_one_call_one_result_and_a_pair_for_each_question() -> None:
+    agent = agent_that_calls(MIGRATION)
+    prompter = mt.ScriptedPrompter({"ask_user.apply": True, "ask_user.env": "staging"})
+
+    result = agent.run_sync("Migrate.", prompter=prompter)
+
+    assert (result.status, result.text) == ("completed", "Done.")
+    assert results(agent, result) == [('{"apply": true, "env": "staging", "why": null}', False)]
+    assert recorded_pairs(events_of(agent, result)) == [answered("apply", True), answered("env", "staging")]
+    assert [(prompt.kind, prompt.index, prompt.total, prompt.asked_by) for prompt in prompter.prompts[:2]] == [
+        ("tool", 1, 3, "Assistant"),
+        ("tool", 2, 3, "Assistant"),
+    ]
+    assert prompter.prompts[2].kind == "review"
+
+
+def test_every_question_is_recorded_as_the_assistants_and_for_humans_only() -> None:
+    agent = agent_that_calls(MIGRATION)
+    result = agent.run_sync("Migrate.", prompter=mt.ScriptedPrompter({"ask_user.apply": False, "ask_user.why": "Too late."}))
+
+    requests = [event for event in events_of(agent, result) if isinstance(event, InquiryRequest)]
+
+    assert [request.source.source for request in requests] == ["assistant", "assistant"]
+    assert all(request.question.exclusive and request.question.persistence == "none" for request in requests)
+    assert requests[0].form is not None
+    assert requests[0].form.total == 3
+    assert requests[1].form is None
+
+
+def test_going_back_changes_what_is_asked() -> None:
+    agent = agent_that_calls(MIGRATION)
+    prompter = mt.ScriptedPrompter(
+        {"ask_user.apply": [True, False], "ask_user.env": mt.WentBack(), "ask_user.why": "Too late.", "ask_user.__review__": mt.Submitted()}
+    )
+
+    result = agent.run_sync("Migrate.", prompter=prompter)
+
+    assert results(agent, result) == [('{"apply": false, "env": null, "why": "Too late."}', False)]
+    assert [(prompt.question.id, prompt.prefill, prompt.can_go_back) for prompt in prompter.prompts[2:3]] == [("apply", True, False)]
+
+
+def test_a_reply_tells_the_model_what_was_answered_and_the_turn_goes_on() -> None:
+    agent = agent_that_calls(MIGRATION)
+    prompter = mt.ScriptedPrompter({"ask_user.apply": True, "ask_user.env": mt.Replied("What is the difference?")})
+
+    result = agent.run_sync("Migrate.", prompter=prompter)
+
+    assert result.status == "completed"
+    assert results(agent, result) == [('{"cancelled": true, "answered": {"apply": true}, "reply": "What is the difference?"}', False)]
+
+
+def test_a_reason_typed_with_a_no_is_told_once() -> None:
+    """In the result of the single shape, and below the result of a list."""
+    single: JsonObject = {"question": "Deploy?", "answer_type": "boolean"}
+    several: JsonObject = {"questions": [{"id": "deploy", "text": "Deploy?", "answer_type": "boolean"}]}
+    no = mt.Answered(value=False, reason='The "freeze".')
+    agent = agent_that_calls(single, several)
+
+    result = agent.run_sync("Go.", prompter=mt.ScriptedPrompter({"ask_user.answer": no, "ask_user.deploy": no}))
+
+    assert results(agent, result) == [
+        ('{"answer_type": "boolean", "answer": false, "reason": "The \\"freeze\\"."}', False),
+        ('{"deploy": false}\nThe user added: "The "freeze"."', False),
+    ]
+
+
+def test_wrong_arguments_ask_nothing_and_the_model_may_correct_them() -> None:
+    agent = agent_that_calls({"question": "Where\nto?"}, {"question": "Where to?"})
+
+    result = agent.run_sync("Go.", prompter=mt.ScriptedPrompter({"ask_user.answer": "/tmp"}))
+
+    (first, is_error), second = results(agent, result)
+    assert is_error
+    assert first.endswith("- /question: the text has 2 lines; one is allowed. Put multi-line text in `context`.")
+    assert second == ('{"answer_type": "text", "answer": "/tmp"}', False)
+    assert recorded_pairs(events_of(agent, result)) == [answered("answer", "/tmp")]
+
+
+def test_equal_questions_are_asked_each_time() -> None:
+    """Nothing that the assistant asks is remembered."""
+    again: JsonObject = {"question": "Go on?", "answer_type": "boolean"}
+    agent = agent_that_calls(again, again)
+    prompter = mt.ScriptedPrompter({"ask_user.answer": [mt.Answered(value=True, remember=True), False]})
+
+    result = agent.run_sync("Go.", prompter=prompter)
+
+    assert [prompt.may_remember for prompt in prompter.prompts] == [False, False]
+    assert [content for content, _ in results(agent, result)] == [
+        '{"answer_type": "boolean", "answer": true}',
+        '{"answer_type": "boolean", "answer": false}',
+    ]
+
+
+def test_a_form_that_nobody_sees_waits_and_goes_on_with_each_answer() -> None:
+    """And the person who comes by later can still go back to what was answered from afar."""
+
+    async def story() -> None:
+        agent = agent_that_calls(MIGRATION)
+        result = await agent.run("Migrate.")
+        assert result.status == "suspended"
+        (waiting,) = result.pending
+        assert waiting.question.text == "Apply the migration?"
+        await agent.store.answer(waiting.id, True)
+
+        prompter = mt.ScriptedPrompter(
+            {"ask_user.env": mt.WentBack(), "ask_user.apply": False, "ask_user.why": "Too late.", "ask_user.__review__": mt.Submitted()}
+        )
+        result = await agent.resume(result.conversation, prompter=prompter)
+
+        assert results(agent, result) == [('{"apply": false, "env": null, "why": "Too late."}', False)]
+        assert prompter.prompts[1].prefill is True
+        ids = [event.id for event in events_of(agent, result) if isinstance(event, InquiryRequest)]
+        assert ids == ["call_1.apply.1", "call_1.env.1", "call_1.apply.2", "call_1.why.1"]
+
+    asyncio.run(story())
+
+
+def test_no_model_answers_what_the_assistant_asks_a_human() -> None:
+    agent = agent_that_calls({"question": "Where to?"}, detached="auto")
+
+    result = agent.run_sync("Go.")
+
+    ((content, is_error),) = results(agent, result)
+    assert is_error
+    assert content.startswith("ask_user cannot run because no interactive terminal is available.")
+    assert recorded_pairs(events_of(agent, result)) == [Recorded("ask_user.answer", "cancelled", reason="no_prompt_backend")]
