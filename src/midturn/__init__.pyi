@@ -1,5 +1,3 @@
-"""What type checkers see of `midturn`; `__init__.py` loads the same names on first use."""
-
 from midturn.agent.agent import Agent as Agent
 from midturn.agent.happenings import (
     Asked as Asked,
@@ -73,7 +71,8 @@ from midturn.errors import (
 )
 from midturn.models.function import FunctionModel as FunctionModel
 from midturn.models.scripted import ScriptedModel as ScriptedModel
-from midturn.ports import Model as Model, Prompter as Prompter, Tool as Tool
+from midturn.ports import Model as Model, Tool as Tool
+from midturn.runtime.prompter import Prompter as Prompter
 from midturn.store.conversation import Conversation as Conversation
 from midturn.store.memory_store import MemoryStore as MemoryStore
 from midturn.store.store import ConversationStore as ConversationStore, open_store as open_store

@@ -22,10 +22,12 @@ from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
 from midturn.models.retry import RetryingModel, RetryPolicy
 from midturn.models.scripted import ScriptedModel
-from midturn.ports import Display, Happening, Journal, Model, Notice, Prompter, Services, Tool
+from midturn.ports import Display, Happening, Journal, Model, Notice, Tool
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.clock import SystemClock
+from midturn.runtime.prompter import Prompter
 from midturn.runtime.recorder import record_effects
+from midturn.runtime.services import Services
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids

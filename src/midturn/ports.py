@@ -1,4 +1,4 @@
-"""How the runtime reaches the world: one small protocol a port, and one bundle of them."""
+"""How the runtime reaches the world: one small protocol a port."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from midturn.core.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
-from midturn.core.prompt import Prompt, ToolCall
-from midturn.core.reply import Reply
+from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given
@@ -35,18 +34,6 @@ class Model(Protocol):
         Raises:
             ModelError: It cannot be reached (`transient`), or does not do what was asked.
         """
-        ...
-
-
-class Prompter(Protocol):
-    """Whoever answers for the user (spec 8b). Cancelling `prompt` takes the prompt away.
-
-    Optional attributes: `concurrent = True` where several prompts may be open at once; `withdrawn(id, by)` is called when
-    somebody else answered.
-    """
-
-    async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, and return what the person did."""
         ...
 
 
@@ -190,15 +177,3 @@ class Display(Protocol):
     def show(self, happening: Happening) -> None:
         """Take note of what happened."""
         ...
-
-
-class Services(Struct, frozen=True, kw_only=True):
-    """Everything a turn needs from the world, in one frozen bundle."""
-
-    model: Model
-    consultant: Consultant
-    tools: Mapping[str, Tool]
-    journal: Journal
-    prompter: Prompter | None
-    display: Display
-    clock: Clock

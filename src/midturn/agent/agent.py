@@ -14,8 +14,9 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ModelError
-from midturn.ports import Happening, Model, Prompter, Tool
+from midturn.ports import Happening, Model, Tool
 from midturn.runtime.driver import Ending
+from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.memory_store import MemoryStore
 from midturn.store.store import ConversationJournal, ConversationStore

@@ -12,8 +12,7 @@ from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, Inquir
 from midturn.core.exchange import TextDelta
 from midturn.core.prompt import ToolCall
 from midturn.core.stream import OpenQuestion, pending
-from midturn.ports import Happening, Recorded, TextShown, ToolEnded
-from midturn.ports import ToolStarted as ToolRuns
+from midturn.ports import Happening, Recorded, TextShown, ToolEnded, ToolStarted as ToolRuns
 
 
 class ToolStarted(Struct, frozen=True):

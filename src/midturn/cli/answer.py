@@ -20,6 +20,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, EndedTurn, Replied, Reply
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, NotOpen, Problem
+from midturn.runtime.prompter import ask_once
 from midturn.store.store import Receipt
 
 
@@ -116,7 +117,7 @@ async def _prompted(place: Place, question: OpenQuestion, given: Given) -> Recei
         tool=question.tool,
         arguments=question.arguments,
     )
-    reply: Reply = await TerminalPrompter().prompt(prompt)
+    reply: Reply = await ask_once(TerminalPrompter(), prompt)
     match reply:
         case Answered(value, reason=reason):
             return await place.store.answer(question.id, cast("Json", value), reason=reason or given.reason, via="inbox")

@@ -11,6 +11,7 @@ from midturn.core.question import Question
 from midturn.core.reply import Answered
 from midturn.core.stream import open_turn
 from midturn.errors import StoreError
+from midturn.runtime.prompter import ask_once
 from midturn.terminal.prompter import TerminalPrompter
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
@@ -47,5 +48,5 @@ def _choice(conversation: str) -> str:
     question = Question.select(
         "open_turn", f"Conversation {conversation} has an open turn. What about it?", [RESUME, DISCARD, QUIT], default=RESUME
     )
-    reply = asyncio.run(TerminalPrompter().prompt(Prompt(question=question, asked_by="midturn", can_reply=False)))
+    reply = asyncio.run(ask_once(TerminalPrompter(), Prompt(question=question, asked_by="midturn", can_reply=False)))
     return str(reply.value) if isinstance(reply, Answered) else QUIT

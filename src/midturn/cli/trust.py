@@ -16,6 +16,7 @@ from midturn.config.trust import FileTrust
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered
+from midturn.runtime.prompter import ask_once
 
 
 @click.command
@@ -49,5 +50,5 @@ def _agreed(count: int) -> bool:
     from midturn.terminal.prompter import TerminalPrompter
 
     question = Question.boolean("trust", f"Approve {'this file' if count == 1 else f'these {count} files'}?")
-    reply = asyncio.run(TerminalPrompter().prompt(Prompt(question=question, asked_by="midturn", can_reply=False)))
+    reply = asyncio.run(ask_once(TerminalPrompter(), Prompt(question=question, asked_by="midturn", can_reply=False)))
     return isinstance(reply, Answered) and reply.value is True

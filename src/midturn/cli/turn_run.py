@@ -19,8 +19,9 @@ from midturn.compose import CommandParts, RunParts, compose_command_line
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ModelError
-from midturn.ports import Journal, Prompter
+from midturn.ports import Journal
 from midturn.runtime.driver import Ending
+from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.terminal.settings import PromptSettings

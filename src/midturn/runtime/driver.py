@@ -29,12 +29,13 @@ from midturn.core.turn.effects import (
 )
 from midturn.core.turn.inputs import Happened, Interrupted, TurnFailed
 from midturn.core.turn.turn import Turn
-from midturn.ports import Notice, Services, ToolEnded, ToolStarted
+from midturn.ports import Notice, ToolEnded, ToolStarted
 from midturn.runtime.answering import Answering, request_for
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Recorder
+from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import ToolRuns
 

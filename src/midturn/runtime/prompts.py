@@ -1,4 +1,4 @@
-"""The prompts that are open now: one task each (spec 2.1). Nothing else in midturn calls a prompter."""
+"""The prompts that are open now: one task each (spec 2.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Unavailable
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
-from midturn.ports import Prompter
+from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
 
 

@@ -11,8 +11,9 @@ from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import NotOpen, StoreError
-from midturn.ports import Journal, Services
+from midturn.ports import Journal
 from midturn.runtime.driver import Driver, Ending
+from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 
 

@@ -21,7 +21,7 @@ from midturn.config.assign import Assignment
 from midturn.core.json_value import Json
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
-from midturn.ports import Prompter
+from midturn.runtime.prompter import Prompter
 from midturn.store.workspace import Workspace
 from midturn.testing.prompter import ScriptedPrompter
 

@@ -1,0 +1,25 @@
+"""Whoever answers for the user, and the two ways to ask: in a turn, and once beside one. Nothing else calls a prompter."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Reply
+
+
+class Prompter(Protocol):
+    """Whoever answers for the user (spec 8b). Cancelling `prompt` takes the prompt away.
+
+    Optional attributes: `concurrent = True` where several prompts may be open at once; `withdrawn(id, by)` is called when
+    somebody else answered.
+    """
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Ask, and return what the person did."""
+        ...
+
+
+async def ask_once(prompter: Prompter, prompt: Prompt) -> Reply:
+    """Ask something that belongs to no turn, such as whether a file is trusted; nothing is recorded."""
+    return await prompter.prompt(prompt)

@@ -1,0 +1,23 @@
+"""Everything a turn needs from the world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from midturn.ports import Clock, Consultant, Display, Journal, Model, Tool
+from midturn.runtime.prompter import Prompter
+
+
+class Services(Struct, frozen=True, kw_only=True):
+    """Everything a turn needs from the world, in one frozen bundle; `ids` gives events their ids."""
+
+    model: Model
+    consultant: Consultant
+    tools: Mapping[str, Tool]
+    journal: Journal
+    prompter: Prompter | None
+    display: Display
+    clock: Clock
+    ids: Iterator[str]
