@@ -22,7 +22,7 @@ def _events(*more: int) -> list[Event]:
         ((2, 1), 2),
         ((0, 2, 1), 2),
         ((1, 0, 3, 2, 1), 3),
-        ((2, 1, 1), 1),  # a batch that was torn before, and kept by an editor, is not part of this one
+        ((0, 2, 1, 1), 3),  # nothing was committed after a batch that was torn before
         ((0, -1), 0),
     ],
 )

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from midturn.core.events import Event
 
 
 def torn_tail(events: Sequence[Event]) -> int:
     """Count the events at the end that belong to a batch whose rest never reached the disk."""
-    missing = events[-1].more if events else 0
-    if missing <= 0:
-        return 0
-    torn = 1
-    while torn < len(events) and events[-torn - 1].more == missing + torn:
-        torn += 1
-    return torn
+    return sum(1 for _ in takewhile(lambda event: event.more > 0, reversed(events)))
 
 
 def complete_batches(events: Sequence[Event]) -> Sequence[Event]:
