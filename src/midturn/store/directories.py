@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from midturn.errors import StoreError
-from midturn.store.folder import Folder, make_private, telling
+from midturn.store.folder import Folder, ensure_private, make_private, telling
 from midturn.store.ids import conversation_id, conversation_number, slug
 
 _NEW = ".new-"
@@ -60,6 +60,8 @@ class Directories:
     def _claim(self) -> tuple[int, Path]:
         """Take the first id from now on that nobody has. `mkdir` decides; where there are several folders, all are looked at after it."""
         number = conversation_number()
+        with telling("create", self.folders[0]):
+            ensure_private(self.folders[0])
         while True:
             building = self.folders[0] / f"{_NEW}{number}"
             with telling("create", building):

@@ -53,6 +53,7 @@ class EventFile:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+            self._broken = f"{self.path} is closed: nothing more can be recorded by this writer."
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Write the lines of one batch, each with its newline; they are on the disk when this returns.

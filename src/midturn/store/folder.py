@@ -39,19 +39,29 @@ def telling(doing: str, path: Path) -> Generator[None]:
 
 
 def make_private(path: Path) -> None:
-    """Create a directory that only its owner may enter, whatever the umask; missing parents likewise.
+    """Create a directory that only its owner may enter, whatever the umask.
 
     Raises:
         FileExistsError: There is something of this name.
     """
-    if not path.parent.is_dir():
-        try:
-            make_private(path.parent)
-        except FileExistsError:
-            if not path.parent.is_dir():
-                raise
     path.mkdir(mode=0o700)
     path.chmod(0o700)
+
+
+def ensure_private(path: Path) -> None:
+    """Create a directory as `make_private` does, and what is missing above it; one that is there is left as it is.
+
+    Raises:
+        FileExistsError: There is something else of this name.
+    """
+    if path.is_dir():
+        return
+    ensure_private(path.parent)
+    try:
+        make_private(path)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
 
 
 class Folder:

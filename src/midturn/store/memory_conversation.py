@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import turns
-from midturn.errors import StoreLocked
+from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.clock import now
 from midturn.store.handover import already_answered
@@ -113,8 +113,10 @@ class MemoryJournal:
         """Record a batch.
 
         Raises:
-            StoreError: It is larger than the limits allow; nothing of it is recorded.
+            StoreError: It is larger than the limits allow, or the journal is closed; nothing of it is recorded.
         """
+        if self._closed:
+            raise StoreError(f"The conversation {self._held.id} is closed: nothing more can be recorded by this writer.")
         self._held.append(batch)
 
     def close(self) -> None:

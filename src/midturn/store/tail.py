@@ -70,14 +70,10 @@ def lines_backwards(fd: int, end: int) -> Iterator[Line]:
 def committed_end(fd: int) -> int:
     """Return where the last whole batch ends; everything behind it is torn."""
     end = _last_newline(fd, os.fstat(fd).st_size)
-    expected = 0
     for line in lines_backwards(fd, end):
-        more = mark(line.text).more
-        if expected == 0 and more <= 0:
+        if mark(line.text).more <= 0:
             return end
-        if expected and more != expected:
-            return end
-        end, expected = line.offset, more + 1
+        end = line.offset
     return end
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
 from midturn.store.file_store import FileStore
-from midturn.store.folder import Folder, make_private, telling
+from midturn.store.folder import Folder, ensure_private, telling
 
 NAME = ".midturn"
 _ID = re.compile(r"[0-9]{1,20}")
@@ -53,11 +53,7 @@ class Workspace:
         """
         workspace = cls(root)
         with telling("create", workspace.home):
-            try:
-                make_private(workspace.home)
-            except FileExistsError:
-                if not workspace.home.is_dir():
-                    raise
+            ensure_private(workspace.home)
             _write_ignore(workspace.home)
         return workspace
 

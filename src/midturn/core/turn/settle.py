@@ -91,7 +91,7 @@ def _form_of(call: CallRecord, chain: Chain, question: Question[Any]) -> tuple[C
     for first in reversed(before):
         asked = first.asked.form
         if asked and any(q.get("id") == question.id for q in asked.questions):
-            return first, Form.from_json(asked.questions, review=True)
+            return first, Form.from_json(list(asked.questions), review=True)
     return chain, Form((question,))
 
 
@@ -115,6 +115,7 @@ def _walk(turn: Turn, call: str, answers: Mapping[str, Answered], who: AnsweredB
         reply = answers.get(attempt.request.question_id) if attempt else Submitted()
         if reply is None:
             break
+        turn.come_back()
         events += _accepted(turn.step(AnsweredElsewhere(waiting, reply, who)))
     return tuple(events)
 
@@ -169,7 +170,7 @@ def _settle_review(turn: Turn, call: CallRecord, request: Approval, reply: Reply
         raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
     for used in call.chains[: call.chains.index(first)]:
         used.used = True
-    turn.reopen(request.call, Asking(Form.from_json(first.asked.form.questions, review=True), first.asked.source))
+    turn.reopen(request.call, Asking(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source))
     return _up_to_next_question(_accepted(turn.step(AnsweredElsewhere(request.id, reply, who))))
 
 

@@ -104,11 +104,13 @@ class Turn:
         self._settle()
         return self._state.drain()
 
-    def restart(self, call: str) -> tuple[Effect, ...]:
-        """Start one unfinished call of a loaded turn, and leave the others alone."""
+    def restart(self, call: str) -> None:
+        """Start one unfinished call of a loaded turn up to what it waits for, and leave the others alone."""
         self._begin(self.record.calls[call])
-        self._settle()
-        return self._state.drain()
+
+    def come_back(self) -> None:
+        """Let a suspended turn take one more reply: whoever answers is still there."""
+        self._over = self.record.ended is not None
 
     def reopen(self, call: str, asking: Asking) -> None:
         """Walk a form of an unfinished call of a loaded turn up to its open question, without running the tool."""
