@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import Limits
 from midturn.core.outcome import ToolError
+from midturn.errors import Problem, QuestionError
 from midturn.tools.ask_user import AskUser
+from midturn.tools.ask_user_arguments import ENTRY_KEYS, SINGLE_KEYS, read_arguments
 from support.tool_running import Around, Responder, execute
 
 HEAD = "ask_user: nothing was asked, because the arguments are wrong. Correct them and call it again."
@@ -166,3 +172,37 @@ def test_arguments_that_no_writer_of_json_would_send_are_refused_like_any_other(
         deep = [deep]
     (mistake,) = mistakes({"question": "Q?", "default": deep})
     assert "nested deeper than 128 levels" in mistake
+
+
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-1, 3)
+    | st.floats()
+    | st.sampled_from(["", "a", "b", "select", "text", "multi_select", "a\nb"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["value", "description", "question_id", "equals"]), inner),
+    max_leaves=6,
+)
+ENTRIES: st.SearchStrategy[Any] = st.dictionaries(st.sampled_from([key for key in ENTRY_KEYS if key != "schema"]), VALUES)
+ARGUMENTS = st.dictionaries(st.sampled_from([key for key in SINGLE_KEYS if key != "schema"]), VALUES) | st.fixed_dictionaries(
+    {"questions": st.lists(ENTRIES | VALUES, max_size=4)}
+)
+
+
+def read(arguments: Any) -> Form | tuple[Problem, ...]:
+    """Return the form that is asked, or what is wrong."""
+    try:
+        return read_arguments(arguments).form
+    except QuestionError as error:
+        return error.problems
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(ARGUMENTS)
+def test_whatever_a_model_sends_becomes_a_form_or_a_list_of_mistakes(arguments: Any) -> None:
+    match read(arguments):
+        case Form(questions):
+            assert questions
+        case problems:
+            assert problems
+            assert all(problem.pointer.startswith("/") and problem.message.endswith((".", "?")) for problem in problems)

@@ -199,6 +199,8 @@ def test_a_reply_at_the_review_carries_all_answers() -> None:
 def test_nothing_can_be_submitted_while_a_question_is_open() -> None:
     with pytest.raises(MisplacedReplyError, match="the question `apply` is open"):
         FormWalker(MIGRATION).feed(Submitted())
+    with pytest.raises(MisplacedReplyError, match="it takes Answered, WentBack, Replied or EndedTurn"):
+        walked(MIGRATION, Answered(True)).feed(Submitted())
 
 
 def test_the_review_takes_no_answer() -> None:

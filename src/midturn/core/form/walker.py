@@ -9,18 +9,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.answer_type import BooleanType, SecretType
 from midturn.core.form.form import Form
+from midturn.core.form.misplaced import MisplacedReplyError
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
 from midturn.core.json_value import Json, json_equal
 from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.core.secret import SecretValue
-from midturn.errors import AnswerError, MidturnError
+from midturn.errors import AnswerError
 
 FormReply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Submitted
-
-
-class MisplacedReplyError(MidturnError, ValueError):
-    """The walk cannot take this reply where it stands: it is over, or there is nothing to go back to, to answer or to submit."""
 
 
 class _Collected(Struct, frozen=True):
@@ -74,7 +71,7 @@ class FormWalker:
             case EndedTurn(), Ask() | Review():
                 self._end = FormEnded()
             case _, step:
-                raise MisplacedReplyError(f"{type(reply).__name__} does not belong here: {_takes(step)}.")
+                raise MisplacedReplyError.at(step, reply)
 
     def replace(self, question_id: str, value: SecretValue) -> None:
         """Exchange the answer to a secret, wherever the walk stands; nothing moves (spec 7.4: a placeholder is asked again at the end).
@@ -176,16 +173,3 @@ def _fitting(form: Form, drafts: Mapping[str, Json]) -> dict[str, Json]:
         except AnswerError:
             continue  # the form has changed since; the question is shown without a draft
     return fitting
-
-
-def _takes(step: Step) -> str:
-    """Say what the walk takes where it stands."""
-    match step:
-        case Ask(question, can_go_back=True):
-            return f"the question `{question.id}` is open; it takes Answered, WentBack, Replied or EndedTurn"
-        case Ask(question):
-            return f"the question `{question.id}` is open and nothing was answered before it; it takes Answered, Replied or EndedTurn"
-        case Review():
-            return "the answers are under review; it takes Submitted, WentBack, Replied or EndedTurn"
-        case Completed() | Cancelled() | FormEnded():
-            return "the form is finished"
