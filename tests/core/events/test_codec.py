@@ -116,6 +116,18 @@ def test_json_never_raises_and_what_cannot_be_read_is_kept(kind: str, fields: di
         assert event.problem or kind not in KINDS or fields.get("outcome") is not None
 
 
+@given(
+    st.sampled_from(["boolean", "select", "multi_select", "text", "secret", "schema", "newer"]),
+    st.dictionaries(st.sampled_from(["options", "min", "max", "allow_other", "schema", "x"]), JSON),
+    st.dictionaries(st.sampled_from(["default", "context", "exclusive", "persistence", "optional"]), JSON),
+)
+def test_no_question_raises(kind: str, details: dict[str, Any], terms: dict[str, Any]) -> None:
+    question = {"text": "Which?", "answer_type": {"type": kind, **details}, **terms}
+    line = msgspec.json.encode({"type": "inquiry_request", "id": "i", "source": {"source": "user"}, "question": question})
+    event = decode_event(line, WHERE)
+    assert decode_event(encode_event(event), WHERE) == event
+
+
 def test_type_comes_first_then_what_every_event_has() -> None:
     event = ToolCallRequest(timestamp="2026-11-21T10:00:00Z", event_id="k3jd8s", more=1, id="call_1", name="deploy", arguments={"a": 1})
     assert encode_event(event) == (

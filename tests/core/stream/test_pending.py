@@ -59,6 +59,18 @@ def test_a_call_with_a_response_waits_for_nothing() -> None:
     assert pending(tape.events, "1") == []
 
 
+def test_a_legacy_question_waits_as_long_as_any_call_does() -> None:
+    """It does not say which call asks."""
+    tape = _tape()
+    call = tape.call("call_1")
+    asked = tape.ask(call)
+    tape.events[-1] = msgspec.structs.replace(asked, call="", tool_call_id="", question_id="")
+    (question,) = pending(tape.events, "1")
+    assert (question.tool, question.arguments) == ("deploy", None)
+    tape.result(call)
+    assert pending(tape.events, "1") == []
+
+
 def test_questions_and_approvals_come_in_the_order_in_which_they_were_asked() -> None:
     tape = _tape()
     first, second = tape.call("call_1", more=1), tape.call("call_2")

@@ -33,8 +33,11 @@ class _Turn:
         self._approvals = [event for event in events if isinstance(event, Approval)]
         self._decided = {approval.id for approval in self._approvals if approval.state != "waiting"}
         self._edits = {a.call: a.arguments for a in self._approvals if a.kind == "run" and a.state == "edited"}
-        self._calls = {call.event_id: call for call, _ in calls(events)}
-        self._done = {call.event_id for call, response in calls(events) if response}
+        paired = calls(events)
+        self._calls = {call.event_id: call for call, _ in paired}
+        self._done = {call.event_id for call, response in paired if response}
+        if self._calls and len(self._done) == len(self._calls):
+            self._done.add("")  # legacy requests do not say which call asks: none does any more
 
     def waiting(self) -> list[OpenQuestion]:
         unanswered = pair_inquiries(self._events).unanswered
