@@ -11,16 +11,18 @@ from midturn.config.nodes import Branch, Leaf, Node
 from midturn.config.suggest import suggestion
 from midturn.config.tree import Entry, KeyPath, Origin, Tree, dotted
 from midturn.config.values import WrongValue, checked
+from midturn.errors import ConfigError
 
 _LINE = 60
 
 
 class Checker:
-    """Reads the values of one origin; `problems` are sentences that begin with where they are."""
+    """Reads the values of one origin; `problems` are sentences that begin with where they are, `wrong` the keys that they are about."""
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.problems: list[str] = []
+        self.wrong: set[KeyPath] = set()
 
     def read(self, document: Mapping[str, Any]) -> Tree:
         """Return what of `document` is right; what is wrong is left out and stands in `problems`."""
@@ -28,31 +30,21 @@ class Checker:
 
     def problem(self, path: KeyPath, message: str) -> None:
         """Note that the key `path` is wrong."""
+        self.wrong.add(path)
         self.problems.append(f"{self.origin.place(path)}: {message}")
 
     def _table(self, table: Mapping[str, Any], node: Branch, path: KeyPath, at: KeyPath | None = None) -> Tree:
         tree: Tree = {name: Entry(value, self.origin, path) for name, value in node.implied.items()}
         for name, value in table.items():
-            child = self._child(node, name, (*path, name))
-            found = None if child is None else self._node(value, child, (*path, name), at)
-            if found is not None:
-                tree[name] = found
+            below = (*path, name)
+            try:
+                found = self._node(value, known_child(node, below), below, at)
+            except ConfigError as error:
+                self.problem(below, str(error))
+            else:
+                if found is not None:
+                    tree[name] = found
         return tree
-
-    def _child(self, node: Branch, name: str, path: KeyPath) -> Node | None:
-        known = node.keys.get(name)
-        if known is not None:
-            return known
-        names = node.names
-        if names is not None and name == "*" and names.star is not None:
-            return names.star
-        if names is not None and re.fullmatch(names.pattern, name):
-            return names.node
-        if names is not None:
-            self.problem(path, f"`{dotted(path)}`: {dotted(path[-1:])} cannot be {names.what}; it must match {names.pattern}")
-        else:
-            self.problem(path, f"unknown key `{dotted(path)}`. {suggestion(node, path)}".rstrip())
-        return None
 
     def _node(self, value: Any, node: Node, path: KeyPath, at: KeyPath | None) -> Tree | Entry | None:
         if isinstance(node, Leaf):
@@ -80,6 +72,24 @@ class Checker:
         except WrongValue as wrong:
             self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}")
             return None
+
+
+def known_child(node: Node, path: KeyPath) -> Node:
+    """Return what the last name of `path` is in the table `node`.
+
+    Raises:
+        ConfigError: It is not known there; the message says what might be meant.
+    """
+    name = path[-1]
+    if isinstance(node, Leaf):
+        raise ConfigError(f"`{dotted(path)}`: `{dotted(path[:-1])}` is a value, not a table")
+    if name in node.keys:
+        return node.keys[name]
+    if node.names is None:
+        raise ConfigError(f"unknown key `{dotted(path)}`. {suggestion(node, path)}".rstrip())
+    if re.fullmatch(node.names.pattern, name) or (name == "*" and node.names.star is not None):
+        return node.child(name)
+    raise ConfigError(f"`{dotted(path)}`: {dotted(path[-1:])} cannot be {node.names.what}; it must match {node.names.pattern}")
 
 
 def _first_key(node: Branch, path: KeyPath) -> str:

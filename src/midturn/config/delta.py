@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from midturn.config.approvals import create_private, read_private, sha256
 from midturn.config.assign import Assignment
-from midturn.config.settings import Toggle
+from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json, JsonObject, canonical
 
 _SHAPE = {"cfg", "flags", "toggles", "seal"}
@@ -64,7 +64,7 @@ def _lean(assignments: tuple[Assignment, ...]) -> tuple[Assignment, ...]:
 
 
 def _json(delta: Delta) -> dict[str, Json]:
-    return cast("dict[str, Json]", msgspec.to_builtins(delta))
+    return cast("dict[str, Json]", msgspec.json.decode(msgspec.json.encode(delta)))
 
 
 def _seal(delta: Delta, key: bytes) -> str:

@@ -18,7 +18,7 @@ from midturn.config.keys import KEYS
 from midturn.config.merge import merge, overlay
 from midturn.config.places import shown
 from midturn.config.tree import KeyPath, Origin, Tree
-from midturn.config.trust import FileTrust, Weakening, enabled, weakening, without
+from midturn.config.trust import FileTrust, Weakening, enabled, no_effect, weakening, without
 from midturn.errors import ConfigError
 
 WORKSPACE = ".midturn"
@@ -76,8 +76,8 @@ class Layers:
         parts = (self._assigned(delta.cfg), self._assigned(delta.flags))
         weak = weakening(overlay(*parts[0], *parts[1]), self.merged)
         if weak and not delta.is_sealed(state):
-            keys = ", ".join(f"`{one.key}`" for one in enabled(weak))
-            self.ignored.append(f"The flags recorded in this conversation are not known to be yours, so {keys} does not hold. Repeat them.")
+            idle = no_effect(enabled(weak))
+            self.ignored.append(f"The flags recorded in this conversation are not known to be yours, so {idle}. Give them again.")
             parts = ([without(tree, weak) for tree in parts[0]], [without(tree, weak) for tree in parts[1]])
             self._withhold(weak)
         self.add("recorded --cfg", *parts[0])
@@ -119,6 +119,7 @@ class Layers:
         checker = Checker(origin)
         tree = checker.read(values)
         self.problems += checker.problems
+        self.withheld |= checker.wrong
         return tree
 
     def _workspace_files(self, directory: Path) -> list[Path]:

@@ -17,9 +17,10 @@ from midturn.config.layers import Layer, Layers
 from midturn.config.places import state_directory, user_config_file
 from midturn.config.resolve import resolve
 from midturn.config.resolving import Resolving
-from midturn.config.settings import Settings, Toggle
+from midturn.config.settings import Settings
 from midturn.config.tree import Tree
 from midturn.config.trust import FileTrust
+from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
 

@@ -17,12 +17,11 @@ from midturn.config.settings import (
     PromptSettings,
     ProviderKind,
     Settings,
-    Toggle,
     WebSettings,
 )
 from midturn.config.tree import KeyPath, branch, entry, plain
 from midturn.config.values import one_of
-from midturn.core.json_value import JsonObject
+from midturn.core.enabling import Toggle
 from midturn.core.limits import Limits
 
 _T = TypeVar("_T")
@@ -90,29 +89,3 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
         environment=variables(values.get("environment")),
         sampling=values.get("sampling") is True,
     )
-
-
-def side_assistant(settings: Settings, target: JsonObject | None = None) -> AssistantSettings:
-    """Return the assistant that answers a question: the target's settings, then the inquiry default, then the main assistant.
-
-    Field by field (spec 4.2); `model.id = "inherit"` means the main assistant's model with its parameters, whatever the inquiry
-    default says about a model.
-    """
-    asked = dict(target or {})
-    default = dict(settings.inquiry)
-    own_model = cast("JsonObject", asked.get("model", {}))
-    if own_model.get("id") == "inherit":
-        default.pop("model", None)
-    merged = _merged(_merged(cast("JsonObject", msgspec.to_builtins(settings.assistant)), default), asked)
-    model = dict(cast("JsonObject", merged["model"]))
-    if model["id"] == "inherit":
-        model["id"] = settings.assistant.model.id
-    return msgspec.convert({**merged, "model": model}, AssistantSettings)
-
-
-def _merged(low: JsonObject, high: JsonObject) -> JsonObject:
-    merged = dict(low)
-    for name, value in high.items():
-        below = merged.get(name)
-        merged[name] = _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return merged

@@ -1,4 +1,4 @@
-"""Who answers a tool's questions, from general to specific (spec 2.3, 8.1)."""
+"""Who answers a tool's questions (spec 2.3)."""
 
 from __future__ import annotations
 
@@ -7,31 +7,21 @@ from typing import cast
 import msgspec
 from msgspec import UNSET
 
-from midturn.config.merge import overlay
 from midturn.config.tree import Tree, branch, entry, plain
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy
 from midturn.core.source import ASSISTANT, Source
 
 
-def tool_policy(name: str, own: Tree, star: Tree) -> ToolPolicy:
-    """Resolve what applies to the tool `name`: its own entry, field by field, then that of `'*'`."""
-    fields = plain(overlay(_but_questions(star), _but_questions(own)))
+def tool_policy(name: str, tool: Tree) -> ToolPolicy:
+    """Return what applies to the tool `name`, whose values are `tool`."""
+    values = plain(tool)
     return ToolPolicy(
         source=ASSISTANT if name == "ask_user" else Source.tool(name),
-        run=cast("RunPolicy", fields["run"]),
-        result=cast("ResultPolicy", fields["result"]),
-        detached=msgspec.convert(fields["detached"], DetachedPolicies),
-        questions=_questions(branch(own, "questions"), branch(star, "questions")),
+        run=cast("RunPolicy", values["run"]),
+        result=cast("ResultPolicy", values["result"]),
+        detached=msgspec.convert(values["detached"], DetachedPolicies),
+        questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
     )
-
-
-def _questions(own: Tree, star: Tree) -> dict[str, QuestionPolicy]:
-    """Between tools the own entry comes first; within one, an id before `'*'` (the layers have been compared by then)."""
-    general = (branch(star, "*"), branch(own, "*"))
-    names = sorted({*own, *star} - {"*"})
-    questions = {name: _question(overlay(general[0], branch(star, name), general[1], branch(own, name))) for name in names}
-    anyone = overlay(*general)
-    return {"*": _question(anyone), **questions} if anyone else questions
 
 
 def _question(fields: Tree) -> QuestionPolicy:
@@ -53,7 +43,3 @@ def _target(fields: Tree) -> Target:
     settings = plain(fields)
     kind: TargetKind = "assistant_with_escalation" if settings.pop("escalation", False) else "assistant"
     return Target(kind, settings or None)
-
-
-def _but_questions(tool: Tree) -> Tree:
-    return {name: found for name, found in tool.items() if name != "questions"}

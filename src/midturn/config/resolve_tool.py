@@ -8,14 +8,13 @@ from typing import Any, cast
 import msgspec
 
 from midturn.config.defaults import BUILT_IN_TOOLS
-from midturn.config.merge import overlay
+from midturn.config.effective import TOOLS, tool_tree
 from midturn.config.resolve_policy import tool_policy
 from midturn.config.resolving import Resolving, variables
-from midturn.config.settings import Enable, ToolSettings, ToolSource
+from midturn.config.settings import ToolSettings, ToolSource
 from midturn.config.tree import KeyPath, branch, plain
+from midturn.core.enabling import Enable
 from midturn.core.json_value import Json, JsonObject
-
-TOOLS = ("conversation", "tools")
 
 
 def tools(resolving: Resolving) -> dict[str, ToolSettings]:
@@ -26,9 +25,8 @@ def tools(resolving: Resolving) -> dict[str, ToolSettings]:
 
 def tool(resolving: Resolving, name: str) -> ToolSettings:
     """Return the settings of one tool; `'*'` gives those of every tool without an entry."""
-    all_tools = branch(resolving.merged, *TOOLS)
-    own, star = branch(all_tools, name), branch(all_tools, "*")
-    values = plain(overlay(star, own))
+    tree = tool_tree(resolving.merged, name)
+    values = plain(tree)
     path = (*TOOLS, name)
     parameters = cast("Mapping[str, JsonObject]", values.get("parameters", {}))
     rename = cast("str | None", values.get("rename"))
@@ -36,7 +34,7 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
     return ToolSettings(
         **given,
         name=name,
-        policy=tool_policy(rename or name, own, star),
+        policy=tool_policy(rename or name, tree),
         source=_source(values),
         command=_command(resolving, values, path),
         parameters={key: _schema(definition) for key, definition in parameters.items()},
@@ -63,11 +61,12 @@ def _stands(resolving: Resolving, name: str) -> bool:
         resolving.problem((*path, "command"), "a tool of an MCP server has no command; the server has: `providers.mcp.<name>.command`")
     if "rename" in values:
         _check_rename(resolving, values, path)
-    if source != "local" or "command" in values:
+    if "command" in values or source in {"builtin", "mcp"}:
         return True
-    if not resolving.is_withheld(*path, "command"):
+    waits = resolving.is_withheld(*path, "command")
+    if source == "local" and not waits:
         resolving.problem((*path, "source"), 'a local tool needs a command; set `command = ["program", "argument"]`')
-    return False
+    return source is None and not waits
 
 
 def _check_built_in(resolving: Resolving, values: Mapping[str, Json], path: KeyPath) -> None:

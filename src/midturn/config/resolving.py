@@ -11,7 +11,7 @@ from midturn.core.json_value import Json
 
 
 class Resolving(Struct, frozen=True):
-    """The merged layers, the keys that were left out until somebody approves them, and where problems go."""
+    """The merged layers, the keys that were left out (not approved, or wrong), and where problems go."""
 
     merged: Tree
     withheld: frozenset[KeyPath]

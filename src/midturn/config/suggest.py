@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Node
 from midturn.config.tree import KeyPath, dotted
+from midturn.core.suggestion import did_you_mean
 
 
 def suggestion(node: Branch, path: KeyPath) -> str:
     """Say which key of `node` is meant by the unknown key `path`, or where a key of that name stands, or what is known here."""
-    from difflib import get_close_matches  # only a mistake needs it
-
-    near = get_close_matches(path[-1], node.keys, n=1, cutoff=0.6)
+    near = did_you_mean(path[-1], node.keys)
     if near:
-        return f"Did you mean `{near[0]}`?"
+        return near.strip()
     elsewhere = next((known for known in _paths(KEYS) if known[-1] == path[-1]), None)
     if elsewhere is not None:
         return f"Did you mean `{dotted(elsewhere)}`?"

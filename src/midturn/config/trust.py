@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,9 +33,13 @@ class FileTrust(Struct, frozen=True, kw_only=True):
     @property
     def notice(self) -> str:
         """Say what has no effect, by name, and what to do."""
-        keys = ", ".join(f"`{enabled.key}`" for enabled in self.enables)
-        verb = "has" if len(self.enables) == 1 else "have"
-        return f"{self.name} is not trusted, so {keys} {verb} no effect. `midturn trust` shows what it enables and asks you."
+        return f"{self.name} is not trusted, so {no_effect(self.enables)}. `midturn trust` shows what it enables and asks you."
+
+
+def no_effect(enables: Sequence[Enabled]) -> str:
+    """Write the end of a sentence: which keys have no effect."""
+    keys = ", ".join(f"`{one.key}`" for one in enables)
+    return f"{keys} {'has' if len(enables) == 1 else 'have'} no effect"
 
 
 class Weakening(Struct, frozen=True):
@@ -78,7 +82,7 @@ def _all(tree: Tree, path: KeyPath, gate: Gate | None) -> Iterator[Weakening]:
 
 
 def without(tree: Tree, weak: tuple[Weakening, ...]) -> Tree:
-    """Return the layer with these values left out."""
+    """Return the layer with these values left out, and the tables that held nothing else."""
     return _without(tree, {one.path for one in weak}, ())
 
 
@@ -86,7 +90,9 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
     kept: Tree = {}
     for name, found in tree.items():
         if isinstance(found, dict):
-            kept[name] = _without(found, paths, (*path, name))
+            rest = _without(found, paths, (*path, name))
+            if rest or not found:
+                kept[name] = rest
         elif (*path, name) not in paths:
             kept[name] = found
     return kept

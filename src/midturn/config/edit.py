@@ -1,0 +1,120 @@
+"""Changing one value of a configuration file and nothing else: comments, order and spacing stay (spec 8.2)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from midturn.config.approvals import Approvals, sha256, write_private
+from midturn.config.assign import nested, parse_key, typed
+from midturn.config.check import Checker
+from midturn.config.files import parse, read_bytes
+from midturn.config.keys import KEYS
+from midturn.config.load import Loaded
+from midturn.config.nodes import Branch, Node
+from midturn.config.tree import KeyPath, Origin, dotted
+from midturn.core.json_value import Json
+from midturn.errors import ConfigError
+
+Table: TypeAlias = MutableMapping[str, Any]
+
+
+def set_value(file: Path, name: str, key: str, words: str) -> Json:
+    """Write `key = words` (TOML, or else a string) into `file`, which messages call `name`, and return the value.
+
+    The file is made where there is none. A symbolic link is refused: pass what it leads to.
+
+    Raises:
+        ConfigError: The key or the value is wrong, or the file cannot be read, edited without harm, or written.
+    """
+    path = parse_key(key, "config set")
+    value = typed(path, words)
+    checker = Checker(Origin("config set"))
+    checker.read(nested(path, value))
+    if checker.problems:
+        raise ConfigError("\n".join(checker.problems))
+    before = read_bytes(file, name, follow=False) or b""
+    after = _edited(before.decode(), name, path, value)
+    if (read_bytes(file, name, follow=False) or b"") != before:
+        raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
+    _write(file, name, after.encode())
+    return value
+
+
+def keep_trust(loaded: Loaded, file: Path, approvals: Approvals) -> None:
+    """Approve a workspace file that its user has just edited through us, unless something else in it still waits for approval.
+
+    `loaded` is what was read before the edit.
+    """
+    if all(known.approved for known in loaded.files if known.path == file):
+        approvals.approve(file, sha256(file.read_bytes()))
+
+
+def _edited(text: str, name: str, path: KeyPath, value: Json) -> str:
+    """Edit the text, and take the result only if it says what is wanted and nothing else has changed."""
+    from tomlkit.exceptions import TOMLKitError  # slow to import, and only this needs it
+
+    expected = parse(text, name)
+    _put(expected, path, value, lambda _: {})
+    for make in (_sections, _inline_tables):
+        with suppress(TOMLKitError, tomllib.TOMLDecodeError, TypeError, ValueError, KeyError):
+            after = _with(text, path, value, make)
+            if tomllib.loads(after) == expected:
+                return after
+    raise ConfigError(f"{name}: `{dotted(path)}` cannot be set without harm to the rest; edit the file by hand")
+
+
+def _with(text: str, path: KeyPath, value: Json, make: Callable[[object], Table]) -> str:
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    _put(document, path, value, make)
+    return tomlkit.dumps(document)
+
+
+def _put(table: Table, path: KeyPath, value: Json, make: Callable[[object], Table]) -> None:
+    """Set a value in nested tables. A plain value on the way (`detached = "deny"`) is spelled out as the table that it means."""
+    node: Node = KEYS
+    for name in path[:-1]:
+        node = node.child(name) if isinstance(node, Branch) else node
+        if not isinstance(table.get(name), MutableMapping):
+            meant = _spelled_out(table.get(name), node)
+            table[name] = make(table)
+            table[name].update(meant)
+        table = table[name]
+    table[path[-1]] = value
+
+
+def _sections(parent: object) -> Table:
+    """Make a table with a header of its own, or an inline one in an inline one."""
+    import tomlkit
+    from tomlkit.items import InlineTable
+
+    return tomlkit.inline_table() if isinstance(parent, InlineTable) else tomlkit.table(is_super_table=True)
+
+
+def _inline_tables(_: object) -> Table:
+    """Make an inline table: beside dotted keys a header cannot stand."""
+    import tomlkit
+
+    return tomlkit.inline_table()
+
+
+def _spelled_out(value: Any, node: Node) -> dict[str, Any]:
+    if value is None or not isinstance(node, Branch) or node.shorthand is None:
+        return {}
+    plain = value.unwrap() if hasattr(value, "unwrap") else value
+    return {name: meant for name, meant in node.shorthand.expand(plain).items() if name}
+
+
+def _write(file: Path, name: str, data: bytes) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
+        write_private(file, data)
+        file.chmod(mode)
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be written: {error.strerror}") from error

@@ -1,0 +1,118 @@
+"""Which value holds, and who set it: what `midturn config show`, `get` and `explain` print (spec 8.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from midturn.config.assign import parse_key
+from midturn.config.check import known_child
+from midturn.config.effective import effective_tree, spellings
+from midturn.config.keys import KEYS
+from midturn.config.layers import Layer
+from midturn.config.load import Loaded
+from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.tree import Entry, KeyPath, Tree, branch, dotted, entries, entry
+from midturn.core.json_value import Json
+from midturn.errors import ConfigError
+
+HIDDEN = "(hidden)"
+
+
+class Setting(Struct, frozen=True):
+    """One value as one layer has it: the key as it is spelled there (`'*'` included), and the file and line, flag or variable."""
+
+    layer: str
+    key: str
+    value: Json
+    place: str
+
+
+class Explanation(Struct, frozen=True):
+    """The value of a key, and every setting for it: the first one holds, the others are beneath it."""
+
+    key: str
+    value: Json
+    settings: tuple[Setting, ...]
+    help: str = ""
+
+
+def show(loaded: Loaded) -> dict[str, Json]:
+    """Return all values that hold, as the tables they stand in. Private ones (headers, variables) are hidden."""
+    return _table(effective_tree(loaded.merged), KEYS)
+
+
+def get(loaded: Loaded, key: str) -> Json:
+    """Return the value that holds for `key`, or the table.
+
+    Raises:
+        ConfigError: The key is unknown, or has no value.
+    """
+    path, node = _known(key)
+    found = _find(loaded.merged, path)
+    if found is None:
+        raise ConfigError(f"`{dotted(path)}` has no value.")
+    return found.value if isinstance(found, Entry) else _readable(found, node)
+
+
+def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
+    """Return where the value of `key` comes from, or of each key in a table.
+
+    Raises:
+        ConfigError: The key is unknown.
+    """
+    path, node = _known(key)
+    found = _find(loaded.merged, path)
+    if found is None:
+        return (Explanation(dotted(path), None, (), node.help if isinstance(node, Leaf) else ""),)
+    leaves = [(path, found)] if isinstance(found, Entry) else list(entries(found, path))
+    return tuple(_explained(loaded, at, below) for at, below in leaves)
+
+
+def _explained(loaded: Loaded, path: KeyPath, holding: Entry) -> Explanation:
+    written = [(layer, found) for layer in reversed(loaded.layers) for found in _in_layer(layer, path)]
+    first = [(layer, found) for layer, found in written if found is holding]
+    others = [(layer, found) for layer, found in written if found is not holding]
+    settings = tuple(Setting(layer.name, dotted(found.at), found.value, found.place) for layer, found in (*first, *others))
+    shown = tuple(name for name in path if name)
+    node = _known(dotted(shown))[1]
+    return Explanation(dotted(shown), holding.value, settings, node.help if isinstance(node, Leaf) else "")
+
+
+def _in_layer(layer: Layer, path: KeyPath) -> Iterator[Entry]:
+    for spelled in spellings(path):
+        found = entry(layer.tree, *spelled)
+        if found is not None:
+            yield found
+
+
+def _known(key: str) -> tuple[KeyPath, Node]:
+    path = parse_key(key, "config")
+    node: Node = KEYS
+    for length in range(1, len(path) + 1):
+        node = known_child(node, path[:length])
+    return path, node
+
+
+def _find(merged: Tree, path: KeyPath) -> Entry | Tree | None:
+    effective = effective_tree(merged)
+    found = (entry(effective, *spelled) or branch(effective, *spelled) for spelled in spellings(path))
+    return next(filter(None, found), None)
+
+
+def _table(tree: Tree, node: Node) -> dict[str, Json]:
+    return {name: _readable(found, node.child(name) if isinstance(node, Branch) else node) for name, found in tree.items() if name}
+
+
+def _readable(found: Entry | Tree, node: Node) -> Json:
+    if isinstance(found, Entry):
+        return HIDDEN if isinstance(node, Leaf) and node.private and isinstance(found.value, str) else found.value
+    who = entry(found, "")
+    if who is None:
+        return _table(found, node)
+    if who.value == "user":
+        return "user"
+    table = _table(found, node)
+    words = {False: "assistant", True: "assistant_with_escalation"}
+    return table if table.keys() - {"escalation"} else words[table.get("escalation") is True]

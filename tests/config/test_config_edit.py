@@ -1,0 +1,188 @@
+"""`config set` changes one value; comments, order and everything else stay."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings as hypothesis_settings, strategies as st
+
+from midturn.config.edit import keep_trust, set_value
+from midturn.config.lines import key_lines
+from midturn.errors import ConfigError
+from support.workspaces import Workspace
+
+TEXT = """\
+# Ours.
+[assistant]   # the main one
+name = "x"  # keep
+model = { id = "a/b" }
+
+[conversation.tools.deploy]
+command = [
+    "./deploy",  # in the repository
+]
+detached = "deny"
+questions.confirm.target = "assistant_with_escalation"
+
+[limits]
+"""
+
+
+def edited(workspace: Workspace, key: str, words: str) -> str:
+    workspace.workspace(TEXT)
+    set_value(workspace.file, "config.toml", key, words)
+    return workspace.file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "old", "new"),
+    [
+        ("assistant.name", "Ada", 'name = "x"  # keep', 'name = "Ada"  # keep'),
+        ("assistant.model.id", "c/d", 'model = { id = "a/b" }', 'model = { id = "c/d" }'),
+        ("limits.cycles", "9", "[limits]\n", "[limits]\ncycles = 9\n"),
+        ("conversation.tools.deploy.command", '["x"]', 'command = [\n    "./deploy",  # in the repository\n]', 'command = ["x"]'),
+        ("conversation.tools.deploy.detached", "defer", 'detached = "deny"', 'detached = "defer"'),
+    ],
+)
+def test_one_value_changes_in_place(workspace: Workspace, key: str, words: str, old: str, new: str) -> None:
+    assert edited(workspace, key, words) == TEXT.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("assistant.model.parameters.temperature", "0.5"),
+        ("assistant.request.cache", "off"),
+        ("conversation.tools.'*'.run", "skip"),
+        ("conversation.tools.*.questions.'*'.answer", "{ a = [1, 2] }"),
+        ("conversation.tools.deploy.questions.region.answer", "eu-1"),
+        ("prompt.bell", "false"),
+    ],
+)
+def test_new_tables_are_made_where_they_are_needed_and_every_comment_stays(workspace: Workspace, key: str, words: str) -> None:
+    after = edited(workspace, key, words)
+
+    for comment in ("# Ours.", "# the main one", "# keep", "# in the repository"):
+        assert comment in after
+    workspace.trust()
+    assert workspace.load()
+
+
+def test_a_word_is_spelled_out_when_one_field_of_it_is_set(workspace: Workspace) -> None:
+    detached = tomllib.loads(edited(workspace, "conversation.tools.deploy.detached.tool", "auto"))["conversation"]["tools"]["deploy"][
+        "detached"
+    ]
+    target = tomllib.loads(edited(workspace, "conversation.tools.deploy.questions.confirm.target.model.id", "a/b"))
+    words = edited(workspace, "conversation.tools.deploy.questions.confirm.target", "user")
+
+    assert detached == {"run": "deny", "deliver": "deny", "tool": "auto"}
+    confirm = target["conversation"]["tools"]["deploy"]["questions"]["confirm"]
+    assert confirm == {"target": {"escalation": True, "model": {"id": "a/b"}}}
+    assert 'target = "user"' in words
+
+
+def test_a_file_that_is_not_there_is_made(workspace: Workspace) -> None:
+    file = workspace.user_file.parent / "new" / "config.toml"
+
+    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == "a/b"
+    assert tomllib.loads(file.read_text()) == {"assistant": {"model": {"id": "a/b"}}}
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_mode_of_a_file_stays(workspace: Workspace) -> None:
+    workspace.workspace("")
+    workspace.file.chmod(0o644)
+
+    set_value(workspace.file, "config.toml", "assistant.name", "x")
+
+    assert workspace.file.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "message"),
+    [
+        ("assistant.nme", "x", "config set: unknown key `assistant.nme`. Did you mean `name`?"),
+        ("limits.cycles", "many", 'expected a whole number of at least 1, not "many"'),
+        ("a b", "x", "is no key"),
+        ("conversation.tools.ask_user.run", "[", 'expected "ask", "unattended", "edit" or "skip", not "["'),
+    ],
+)
+def test_a_wrong_key_or_value_leaves_the_file_alone(workspace: Workspace, key: str, words: str, message: str) -> None:
+    workspace.workspace(TEXT)
+
+    with pytest.raises(ConfigError) as error:
+        set_value(workspace.file, "config.toml", key, words)
+
+    assert message in str(error.value)
+    assert workspace.file.read_text() == TEXT
+
+
+@pytest.mark.parametrize("text", ["broken =\n", "[assistant\n", "a = 1\na = 2\n"])
+def test_a_file_that_is_no_toml_is_left_alone(workspace: Workspace, text: str) -> None:
+    workspace.workspace(text)
+
+    with pytest.raises(ConfigError, match=r"config\.toml:\d: not valid TOML"):
+        set_value(workspace.file, "config.toml", "assistant.name", "x")
+    assert workspace.file.read_text() == text
+
+
+def test_a_link_is_refused(workspace: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.toml").write_text("")
+    workspace.file.symlink_to(tmp_path / "elsewhere.toml")
+
+    with pytest.raises(ConfigError, match="a symbolic link"):
+        set_value(workspace.file, "config.toml", "assistant.name", "x")
+
+
+def test_the_users_own_edit_keeps_a_file_trusted(workspace: Workspace) -> None:
+    before = workspace.load()
+    set_value(workspace.file, "config.toml", "conversation.tools.deploy.command", "x")
+    keep_trust(before, workspace.file.resolve(), workspace.approvals)
+
+    assert "deploy" in workspace.load().settings.tools
+
+
+def test_an_edit_does_not_approve_what_somebody_else_wrote(workspace: Workspace) -> None:
+    workspace.workspace("notify.command = 'evil'\n")
+    before = workspace.load()
+    set_value(workspace.file, "config.toml", "assistant.name", "x")
+    keep_trust(before, workspace.file.resolve(), workspace.approvals)
+
+    assert workspace.load().ignored
+
+
+_KEYS = [
+    "assistant.name",
+    "assistant.model.id",
+    "limits.cycles",
+    "conversation.tools.a.run",
+    "conversation.tools.*.detached.run",
+    "conversation.tools.a.questions.q.target.model.id",
+    "conversation.tools.b.detached",
+    "providers.llm.x.kind",
+]
+_VALUES = {
+    "assistant.name": "n",
+    "limits.cycles": "3",
+    "conversation.tools.a.run": "skip",
+    "conversation.tools.*.detached.run": "deny",
+    "conversation.tools.b.detached": "deny",
+    "providers.llm.x.kind": "openai",
+}
+
+
+@hypothesis_settings(deadline=None)
+@given(st.lists(st.sampled_from(_KEYS), max_size=8))
+def test_any_order_of_edits_gives_a_file_with_just_those_keys(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
+    file = tmp_path_factory.mktemp("edits") / "config.toml"
+    file.write_text("# first\n")
+
+    for key in keys:
+        set_value(file, "config.toml", key, _VALUES.get(key, "a/b"))
+
+    text = file.read_text()
+    assert text.startswith("# first\n")
+    written = {".".join(path) for path in key_lines(text)}
+    assert all(key in written for key in keys)

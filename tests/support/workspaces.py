@@ -1,0 +1,72 @@
+"""A user with a home and a workspace on disk, and what `load` makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from midturn.config.approvals import Approvals
+from midturn.config.assign import Assignment
+from midturn.config.load import Loaded, LoadRequest, load
+from midturn.core.enabling import Toggle
+from midturn.core.json_value import Json
+
+
+class Workspace:
+    """Writes configuration files and loads them. Nothing outside `directory` is read or written."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "work"
+        self.file = self.root / ".midturn" / "config.toml"
+        self.user_file = directory / "home" / "config.toml"
+        self.state = directory / "state"
+        self.file.parent.mkdir(parents=True)
+        self.user_file.parent.mkdir()
+
+    def user(self, text: str) -> None:
+        """Write the user's own file."""
+        self.user_file.write_text(text)
+
+    def workspace(self, text: str) -> None:
+        """Write the workspace's file."""
+        self.file.write_text(text)
+
+    def extra(self, name: str, text: str) -> Path:
+        """Write a file in `config.d`."""
+        file = self.file.parent / "config.d" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def load(
+        self,
+        *cfg: str,
+        environment: Mapping[str, str] | None = None,
+        flags: Sequence[Assignment] = (),
+        toggles: Sequence[Toggle] = (),
+        recorded: Sequence[Json] = (),
+    ) -> Loaded:
+        """Load with these `--cfg`, variables, flags and recorded deltas."""
+        return load(
+            LoadRequest(
+                cwd=self.root,
+                root=self.root,
+                environment=environment or {},
+                cfg=cfg,
+                flags=flags,
+                toggles=toggles,
+                recorded=recorded,
+                user_file=self.user_file,
+                state=self.state,
+            )
+        )
+
+    @property
+    def approvals(self) -> Approvals:
+        """What this user has approved."""
+        return Approvals.of(self.state, {})
+
+    def trust(self) -> None:
+        """Approve every file as it is."""
+        for file in self.load().files:
+            self.approvals.approve(file.path, file.sha256)
