@@ -15,10 +15,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
 import midturn as mt
+from midturn.core.json_value import Json
 
 HISTORIES = (0, 100, 1_000)
 
@@ -40,7 +42,7 @@ async def deploy_twice(env: str, ctx: mt.ToolContext) -> str:
 
 def model(tool: str, start: int) -> mt.ScriptedModel:
     """Return a model that calls the tool once, whatever came before."""
-    padding: list[dict[str, object]] = [{"text": "unused"}] * start
+    padding: list[dict[str, Json]] = [{"text": "unused"}] * start
     return mt.ScriptedModel([*padding, {"calls": [{"name": tool, "arguments": {"env": "staging"}}]}, {"text": "Done."}])
 
 
@@ -51,7 +53,7 @@ class Counted:
         self.syncs = 0
         self._fdatasync, self._fsync = os.fdatasync, os.fsync
 
-    def __enter__(self) -> Counted:
+    def __enter__(self) -> Self:
         os.fdatasync = self._counting(self._fdatasync)
         os.fsync = self._counting(self._fsync)
         return self
@@ -89,12 +91,12 @@ class Measured(msgspec.Struct):
     written: int
 
 
-async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[object]) -> None:
+async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json]) -> None:
     """Run until suspended, then answer and resume with fresh objects until the turn is done."""
     name = tool.definition.name
     result = await mt.Agent(model(name, 0), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
     for answer in answers:
-        await mt.open_store(store).answer(result.pending[0].id, answer)  # type: ignore[arg-type]
+        await mt.open_store(store).answer(result.pending[0].id, answer)
         result = await mt.Agent(model(name, 0), tools=[tool], store=mt.open_store(store)).resume(conversation)
     if result.status != "completed":
         raise SystemExit(f"the turn ended {result.status}: {result.error}")
@@ -106,13 +108,11 @@ def prepared(root: Path, events: int) -> tuple[Path, str]:
     journal = store.create("ship it")
     journal.close()
     path = store.path(journal.conversation)
-    if path is None:
-        raise SystemExit("no directory")
     (path / "events.jsonl").write_bytes(history(events))
     return path, journal.conversation
 
 
-def measure(events: int, tool: mt.Tool, answers: list[object]) -> tuple[Measured, bytes]:
+def measure(events: int, tool: mt.Tool, answers: list[Json]) -> tuple[Measured, bytes]:
     """Measure one round, and return what it wrote."""
     with tempfile.TemporaryDirectory() as directory:
         path, conversation = prepared(Path(directory), events)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
 _HOMES: dict[str, str] = {
     "agent.agent": "Agent",
@@ -41,20 +40,24 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
-    if name == "events":
-        return import_module("midturn.core.events")
     if name == "__version__":
-        try:
-            return version("midturn")
-        except PackageNotFoundError:
-            return "0+unknown"
+        return _version()
     home = _HOME_OF.get(name)
-    if home is None:
+    if name != "events" and home is None:
         raise AttributeError(f"module 'midturn' has no attribute {name!r}")
-    value = getattr(import_module(f"midturn.{home}"), name)
+    value = import_module("midturn.core.events") if home is None else getattr(import_module(f"midturn.{home}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted(["__version__", "events", *_HOME_OF])
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # costs more than everything else here
+
+    try:
+        return version("midturn")
+    except PackageNotFoundError:
+        return "0+unknown"

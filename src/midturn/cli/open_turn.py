@@ -12,7 +12,6 @@ from midturn.core.reply import Answered
 from midturn.core.stream import open_turn
 from midturn.errors import StoreError
 from midturn.runtime.prompter import ask_once
-from midturn.terminal.prompter import TerminalPrompter
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
 
@@ -45,6 +44,8 @@ def settle_open_turn(place: Place, conversation: str, *, attached: bool) -> Exit
 
 
 def _choice(conversation: str) -> str:
+    from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
+
     question = Question.select(
         "open_turn", f"Conversation {conversation} has an open turn. What about it?", [RESUME, DISCARD, QUIT], default=RESUME
     )

@@ -23,8 +23,6 @@ from midturn.ports import Journal
 from midturn.runtime.driver import Ending
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
-from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PromptSettings
 
 DEADLY = (signal.SIGTERM, signal.SIGHUP)
 
@@ -60,6 +58,9 @@ def _session(run: TurnRun, journal: Journal) -> Session:
 
 
 def _terminal(run: TurnRun) -> Prompter:
+    from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
+    from midturn.terminal.settings import PromptSettings
+
     prompt = run.loaded.settings.prompt
     return TerminalPrompter(
         PromptSettings(
