@@ -33,8 +33,9 @@ CONFIRM = PersistedQuestion(text="Deploy to production?", answer_type=BooleanTyp
 class Tape:
     """Records events: each call adds one, gives it the next id (`e1`, `e2`, …) and the next second, and returns it."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "e") -> None:
         self.events: list[Event] = []
+        self._prefix = prefix
 
     def add(self, event: Event) -> None:
         """Record an event that has its id and time."""
@@ -44,7 +45,7 @@ class Tape:
         """Record an event, with the next id and time."""
         number = len(self.events) + 1
         timestamp = f"2026-11-21T10:{number // 60:02}:{number % 60:02}Z"
-        self.add(recorded := msgspec.structs.replace(event, event_id=f"e{number}", timestamp=timestamp))
+        self.add(recorded := msgspec.structs.replace(event, event_id=f"{self._prefix}{number}", timestamp=timestamp))
         return recorded
 
     def start(self) -> TurnStart:

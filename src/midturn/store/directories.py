@@ -42,9 +42,12 @@ class Directories:
         return found[0]
 
     @contextmanager
-    def new(self, words: str) -> Generator[Folder]:
-        """Make a directory. It has a hidden name until the `with` block is left, and goes away again where that fails."""
-        number, building = self._claim()
+    def new(self, words: str, number: int | None = None) -> Generator[Folder]:
+        """Make a directory for a conversation of now, or one whose id is `number` or, where that is taken, follows it.
+
+        It has a hidden name until the `with` block is left, and goes away again where that fails.
+        """
+        number, building = self._claim(conversation_number() if number is None else number)
         folder = Folder.at(building)
         final = building.with_name(f"{number}-{slug(words)}")
         try:
@@ -57,9 +60,8 @@ class Directories:
             raise
         folder.path = final
 
-    def _claim(self) -> tuple[int, Path]:
-        """Take the first id from now on that nobody has. `mkdir` decides; where there are several folders, all are looked at after it."""
-        number = conversation_number()
+    def _claim(self, number: int) -> tuple[int, Path]:
+        """Take the first id from `number` on that nobody has. `mkdir` decides; of several folders, all are looked at after it."""
         with telling("create", self.folders[0]):
             ensure_private(self.folders[0])
         while True:

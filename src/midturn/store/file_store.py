@@ -89,9 +89,9 @@ class FileStore(Inbox):
         with self._folder(id) as folder:
             return change_metadata(folder, **changes)
 
-    def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
-        """Make a conversation of lines that were written elsewhere, durably; return its id."""
-        with self._directories.new(metadata.title) as folder:
+    def add(self, lines: Iterable[bytes], metadata: Metadata, number: int | None = None) -> str:
+        """Make a conversation of lines that were written elsewhere, durably; return its id: `number`, or the next that is free."""
+        with self._directories.new(metadata.title, number) as folder:
             write_first_metadata(folder, metadata)
             events = EventFile(folder)
             try:

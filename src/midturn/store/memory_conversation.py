@@ -30,7 +30,7 @@ class MemoryAnswers:
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Return all of them, oldest first."""
-        return tuple(self._waiting.values())
+        return tuple(sorted(self._waiting.values(), key=lambda answer: answer.at))
 
     def waits(self, event_id: str) -> bool:
         """Say whether there is one for this question."""

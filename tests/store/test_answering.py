@@ -1,0 +1,263 @@
+"""Answers from outside, to conversations that nobody holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.answer_type import SecretType
+from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryCancelled, ToolCallResponse, TurnEnd
+from midturn.core.events.inquiry import AnsweredBy, InquiryRequest
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
+from midturn.store.answering import Receipt
+from midturn.store.store import ConversationStore
+from support.stored import asking, finished, keep
+from support.tapes import CONFIRM, Tape
+
+FORM = AskedForm(
+    total=2,
+    questions=(
+        {"id": "confirm", "text": "Deploy to production?", "answer_type": {"type": "boolean"}},
+        {"id": "region", "text": "Where?", "answer_type": {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]}},
+    ),
+)
+SECRET_FORM = AskedForm(total=2, questions=(FORM.questions[0], {"id": "token", "text": "Token?", "answer_type": {"type": "secret"}}))
+
+
+def answer(store: ConversationStore, id: str, *value: Any, **how: Any) -> Receipt:
+    return asyncio.run(store.answer(id, *value, **how))
+
+
+def new_events(store: ConversationStore, tape: Tape) -> list[Event]:
+    (only,) = store.ids()
+    return list(store.read(only).events[len(tape.events) :])
+
+
+def test_an_answer_is_recorded_with_who_and_how(store: ConversationStore) -> None:
+    tape, question = asking()
+    kept = keep(store, tape)
+
+    receipt = answer(store, question.event_id, False, reason="Not on Friday.", user="u42", via="inbox")
+
+    assert receipt == Receipt(kept, question.event_id)
+    (recorded,) = new_events(store, tape)
+    assert isinstance(recorded, InquiryAnswered)
+    assert (recorded.id, recorded.answer, recorded.reason) == (question.id, False, "Not on Friday.")
+    assert recorded.answered_by == AnsweredBy("user", via="inbox", user="u42")
+    assert recorded.timestamp.endswith("Z")
+    assert len(recorded.event_id) == 12
+    assert store.pending() == []
+
+
+def test_the_beginning_of_an_id_will_do_where_it_fits_one_question(store: ConversationStore) -> None:
+    keep(store, asking("aa")[0])
+    keep(store, asking("ab")[0])
+
+    assert answer(store, "ab", True).event_id == "ab4"
+
+
+def test_a_beginning_that_fits_several_questions_names_them(store: ConversationStore) -> None:
+    first, second = keep(store, asking("aa")[0]), keep(store, asking("ab")[0])
+
+    with pytest.raises(NotOpen, match=rf"'a' fits 2 questions: aa4 \(conversation {first}\), ab4 \(conversation {second}\)"):
+        answer(store, "a", True)
+
+
+def test_a_whole_id_is_not_mistaken_for_the_beginning_of_another(store: ConversationStore) -> None:
+    tape, question = asking()
+    tape.record(replace(question, id="call_1.other.1", question_id="other"))
+    tape.events[-1] = replace(tape.events[-1], event_id="e41")
+    keep(store, tape)
+
+    assert answer(store, "e4", True).event_id == "e4"
+
+
+@pytest.mark.parametrize("id", ["", "zz", "e1", "call_1.confirm.1"])
+def test_an_id_that_nothing_has_is_not_open(store: ConversationStore, id: str) -> None:
+    keep(store, asking()[0])
+
+    with pytest.raises(NotOpen, match="There is no question"):
+        answer(store, id, True)
+
+
+def test_the_second_answer_is_told_who_was_first(store: ConversationStore) -> None:
+    tape, question = asking()
+    keep(store, tape)
+    answer(store, question.event_id, True, user="u1", via="web")
+
+    with pytest.raises(AlreadyAnswered, match=r"e4 was answered before, by u1 \(web\)") as second:
+        answer(store, question.event_id, False, user="u2")
+
+    assert second.value.by == "u1 (web)"
+    assert len(new_events(store, tape)) == 1
+
+
+def test_a_question_of_a_finished_turn_is_not_open(store: ConversationStore) -> None:
+    tape, question = asking()
+    tape.end("ended_by_user")
+    keep(store, tape)
+
+    with pytest.raises(NotOpen):
+        answer(store, question.event_id, True)
+
+
+def test_an_answer_that_does_not_fit_records_nothing(store: ConversationStore) -> None:
+    tape, question = asking()
+    keep(store, tape)
+
+    with pytest.raises(AnswerError):
+        answer(store, question.event_id, "perhaps")
+
+    assert new_events(store, tape) == []
+    assert len(store.pending()) == 1
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"cancel": True, "reply": "x"}, {"approve": False, "arguments": {}}, {"approve": True, "cancel": True}]
+)
+def test_exactly_one_thing_can_be_done(store: ConversationStore, how: dict[str, Any]) -> None:
+    tape, question = asking()
+    keep(store, tape)
+
+    with pytest.raises(AnswerError, match="Give exactly one of"):
+        answer(store, question.event_id, **how)
+
+    assert new_events(store, tape) == []
+
+
+def test_words_for_the_model_finish_the_call_in_one_batch(store: ConversationStore) -> None:
+    tape, question = asking()
+    keep(store, tape)
+
+    answer(store, question.event_id, reply="Ask me tomorrow.")
+
+    cancelled, response = new_events(store, tape)
+    assert isinstance(cancelled, InquiryCancelled)
+    assert (cancelled.reason, cancelled.more) == ("reply", 1)
+    assert isinstance(response, ToolCallResponse)
+    assert "Ask me tomorrow." in response.content
+
+
+def test_ending_the_turn_ends_it(store: ConversationStore) -> None:
+    tape, question = asking()
+    keep(store, tape)
+
+    answer(store, question.event_id, cancel=True)
+
+    events = new_events(store, tape)
+    assert isinstance(events[0], InquiryCancelled)
+    assert isinstance(events[-1], TurnEnd)
+    assert [event.more for event in events] == list(range(len(events)))[::-1]
+    assert store.ready() == []
+
+
+def waiting(kind: str) -> tuple[Tape, Approval]:
+    tape = Tape()
+    tape.start()
+    tape.user("Ship it")
+    call = tape.call("call_1")
+    return tape, tape.wait(call, kind, content="secret plans" if kind == "deliver" else None)
+
+
+@pytest.mark.parametrize("kind", ["run", "deliver"])
+def test_an_approval_is_decided_with_a_reason(store: ConversationStore, kind: str) -> None:
+    tape, approval = waiting(kind)
+    keep(store, tape)
+
+    answer(store, approval.event_id, approve=False, reason="Too early.", user="u1")
+
+    decision = new_events(store, tape)[0]
+    assert isinstance(decision, Approval)
+    assert (decision.id, decision.state, decision.reason) == (approval.id, "skipped", "Too early.")
+    with pytest.raises(AlreadyAnswered, match=r"by u1 \(api\)"):
+        answer(store, approval.event_id, approve=True)
+
+
+@pytest.mark.parametrize("how", [{"arguments": {"env": "staging"}}, {"approve": True, "arguments": {"env": "staging"}}])
+def test_a_call_is_approved_with_other_arguments(store: ConversationStore, how: dict[str, Any]) -> None:
+    tape, approval = waiting("run")
+    keep(store, tape)
+
+    answer(store, approval.event_id, **how)
+
+    decision = new_events(store, tape)[0]
+    assert isinstance(decision, Approval)
+    assert (decision.state, decision.arguments) == ("edited", {"env": "staging"})
+
+
+def form_tape(form: AskedForm) -> tuple[Tape, InquiryRequest]:
+    tape = Tape()
+    tape.start()
+    tape.user("Ship it")
+    return tape, tape.ask(tape.call("call_1"), form=form)
+
+
+def test_a_whole_form_is_answered_with_one_object(store: ConversationStore) -> None:
+    tape, question = form_tape(FORM)
+    keep(store, tape)
+
+    answer(store, question.event_id, {"confirm": True, "region": "eu-1"})
+
+    answers = [event.answer for event in new_events(store, tape) if isinstance(event, InquiryAnswered)]
+    assert answers == [True, "eu-1"]
+    assert store.pending() == []
+
+
+def test_a_secret_is_never_taken(store: ConversationStore) -> None:
+    tape, question = asking()
+    tape.events[-1] = replace(question, question=replace(CONFIRM, answer_type=SecretType()))
+    keep(store, tape)
+
+    with pytest.raises(AnswerError, match=r"Run `midturn answer e4` at a terminal") as refused:
+        answer(store, question.event_id, "hunter2")
+
+    assert "hunter2" not in str(refused.value)
+    answer(store, question.event_id, cancel=True)
+
+
+def test_a_secret_in_the_middle_of_a_form_is_never_taken_either(store: ConversationStore) -> None:
+    tape, question = form_tape(SECRET_FORM)
+    keep(store, tape)
+
+    with pytest.raises(AnswerError, match="at a terminal"):
+        answer(store, question.event_id, {"confirm": True, "token": "hunter2"})
+
+    assert new_events(store, tape) == []
+
+
+def test_a_turn_is_ready_when_somebody_answered(store: ConversationStore) -> None:
+    answered, open_still = keep(store, asking("a")[0]), keep(store, asking("b")[0])
+    keep(store, finished("c"))
+    assert store.ready() == []
+
+    answer(store, "a4", True)
+
+    assert store.ready() == [answered]
+    assert [question.conversation for question in store.pending()] == [open_still]
+
+
+def test_a_turn_that_is_being_resumed_is_not_ready(store: ConversationStore) -> None:
+    kept = keep(store, asking()[0])
+    answer(store, "e4", True)
+
+    journal = store.open(kept)
+    assert store.ready() == []
+    journal.close()
+
+
+def test_a_question_that_was_merely_closed_makes_nothing_ready(store: ConversationStore) -> None:
+    """Else a watcher would resume it for ever."""
+    tape = Tape()
+    tape.start()
+    tape.user("Ship it")
+    waiting, other = tape.call("call_1"), tape.call("call_2")
+    question, given_up = tape.ask(waiting), tape.ask(other)
+    tape.cancel(given_up, "superseded")
+    kept = keep(store, tape)
+
+    assert store.ready() == []
+    answer(store, question.event_id, True)
+    assert store.ready() == [kept]

@@ -1,0 +1,142 @@
+"""Directories of conversations: their names, and that no two get the same id."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from midturn.errors import StoreError
+from midturn.store.file_store import FileStore
+from midturn.store.ids import conversation_id, event_id, slug, title
+from midturn.store.store import open_store
+from support.processes import output, python
+from support.stored import asking, keep
+
+CREATOR = """
+import sys
+from pathlib import Path
+from midturn.store.file_store import FileStore
+store = FileStore(*map(Path, sys.argv[2:]))
+for number in range(25):
+    journal = store.create(f"{sys.argv[1]} {number}")
+    print(journal.conversation)
+    journal.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("Ship it, please!", "ship-it-please"),
+        ("  Größe des Überfalls?\nzwei", "groe-des-uberfalls-zwei"),
+        ("../../etc/passwd", "etc-passwd"),
+        ("日本語で", "untitled"),
+        ("", "untitled"),
+        ("x" * 100, "x" * 40),
+        ("one two three four five six seven", "one-two-three-four-five-six"),
+        ("\ud800 half", "half"),
+        ("a\0b", "a-b"),
+    ],
+)
+def test_a_slug_is_safe_in_any_file_system(words: str, expected: str) -> None:
+    assert slug(words) == expected
+    assert conversation_id(f"17-{slug(words)}") == "17"
+
+
+def test_a_title_is_the_first_line_that_says_something() -> None:
+    assert title("\n  \n Ship it \nnow") == "Ship it"
+    assert len(title("word " * 100)) <= 80
+    assert title("half \ud800") == "half ?"
+
+
+def test_an_event_id_can_be_typed() -> None:
+    ids = {event_id() for _ in range(1_000)}
+    assert len(ids) == 1_000
+    assert all((len(each) == 12 and each.isalnum() and each.islower()) or each.isdigit() for each in ids)
+
+
+def test_an_id_is_the_time_in_tenths_of_a_second(tmp_path: Path) -> None:
+    before = int(time.time() * 10)
+
+    journal = open_store(tmp_path).create("Ship it")
+
+    assert before <= int(journal.conversation) <= before + 20
+    assert journal.path.name == f"{journal.conversation}-ship-it"
+    assert conversation_id(journal.path.name) == journal.conversation
+
+
+def test_conversations_that_are_made_at_once_by_two_processes_get_different_ids(tmp_path: Path) -> None:
+    """Far more of them than there are tenths of a second."""
+    makers = [python(CREATOR, name, tmp_path) for name in ("here", "there")]
+    ids = [each for maker in makers for each in output(maker).split()]
+
+    assert len(set(ids)) == 50
+    assert sorted(ids, key=int) == open_store(tmp_path).ids()
+
+
+def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
+    folders = (tmp_path / "shared", tmp_path / "local")
+    makers = [python(CREATOR, "here", *folders), python(CREATOR, "there", *folders[::-1])]
+    ids = [each for maker in makers for each in output(maker).split()]
+
+    assert len(set(ids)) == 50
+    assert sorted(ids, key=int) == FileStore(*folders).ids() == FileStore(*folders[::-1]).ids()
+    assert len(list(folders[0].iterdir())) == len(list(folders[1].iterdir())) == 25
+
+
+def test_nothing_is_made_before_there_is_a_conversation(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "var" / "conversations")
+
+    assert store.ids() == []
+    assert store.pending() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_conversation_is_left_alone(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = keep(store, asking()[0])
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".new-5").mkdir()
+    (tmp_path / "17-file").touch()
+
+    assert store.ids() == [kept]
+
+
+def test_an_unknown_id_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"There is no conversation '17' in .* `midturn conversation ls`"):
+        open_store(tmp_path).read("17")
+
+
+def test_an_id_leads_nowhere_else(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="There is no conversation"):
+        open_store(tmp_path).read("../17-a")
+
+
+def test_a_copied_directory_has_to_be_named_in_full(tmp_path: Path) -> None:
+    for name in ("17-a", "17-b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "events.jsonl").touch()
+    store = open_store(tmp_path)
+
+    with pytest.raises(StoreError, match=r"Several directories .*17-a, .*17-b\. Give the directory's whole name"):
+        store.read("17")
+    assert store.read("17-b").path == tmp_path / "17-b"
+
+
+def test_a_conversation_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StoreError, match="Cannot create"):
+        open_store(tmp_path / "file" / "conversations").create("Ship it")
+
+
+def test_the_store_does_not_move_with_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store("var")
+    monkeypatch.chdir("/")
+
+    store.create("Ship it").close()
+
+    assert (tmp_path / "var").is_dir()

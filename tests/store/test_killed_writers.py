@@ -1,0 +1,49 @@
+"""Writers that are killed, over and over: what they acknowledged is there, and nothing is there by half."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+from midturn.core.events import ChatRequest
+from midturn.core.stream import torn_tail
+from midturn.store.store import open_store
+from support.processes import line, python
+
+WRITER = """
+import asyncio, sys
+from midturn.core.events import ChatRequest, ChatResponse, TurnEnd, TurnStart
+from midturn.store.store import open_store
+
+async def write(journal, mark):
+    for number in range(100_000):
+        turn = [TurnStart(), ChatRequest(content=f"{mark}.{number}"), ChatResponse(message="x" * 3_000), TurnEnd(status="completed")]
+        await journal.append(turn)
+        print(f"{mark}.{number}", flush=True)
+
+asyncio.run(write(open_store(sys.argv[1]).open(sys.argv[2]), sys.argv[3]))
+"""
+ROUNDS = 6
+
+
+def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    journal = store.create("kill me")
+    journal.close()
+    acknowledged: list[str] = []
+
+    for attempt in range(ROUNDS):
+        writer = python(WRITER, tmp_path, journal.conversation, attempt)
+        assert line(writer) == f"{attempt}.0"
+        time.sleep(random.uniform(0, 0.1))
+        writer.kill()
+        acknowledged += [f"{attempt}.0", *writer.communicate()[0].split()]
+
+    conversation = store.read(journal.conversation)
+    asked = [event.content for event in conversation.events if isinstance(event, ChatRequest)]
+    assert set(acknowledged) <= set(asked)
+    assert len(asked) - len(acknowledged) <= ROUNDS  # one batch of each may have been durable without being acknowledged
+    assert len(conversation.events) == 4 * len(asked)
+    assert torn_tail(conversation.events) == 0
+    store.open(journal.conversation).close()  # no lock is left behind

@@ -1,0 +1,136 @@
+"""One writer per conversation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from midturn.errors import StoreError, StoreLocked
+from midturn.store.folder import Folder
+from midturn.store.lock import Lock, for_a_moment, for_a_turn, is_held
+from support.processes import line, python
+
+HOLDER = """
+import sys
+from pathlib import Path
+from midturn.store.folder import Folder
+from midturn.store.lock import Lock, for_a_turn
+held = Lock(Folder.at(Path(sys.argv[1])), for_a_turn())
+print("held", flush=True)
+sys.stdin.read()
+held.release()
+print("released", flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    with Folder.at(tmp_path) as opened:
+        yield opened
+
+
+def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -> None:
+    holder = python(HOLDER, folder.path)
+    assert line(holder) == "held"
+
+    with pytest.raises(StoreLocked, match=rf"written by process {holder.pid} since 20\d\d-") as refused:
+        Lock(folder, for_a_turn())
+
+    assert refused.value.pid == holder.pid
+    assert (refused.value.since or "").endswith("Z")
+    assert is_held(folder)
+    holder.communicate("")
+    assert not is_held(folder)
+    Lock(folder, for_a_turn()).release()
+
+
+def test_the_same_process_is_a_second_writer_too(folder: Folder) -> None:
+    held = Lock(folder, for_a_turn())
+
+    with pytest.raises(StoreLocked, match="written by this process since"):
+        Lock(folder, for_a_turn())
+
+    held.release()
+
+
+def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) -> None:
+    holder = python(HOLDER, folder.path)
+    assert line(holder) == "held"
+    holder.kill()
+    holder.communicate()
+    assert folder.read("lock").startswith(b'{"pid":')
+
+    Lock(folder, for_a_turn()).release()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\xff", b"[" * 100_000, b'{"pid":"x"}', b'{"pid":-1,"since":7}', b'{"pid":99999999999999999999}']
+)
+def test_what_stands_in_the_file_is_no_more_than_a_hint(folder: Folder, content: bytes) -> None:
+    (folder.path / "lock").write_bytes(content)
+
+    Lock(folder, for_a_turn()).release()
+
+
+def test_whoever_holds_it_for_a_moment_is_waited_for(folder: Folder) -> None:
+    code = HOLDER.replace("for_a_turn", "for_a_moment").replace("sys.stdin.read()", "import time; time.sleep(0.1)")
+    holder = python(code, folder.path)
+    assert line(holder) == "held"
+
+    Lock(folder, for_a_turn()).release()
+
+    assert line(holder) == "released"
+    holder.communicate()
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> None:
+    victim = tmp_path_factory.mktemp("elsewhere") / "victim"
+    victim.write_text("precious")
+    (folder.path / "lock").symlink_to(victim)
+
+    with pytest.raises(StoreError, match="it is a symbolic link"):
+        Lock(folder, for_a_turn())
+
+    assert victim.read_text() == "precious"
+
+
+def test_a_refused_writer_does_not_touch_the_file(folder: Folder) -> None:
+    held = Lock(folder, for_a_turn())
+    signed = folder.read("lock")
+
+    with pytest.raises(StoreLocked):
+        Lock(folder, for_a_moment())
+
+    assert folder.read("lock") == signed
+    held.release()
+
+
+def test_a_lock_that_is_a_fifo_hangs_nobody(folder: Folder) -> None:
+    os.mkfifo(folder.path / "lock")
+
+    with pytest.raises(StoreError, match="not a regular file"):
+        Lock(folder, for_a_turn())
+
+
+def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(folder: Folder) -> None:
+    code = HOLDER.replace("for_a_turn", "for_a_moment").replace("sys.stdin.read()", "import time; time.sleep(0.1)")
+    holder = python(code.replace("held.release()", "Path(sys.argv[1], 'lock').unlink(); held.release()"), folder.path)
+    assert line(holder) == "held"
+
+    with pytest.raises(StoreError, match="was removed"):
+        Lock(folder, for_a_turn())
+
+    holder.communicate()
+
+
+def test_the_file_is_private_whoever_made_it(folder: Folder) -> None:
+    path = folder.path / "lock"
+    path.write_text("")
+    path.chmod(0o644)
+
+    Lock(folder, for_a_turn()).release()
+
+    assert path.stat().st_mode & 0o777 == 0o600
