@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from midturn.core.answer_type import BooleanType
 from midturn.core.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart

@@ -1,0 +1,1 @@
+"""From a model's id to a model (spec 4b.2)."""

@@ -1,0 +1,151 @@
+"""The conversation as messages by turns, which is what every provider wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
+from midturn.core.json_value import Json, JsonObject
+
+TAIL: Final = (
+    "Reply with nothing but one JSON object that is valid under the following JSON Schema: no other text, no code fence, no tool call."
+)
+
+
+class Words(Struct, frozen=True):
+    """What the user says."""
+
+    text: str
+
+
+class Result(Struct, frozen=True):
+    """What a call returned."""
+
+    id: str
+    name: str
+    content: str
+    is_error: bool
+
+
+class Said(Struct, frozen=True):
+    """What the model says; `thought` marks its reasoning."""
+
+    text: str
+    thought: bool = False
+    metadata: dict[str, Json] | None = None
+
+
+class Call(Struct, frozen=True):
+    """A call of a tool by the model."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+    metadata: dict[str, Json] | None = None
+
+
+UserPart: TypeAlias = Words | Result
+ModelPart: TypeAlias = Said | Call
+
+
+class UserMessage(Struct, frozen=True):
+    """Results and words, in order."""
+
+    parts: tuple[UserPart, ...]
+
+
+class ModelMessage(Struct, frozen=True):
+    """One response of the model."""
+
+    parts: tuple[ModelPart, ...]
+
+
+Message: TypeAlias = UserMessage | ModelMessage
+
+
+def transcript(events: Iterable[Event]) -> list[Message]:
+    """Group visible events into messages that alternate between the user and the model.
+
+    A call's id is unique among the messages even where a provider used it twice.
+    """
+    parts = list(_Parts().of(events))
+    messages: list[Message] = []
+    for by_user, group in groupby(parts, lambda part: isinstance(part, Words | Result)):
+        if by_user:
+            messages.append(UserMessage(tuple(part for part in group if isinstance(part, Words | Result))))
+        else:
+            messages.append(ModelMessage(tuple(part for part in group if isinstance(part, Said | Call))))
+    return messages
+
+
+def with_tail(messages: Sequence[Message], schema: JsonObject) -> list[Message]:
+    """Add the demand for a shape to the end of the last user message."""
+    demand = f"{TAIL}\n{msgspec.json.encode(schema).decode()}"
+    *before, last = messages or [UserMessage(())]
+    if isinstance(last, ModelMessage):
+        return [*before, last, UserMessage((Words(demand),))]
+    if last.parts and isinstance(last.parts[-1], Words):
+        return [*before, UserMessage((*last.parts[:-1], Words(f"{last.parts[-1].text}\n\n{demand}")))]
+    return [*before, UserMessage((*last.parts, Words(demand)))]
+
+
+def words_in_result(messages: Sequence[Message]) -> list[Message]:
+    """Move the user's last words into the last result before them, for models that forget their thinking at words."""
+    if not messages or not isinstance(messages[-1], UserMessage):
+        return list(messages)
+    results = [part for part in messages[-1].parts if isinstance(part, Result)]
+    words = [part for part in messages[-1].parts if isinstance(part, Words)]
+    if not results or not words:
+        return list(messages)
+    content = "\n\n".join([results[-1].content, *(part.text for part in words)])
+    return [*messages[:-1], UserMessage((*results[:-1], msgspec.structs.replace(results[-1], content=content)))]
+
+
+class _Parts:
+    """Turns events into parts, one after the other."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._calls: dict[str, tuple[str, str]] = {}
+
+    def of(self, events: Iterable[Event]) -> Iterator[UserPart | ModelPart]:
+        for event in events:
+            match event:
+                case ChatRequest(content=text):
+                    yield Words(text)
+                case ChatResponse():
+                    yield _said(event)
+                case ToolCallRequest():
+                    yield self._call(event)
+                case ToolCallResponse(id=id, content=content, is_error=is_error):
+                    wire_id, name = self._calls.get(event.call) or self._calls.get(f"id:{id}") or (id, "unknown")
+                    yield Result(wire_id, name, content, is_error)
+                case _:
+                    continue
+
+    def _call(self, event: ToolCallRequest) -> Call:
+        wire_id, number = event.id, 1
+        while wire_id in self._used:
+            number += 1
+            wire_id = f"{event.id}_{number}"
+        self._used.add(wire_id)
+        self._calls[event.event_id or f"id:{event.id}"] = self._calls[f"id:{event.id}"] = (wire_id, event.name)
+        return Call(wire_id, event.name, _as_object(event.arguments), event.metadata)
+
+
+def _said(event: ChatResponse) -> Said:
+    if event.reasoning is not None:
+        return Said(event.reasoning, thought=True, metadata=event.metadata)
+    if event.structured is not UNSET:
+        return Said(msgspec.json.encode(event.structured).decode(), metadata=event.metadata)
+    return Said(event.message or "", metadata=event.metadata)
+
+
+def _as_object(arguments: Json) -> JsonObject:
+    """Return what providers accept as arguments; text that was no JSON object is quoted."""
+    return arguments if isinstance(arguments, dict) else {"invalid_arguments": arguments}

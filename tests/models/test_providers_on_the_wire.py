@@ -1,0 +1,335 @@
+"""The real provider library against a server that speaks the four wires."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
+from midturn.core.exchange import ModelRequest, ReasoningDelta, ReasoningPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.errors import ContextTooLong, ModelError
+from midturn.models.profiles import Family
+from servers.answers import Answer, Fails, Says, ToolUse
+from servers.loopback import Loopback
+from support.conversations import TOOLS, asked_events, main_request
+from support.exchanges import recorded
+from support.wire_models import KEY, WIRES, OnWire, converse, last_of, on_every_wire
+
+HELLO = ModelRequest(events=[ChatRequest(content="Hello")], conversation="17")
+WHOLE = Says(text="I will read it", reasoning="let me think", calls=(ToolUse("fs_read_file", {"path": "plan.md"}),))
+
+
+def body_of(server: Loopback, number: int = -1) -> str:
+    return server.received[number].body.decode()
+
+
+@on_every_wire
+def test_an_answer_is_streamed_and_ends_with_its_parts(wire: OnWire) -> None:
+    with Loopback(WHOLE) as server:
+        (events,) = converse(wire.at(server), main_request(asked_events()))
+
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "let me think"
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["I ", "will ", "read ", "it"]
+    reasoning, text, call = last_of(events).parts
+    assert isinstance(reasoning, ReasoningPart)
+    assert reasoning.text == "let me think"
+    assert isinstance(text, TextPart)
+    assert text.text == "I will read it"
+    assert isinstance(call, ToolCallPart)
+    assert (call.name, call.arguments, call.problem) == ("fs_read_file", {"path": "plan.md"}, None)
+    assert call.id
+    assert last_of(events).stop_reason == "tool_calls"
+    assert last_of(events).usage == Usage(100, 7, 60, 0)
+
+
+@on_every_wire
+def test_what_is_sent_is_what_was_said(wire: OnWire) -> None:
+    """System prompt, words, results and tool schemas arrive as they are; nothing is added to a schema."""
+    with Loopback(Says(text="ok")) as server:
+        converse(wire.at(server), main_request(asked_events()))
+
+    sent = body_of(server)
+    for text in ("You are careful.", "Improve the plan", "the plan", "I will patch it.", "Change a file."):
+        assert text in sent
+    schemas = [tool.parameters for tool in TOOLS]
+    assert [_schema(tool) for tool in _tools(wire.family, server.received[0].json)] == schemas
+
+
+def _tools(family: Family, body: Any) -> list[Any]:
+    tools = body["tools"][0]["functionDeclarations"] if family == "google" else body["tools"]
+    return [tool.get("function", tool) for tool in tools]
+
+
+def _schema(tool: Any) -> Any:
+    return next(tool[key] for key in ("input_schema", "parameters_json_schema", "parameters") if key in tool)
+
+
+@on_every_wire
+def test_what_the_provider_wants_back_goes_back(wire: OnWire) -> None:
+    """Signed reasoning and ids are kept in the events, and sent again with the next request."""
+    with Loopback(WHOLE, Says(text="ok")) as server:
+        model = wire.at(server)
+        (first,) = converse(model, HELLO)
+        events: list[Event] = [ChatRequest(content="Hello"), *recorded(last_of(first).parts)]
+        call = next(event for event in events if isinstance(event, ToolCallRequest))
+        converse(model, ModelRequest(events=[*events, ToolCallResponse(id=call.id, call=call.event_id, content="the plan")], tools=TOOLS))
+
+    signed = {"openai-compatible": "let me think"}.get(wire.family, "c2lnbmVk")
+    assert signed in body_of(server)
+    assert "the plan" in body_of(server)
+
+
+@on_every_wire
+def test_another_models_reasoning_is_not_sent(wire: OnWire) -> None:
+    with Loopback(WHOLE, Says(text="ok")) as server:
+        (first,) = converse(wire.at(server), HELLO)
+        events = [ChatRequest(content="Hello"), *recorded(last_of(first).parts), ChatRequest(content="And now?")]
+        other = wire.at(server, id=f"{wire.provider}/other", model="other" if wire.family == "openai-compatible" else wire.model)
+        converse(other, ModelRequest(events=events))
+
+    assert "let me think" not in body_of(server)
+    assert "c2lnbmVk" not in body_of(server)
+    assert "I will read it" in body_of(server)
+
+
+@on_every_wire
+def test_arguments_that_are_no_json_object_stay_the_models_own_text(wire: OnWire) -> None:
+    if wire.family == "google":
+        pytest.skip("Google sends arguments as JSON, never as text")
+    with Loopback(Says(calls=(ToolUse("fs_read_file", '{"path": '),)), Says(text="ok")) as server:
+        model = wire.at(server)
+        (first,) = converse(model, HELLO)
+        (call,) = last_of(first).parts
+        assert isinstance(call, ToolCallPart)
+        assert call.arguments == '{"path": '
+        assert call.problem
+        events = [ChatRequest(content="Hello"), *recorded([call])]
+        converse(model, ModelRequest(events=[*events, ToolCallResponse(id=call.id, call="e_call_wire_0", content="no JSON")]))
+
+    assert "no JSON" in body_of(server)
+
+
+@on_every_wire
+def test_a_key_is_sent_as_the_provider_wants_it_and_nowhere_else(wire: OnWire) -> None:
+    with Loopback(Says(text="ok")) as server:
+        converse(wire.at(server), HELLO)
+
+    received = server.received[0]
+    holders = [name for name, value in received.headers.items() if KEY in value]
+    assert len(holders) == 1
+    assert KEY not in body_of(server)
+    assert KEY not in received.path
+
+
+def test_a_server_without_a_key_is_sent_none() -> None:
+    local = WIRES[-1]
+    with Loopback(Says(text="ok")) as server:
+        converse(local.at(server, key=None), HELLO)
+
+    assert not {"authorization", "x-api-key"} & set(server.received[0].headers)
+
+
+@on_every_wire
+def test_an_id_that_was_used_twice_is_sent_as_two(wire: OnWire) -> None:
+    events: list[Event] = [ChatRequest(content="Hello")]
+    for number in range(2):
+        events += [
+            ToolCallRequest(event_id=f"c{number}", id="same", name="fs_read_file", arguments={"path": str(number)}),
+            ToolCallResponse(id="same", call=f"c{number}", content=f"result {number}"),
+        ]
+    with Loopback(Says(text="ok")) as server:
+        converse(wire.at(server), ModelRequest(events=events, tools=TOOLS))
+
+    assert '"same"' in body_of(server)
+    assert '"same_2"' in body_of(server)
+
+
+FAILURES: list[tuple[Answer, str, bool]] = [
+    (Fails(status=401, code="authentication_error"), "refused the API key (it went wrong). Check $WIRE_KEY.", False),
+    (Fails(status=404, code="not_found_error"), "knows no such model (it went wrong).", False),
+    (Fails(status=400, code="invalid_request_error"), "rejected the request (it went wrong).", False),
+    (Fails(status=429, code="rate_limit_error", retry_after="7"), "is busy (it went wrong).", True),
+    (Fails(status=408, code="timeout"), "is busy (it went wrong).", True),
+    (Fails(status=409, code="conflict"), "is busy (it went wrong).", True),
+    (Fails(status=500), "failed (it went wrong).", True),
+    (Fails(status=529, code="overloaded_error"), "is busy (it went wrong).", True),
+    (Says(text="half of it", after="cut"), "connection to 127.0.0.1 broke", True),
+]
+
+
+@on_every_wire
+@pytest.mark.parametrize(
+    ("answer", "message", "transient"), FAILURES, ids=lambda value: str(value.status) if isinstance(value, Fails) else None
+)
+def test_a_failure_says_what_happened_and_what_to_do(wire: OnWire, answer: Answer, message: str, transient: bool) -> None:  # noqa: FBT001
+    with Loopback(answer) as server, pytest.raises(ModelError) as caught:
+        converse(wire.at(server), HELLO)
+
+    assert message in str(caught.value)
+    assert caught.value.transient is transient
+    assert KEY not in str(caught.value)
+    assert len(server.received) == 1, "the library must not try again by itself"
+    if isinstance(answer, Fails):
+        assert caught.value.status == answer.status
+        assert caught.value.retry_after == (7 if answer.retry_after else None)
+
+
+TOO_LONG: dict[Family, Fails] = {
+    "anthropic": Fails(status=400, code="invalid_request_error", message="prompt is too long: 208310 tokens > 200000 maximum"),
+    "openai": Fails(status=400, code="context_length_exceeded", message="Your input exceeds the context window of this model."),
+    "google": Fails(
+        status=400,
+        code="INVALID_ARGUMENT",
+        message="The input token count (1200000) exceeds the maximum number of tokens allowed (1048575).",
+    ),
+    "openai-compatible": Fails(
+        status=400,
+        code="context_length_exceeded",
+        message="This model's maximum context length is 8192 tokens. However, you requested 9000.",
+    ),
+}
+
+
+@on_every_wire
+def test_a_conversation_that_is_too_long_is_told_apart(wire: OnWire) -> None:
+    with Loopback(TOO_LONG[wire.family]) as server, pytest.raises(ContextTooLong, match="longer than the model can read"):
+        converse(wire.at(server), HELLO)
+
+
+@on_every_wire
+def test_an_answer_that_stops_before_its_end_is_an_error(wire: OnWire) -> None:
+    with Loopback(Says(text="half of it", after="early_end")) as server, pytest.raises(ModelError) as caught:
+        converse(wire.at(server), HELLO)
+
+    assert caught.value.transient
+
+
+@on_every_wire
+def test_something_that_is_no_event_is_an_error(wire: OnWire) -> None:
+    with Loopback(Says(text="half of it", after="garbage")) as server, pytest.raises(ModelError) as caught:
+        converse(wire.at(server), HELLO)
+
+    assert "127.0.0.1" in str(caught.value)
+
+
+@on_every_wire
+def test_a_filtered_answer_is_an_error(wire: OnWire) -> None:
+    with Loopback(Says(stop="refusal")) as server, pytest.raises(ModelError, match="content filter stopped the answer"):
+        converse(wire.at(server), HELLO)
+
+
+@on_every_wire
+def test_a_refusal_in_words_is_an_answer(wire: OnWire) -> None:
+    with Loopback(Says(text="I cannot do that", stop="refusal")) as server:
+        (events,) = converse(wire.at(server), HELLO)
+
+    assert last_of(events).stop_reason == "refusal"
+
+
+@on_every_wire
+def test_a_server_that_falls_silent_is_given_up(wire: OnWire) -> None:
+    with Loopback(Says(text="half of it", after="silence")) as server, pytest.raises(ModelError, match="stopped answering") as caught:
+        converse(wire.at(server), ModelRequest(events=HELLO.events, timeout=0.3))
+
+    assert caught.value.transient
+
+
+@on_every_wire
+def test_a_server_that_is_not_there_is_named(wire: OnWire) -> None:
+    with Loopback(Says(text="ok")) as server:
+        gone = wire.at(server)
+
+    with pytest.raises(ModelError, match=r"Cannot reach 127\.0\.0\.1.*Are you offline\? `midturn doctor`.*`midturn demo`") as caught:
+        converse(gone, HELLO)
+    assert caught.value.transient
+
+
+@on_every_wire
+@pytest.mark.parametrize("how", ["cancelled", "closed"])
+def test_giving_up_closes_the_connection_at_once(wire: OnWire, how: str) -> None:
+    with Loopback(Says(text="half of it", after="silence")) as server:
+
+        async def give_up() -> None:
+            model = wire.at(server)
+            events = model.stream(HELLO)
+            assert await anext(events) == TextDelta("half ")
+            if how == "closed":
+                await events.aclose()  # type: ignore[attr-defined]  # it is a generator
+            else:
+                task = asyncio.ensure_future(anext(events))
+                await asyncio.sleep(0.02)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            for _ in range(200):
+                if server.received[0].left:
+                    break
+                await asyncio.sleep(0.01)
+            await model.aclose()
+
+        asyncio.run(give_up())
+        assert server.received[0].left
+
+
+@on_every_wire
+def test_one_model_serves_one_event_loop_after_the_other(wire: OnWire) -> None:
+    with Loopback(Says(text="ok")) as server:
+        model = wire.at(server)
+        for _ in range(2):
+            (events,) = converse(model, HELLO)
+            assert last_of(events).stop_reason == "stop"
+
+
+@on_every_wire
+def test_cache_off_asks_for_none(wire: OnWire) -> None:
+    with Loopback(Says(text="ok")) as server:
+        converse(wire.at(server), ModelRequest(events=HELLO.events, system="Be brief.", cache="off", conversation="17"))
+
+    assert "cache" not in body_of(server)
+
+
+def test_parameters_that_a_model_ignores_are_no_warning() -> None:
+    anthropic = WIRES[0]
+    with Loopback(Says(text="ok")) as server:
+        converse(anthropic.at(server), ModelRequest(events=HELLO.events, parameters={"temperature": 0.1, "max_tokens": 77}))
+
+    assert server.received[0].json["max_tokens"] == 77
+
+
+def test_a_model_that_will_be_switched_off_is_announced() -> None:
+    from midturn.models.provider_model import ProviderModel
+    from midturn.models.spec import ModelSpec
+
+    told: list[str] = []
+    with Loopback(Says(text="ok")) as server:
+        spec = ModelSpec(
+            id="anthropic/claude-sonnet-4-5", provider="anthropic", model="claude-sonnet-4-5", family="anthropic", base_url=server.url
+        )
+        converse(ProviderModel(spec, told.append), HELLO)
+
+    assert len(told) == 1
+    assert "anthropic/claude-sonnet-4-5 will be switched off by its provider on " in told[0]
+
+
+def test_the_library_is_loaded_at_the_first_request_only() -> None:
+    code = (
+        "import sys, midturn.models.provider_model, midturn.models.registry, midturn.models.scripted, midturn.assistant\n"
+        "print([name for name in ('pydantic_ai', 'pydantic', 'openai', 'anthropic', 'httpx2') if name in sys.modules])"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout.strip() == "[]"
+
+
+def test_a_structured_value_is_said_as_json() -> None:
+    local = WIRES[-1]
+    with Loopback(Says(text="ok")) as server:
+        converse(
+            local.at(server), ModelRequest(events=[ChatRequest(content="x"), ChatResponse(structured={"a": [1]}), ChatRequest(content="y")])
+        )
+
+    assert server.received[0].json["messages"][1]["content"] == '{"a":[1]}'
