@@ -75,6 +75,14 @@ def test_nesting_without_end_is_an_error_not_a_crash(workspace: Workspace) -> No
     assert problem(workspace).startswith(".midturn/config.toml: nested too deep")
 
 
+def test_a_number_without_end_is_an_error_not_a_crash(workspace: Workspace) -> None:
+    workspace.workspace("conversation.tools.t.questions.q.answer = " + "9" * 5000)
+    assert problem(workspace) == ".midturn/config.toml: a number has too many digits"
+
+    workspace.workspace("limits.seconds = " + "9" * 400)
+    assert "`limits.seconds`: expected a number of at least 0, not 999" in problem(workspace)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_that_may_not_be_read_is_an_error(workspace: Workspace) -> None:
     workspace.workspace("")

@@ -105,6 +105,17 @@ def test_an_entry_that_does_not_fit_together_is_an_error_with_its_line(workspace
     assert message in found
 
 
+def test_a_file_full_of_nonsense_is_told_briefly(workspace: Workspace) -> None:
+    workspace.workspace("".join(f"key{number} = 1\n" for number in range(20_000)) + "x" * 100_000 + " = 1\n")
+
+    found = problems(workspace)
+
+    assert found[-1] == ".midturn/config.toml: what else is wrong is not listed"
+    assert len(found) == 51
+    workspace.workspace("x" * 100_000 + " = 1\n")
+    assert len(problems(workspace)[0]) == 1000
+
+
 def test_a_wrong_value_is_not_also_a_missing_one(workspace: Workspace) -> None:
     workspace.user("[conversation.tools.t]\nsource = 'local'\ncommand = 3\n")
 

@@ -103,7 +103,7 @@ def typed(path: KeyPath, text: str) -> Json:
     """Read a value as TOML, or else as a string; where the key takes text, only quotes make it TOML."""
     try:
         document = tomllib.loads(f"value = {text}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no TOML, a number with thousands of digits, or nested too deep
         return text
     value = document.pop("value")
     meant_as_text = _takes_text(path) and not isinstance(value, str)

@@ -13,7 +13,9 @@ from midturn.config.tree import Entry, KeyPath, Origin, Tree, dotted
 from midturn.config.values import WrongValue, checked
 from midturn.errors import ConfigError
 
-_LINE = 60
+_LINE = 60  # characters of a value that are shown
+_LONGEST = 1000  # characters of a problem
+_MOST = 50  # problems of one file
 
 
 class Checker:
@@ -31,11 +33,16 @@ class Checker:
     def problem(self, path: KeyPath, message: str) -> None:
         """Note that the key `path` is wrong."""
         self.wrong.add(path)
-        self.problems.append(f"{self.origin.place(path)}: {message}")
+        line = f"{self.origin.place(path)}: {message}"
+        self.problems.append(line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…")
+        if len(self.problems) == _MOST:
+            self.problems.append(f"{self.origin.name}: what else is wrong is not listed")
 
     def _table(self, table: Mapping[str, Any], node: Branch, path: KeyPath, at: KeyPath | None = None) -> Tree:
         tree: Tree = {name: Entry(value, self.origin, path) for name, value in node.implied.items()}
         for name, value in table.items():
+            if len(self.problems) >= _MOST:
+                break
             below = (*path, name)
             try:
                 found = self._node(value, known_child(node, below), below, at)

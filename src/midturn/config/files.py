@@ -55,6 +55,8 @@ def parse(text: str, name: str) -> dict[str, Any]:
         where = _POSITION.search(str(error))
         place = f"{name}:{where[1]}" if where else name
         raise ConfigError(f"{place}: not valid TOML: {_POSITION.sub('', str(error))}") from error
+    except ValueError as error:
+        raise ConfigError(f"{name}: a number has too many digits") from error
 
 
 def read_bytes(path: Path, name: str, *, follow: bool) -> bytes | None:

@@ -82,9 +82,16 @@ def _integer(value: Any, leaf: Leaf) -> int:
 
 
 def _number(value: Any, leaf: Leaf) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_finite(value):
         raise WrongValue("a number" + _bounds(leaf))
     return _bounded(value, leaf, "a number")
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond what a float can hold
+        return False
 
 
 def _bounded(value: float, leaf: Leaf, what: str) -> float:
@@ -102,7 +109,7 @@ def _seconds(value: Any, _: Leaf) -> float:
     expected = 'seconds (a number above 0), or a duration such as "90s" or "2m"'
     if isinstance(value, str) and (match := _DURATION.fullmatch(value)):
         value = float(match[1]) * _UNITS[match[2]]
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not (_is_finite(value) and value > 0):
         raise WrongValue(expected)
     return float(value)
 
