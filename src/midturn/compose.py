@@ -31,6 +31,7 @@ from midturn.runtime.services import Services
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
+from midturn.store.store import ConversationJournal
 from midturn.tools.ask_user import AskUser
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec
@@ -81,7 +82,7 @@ def model_named(name: str) -> Model:
     raise ConfigError(f"No provider for the model {name!r}.")
 
 
-def compose_agent(parts: AgentParts, run: RunParts, journal: Journal) -> Session:
+def compose_agent(parts: AgentParts, run: RunParts, journal: ConversationJournal) -> Session:
     """Return a session in which the program's own tools run, and nothing is read from any configuration."""
     tools = _by_name(parts.tools)
     settings = TurnSettings(
@@ -105,6 +106,7 @@ def compose_agent(parts: AgentParts, run: RunParts, journal: Journal) -> Session
         consultant=assistants,
         tools=tools,
         journal=journal,
+        answers=journal.answers,
         prompter=run.prompter,
         display=run.display,
         clock=SystemClock(),
@@ -122,7 +124,7 @@ class CommandParts(Struct, frozen=True, kw_only=True):
     attached: bool = True
 
 
-def compose_command_line(parts: CommandParts, run: RunParts, journal: Journal) -> Session:
+def compose_command_line(parts: CommandParts, run: RunParts, journal: ConversationJournal) -> Session:
     """Return a session under a configuration (spec 8.1).
 
     Raises:
@@ -159,6 +161,7 @@ def compose_command_line(parts: CommandParts, run: RunParts, journal: Journal) -
         consultant=assistants,
         tools=tools,
         journal=journal,
+        answers=journal.answers,
         prompter=run.prompter,
         display=run.display,
         clock=SystemClock(),

@@ -8,12 +8,13 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event, InquiryRequest
+from midturn.core.events import AnsweredBy, Event, InquiryRequest
 from midturn.core.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
 from midturn.core.prompt import ToolCall
+from midturn.core.reply import Reply
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given
@@ -102,6 +103,37 @@ class Journal(Protocol):
 
     def close(self) -> None:
         """Release the conversation."""
+        ...
+
+
+class HandedAnswer(Protocol):
+    """An answer that somebody gave who is not at a prompt of this process."""
+
+    @property
+    def event_id(self) -> str:
+        """The `event_id` of the request that it answers."""
+        ...
+
+    @property
+    def reply(self) -> Reply:
+        """What the person did."""
+        ...
+
+    @property
+    def by(self) -> AnsweredBy:
+        """Who it was, and how."""
+        ...
+
+
+class AnswerFeed(Protocol):
+    """The answers that were handed over to whoever holds the conversation (spec 7.5)."""
+
+    def collect(self) -> Sequence[HandedAnswer]:
+        """Return all that are there, oldest first."""
+        ...
+
+    def remove(self, event_id: str) -> None:
+        """Take one away: it is recorded, or its question is closed."""
         ...
 
 

@@ -19,10 +19,10 @@ from midturn.compose import CommandParts, RunParts, compose_command_line
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ModelError
-from midturn.ports import Journal
 from midturn.runtime.driver import Ending
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
+from midturn.store.store import ConversationJournal
 
 DEADLY = (signal.SIGTERM, signal.SIGHUP)
 
@@ -37,7 +37,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
     prompter: Prompter | None = None
 
 
-def run_turn(run: TurnRun, journal: Journal, requested: TurnRequested | None) -> ExitStatus:
+def run_turn(run: TurnRun, journal: ConversationJournal, requested: TurnRequested | None) -> ExitStatus:
     """Run a new turn, or resume the open one; say how it ended."""
     with closing(journal):
         session = _session(run, journal)
@@ -49,7 +49,7 @@ def run_turn(run: TurnRun, journal: Journal, requested: TurnRequested | None) ->
     return _tell(run, result, session)
 
 
-def _session(run: TurnRun, journal: Journal) -> Session:
+def _session(run: TurnRun, journal: ConversationJournal) -> Session:
     settings = run.loaded.settings
     hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
     prompter = (run.prompter or _terminal(run)) if run.attached else None

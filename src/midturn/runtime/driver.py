@@ -27,12 +27,13 @@ from midturn.core.turn.effects import (
     Suspend,
     Warn,
 )
-from midturn.core.turn.inputs import Happened, Interrupted, TurnFailed
+from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TurnFailed
 from midturn.core.turn.turn import Turn
 from midturn.ports import Notice, ToolEnded, ToolStarted
 from midturn.runtime.answering import Answering, request_for
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
+from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Recorder
 from midturn.runtime.services import Services
@@ -63,6 +64,7 @@ class Driver:
         self._answering = Answering(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, report)
         self._group = asyncio.TaskGroup()
+        self._elsewhere = Elsewhere(services.answers, services.journal, report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
         self._ending: Ending | None = None
@@ -90,9 +92,15 @@ class Driver:
         seconds = self._surroundings.limits.seconds
         if seconds is not None:
             self._spawn(self._watch(seconds))
+        self._spawn(self._elsewhere.listen(self._services.clock))
         await self._perform(effects)
         while self._ending is None:
-            await self._perform(self._turn.step(await self._happenings.get()))
+            happened = await self._happenings.get()
+            if isinstance(happened, AnsweredElsewhere):
+                self._prompts.expect_answer(happened.id, happened.who)
+            await self._perform(self._turn.step(happened))
+            if isinstance(happened, AnsweredElsewhere):
+                self._elsewhere.taken(happened.id)
         return self._ending
 
     async def _perform(self, effects: Sequence[Effect]) -> None:

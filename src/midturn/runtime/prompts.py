@@ -21,6 +21,7 @@ class OpenPrompts:
         self._prompter = prompter
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._answered_by: dict[str, str] = {}
 
     @property
     def any_open(self) -> bool:
@@ -31,6 +32,10 @@ class OpenPrompts:
         """Show a prompt."""
         self._tasks[prompt.id] = spawn(self._ask(prompt))
 
+    def expect_answer(self, id: str, who: AnsweredBy) -> None:
+        """Note who answers a question elsewhere, for the prompt that closes because of it."""
+        self._answered_by[id] = who.user or who.via or who.by
+
     def close(self, effect: ClosePrompt) -> None:
         """Take a prompt away, and let the prompter know who answered instead."""
         task = self._tasks.pop(effect.id, None)
@@ -39,7 +44,7 @@ class OpenPrompts:
         task.cancel()
         withdrawn = getattr(self._prompter, "withdrawn", None)
         if withdrawn:
-            withdrawn(effect.id, effect.by)
+            withdrawn(effect.id, self._answered_by.pop(effect.id, effect.by))
 
     async def _ask(self, prompt: Prompt) -> None:
         if self._prompter is None:

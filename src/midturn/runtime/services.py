@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from midturn.ports import Clock, Consultant, Display, Journal, Model, Tool
+from midturn.ports import AnswerFeed, Clock, Consultant, Display, Journal, Model, Tool
 from midturn.runtime.prompter import Prompter
 
 
@@ -17,6 +17,7 @@ class Services(Struct, frozen=True, kw_only=True):
     consultant: Consultant
     tools: Mapping[str, Tool]
     journal: Journal
+    answers: AnswerFeed
     prompter: Prompter | None
     display: Display
     clock: Clock
