@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +21,13 @@ class Directories:
 
     def __init__(self, *folders: Path) -> None:
         self.folders = folders
+        self._seen: dict[str, Path] = {}  # a name never changes, so whoever looks up many need not list them each time
 
     def all(self) -> list[tuple[str, Path]]:
         """Return every conversation's id and directory, the oldest first."""
         found = [(number, folder / name) for folder in self.folders for name in _names(folder) if (number := conversation_id(name))]
+        directories = Counter(number for number, _ in found)
+        self._seen = {number: path for number, path in found if directories[number] == 1}
         return sorted(found, key=lambda each: (int(each[0]), each[1]))
 
     def path(self, id: str) -> Path:
@@ -32,6 +36,9 @@ class Directories:
         Raises:
             StoreError: There is none, or there are several.
         """
+        seen = self._seen.get(id)
+        if seen and seen.is_dir():
+            return seen
         found = [path for number, path in self.all() if id in {number, path.name}]
         if not found:
             where = " and ".join(map(str, self.folders))
