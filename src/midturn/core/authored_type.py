@@ -107,8 +107,12 @@ def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> t
         findings.add(f"{_AT}/options", f"{len(listed)} options are given; 1 to {limits.options} are allowed.")
         return ()
     options = [_option(item, f"{_AT}/options/{place}", findings) for place, item in enumerate(listed)]
-    _distinct(options, findings)
-    return tuple(option for option in options if option is not None)
+    read = [(place, option) for place, option in enumerate(options) if option is not None]
+    too_long = [place for place, option in read if max(len(option.label), len(option.description or "")) > limits.question]
+    for place in too_long:
+        findings.add(f"{_AT}/options/{place}", f"the option is too long; {limits.question:,} characters are allowed. Shorten it.")
+    _distinct([(place, option) for place, option in read if place not in too_long], findings)
+    return tuple(option for _, option in read)
 
 
 def _option(given: Json, pointer: str, findings: Findings) -> SelectOption | None:
@@ -126,13 +130,11 @@ def _option(given: Json, pointer: str, findings: Findings) -> SelectOption | Non
     return None
 
 
-def _distinct(options: Sequence[SelectOption | None], findings: Findings) -> None:
+def _distinct(options: Sequence[tuple[int, SelectOption]], findings: Findings) -> None:
     """Refuse options that are equal, or that a person could not tell apart."""
     values: dict[bytes, int] = {}
     labels: dict[str, int] = {}
-    for place, option in enumerate(options):
-        if option is None:
-            continue
+    for place, option in options:
         value, label = canonical(option.value), folded(option.label)
         same, alike = values.setdefault(value, place), labels.setdefault(label, place)
         if same != place:

@@ -8,6 +8,8 @@ from midturn.core.json_value import Json, pointer_to, shown
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import Problem
 
+_NAMED = 20  # unknown keys of one object, and near words that are looked for
+
 
 class Findings(list[Problem]):
     """The broken rules so far, each where it is (a JSON pointer) and what to do about it."""
@@ -26,8 +28,14 @@ class Findings(list[Problem]):
         return Problem(pointer, f"{what} must be {expected}, not {shown(value)}.")
 
     def unknown_keys(self, pointer: str, keys: Iterable[str], known: Sequence[str]) -> None:
-        """Note each key that is not known, with the nearest that is, or all of them."""
-        for key in keys:
-            if key not in known:
-                advice = did_you_mean(key, known) or f" Allowed are {', '.join(f'`{name}`' for name in known)}."
-                self.add(pointer_to(pointer, key), f"unknown key {shown(key)}.{advice}")
+        """Note each key that is not known (the first of very many), with the nearest that is, or all of them."""
+        unknown = [key for key in keys if key not in known]
+        for key in unknown[:_NAMED]:
+            near = did_you_mean(key, known) if len(self) < _NAMED else ""
+            self.add(pointer_to(pointer, key), f"unknown key {shown(key)}.{near or _allowed(known)}")
+        if len(unknown) > _NAMED:
+            self.add(pointer, f"{len(unknown) - _NAMED:,} more unknown keys.{_allowed(known)}")
+
+
+def _allowed(known: Sequence[str]) -> str:
+    return f" Allowed are {', '.join(f'`{name}`' for name in known)}." if known else " None is allowed here."

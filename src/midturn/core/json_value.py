@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
@@ -18,8 +18,10 @@ else:  # msgspec cannot decode into a recursive alias: at run time any decoded v
 
 Scalar: TypeAlias = bool | int | float | str
 JsonObject: TypeAlias = Mapping[str, Json]
+_Path: TypeAlias = "tuple[_Path, str | int] | None"
 
 LONGEST_INTEGER = 1024  # bits: what an IEEE double reaches, and far below the digits at which Python refuses to read a number
+MOST_PARTS = 50_000  # values inside one another: far more than anybody asks or answers, and judged within a tenth of a second
 SHOWN = 60  # characters of a value in a message
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -45,34 +47,46 @@ def shown(value: Json) -> str:
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
-def json_problem(value: object, depth_limit: int) -> Problem | None:
+def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> Problem | None:
     """Say what keeps `value` from being JSON that can be written, sent and read again, or None.
 
-    Refused are nesting deeper than `depth_limit` (`[]` is 1 deep), NaN and infinities, integers beyond 1,024 bits, lone surrogates,
-    keys that are no strings, and Python values that JSON does not know. The walk keeps its own stack: depth cannot exhaust Python's.
+    Refused are nesting deeper than `depth_limit` (`[]` is 1 deep), more than `parts_limit` values in one another, NaN and infinities,
+    integers beyond 1,024 bits, lone surrogates, keys that are no strings, and Python values that JSON does not know. The walk keeps its
+    own stack, so that depth cannot exhaust Python's, and writes no pointer before one is needed, so that long keys cost nothing.
     """
-    open_values: list[tuple[object, str, int]] = [(value, "", 0)]
+    open_values: list[tuple[object, _Path, int]] = [(value, None, 0)]
+    parts = 0
     while open_values:
-        item, pointer, depth = open_values.pop()
+        item, path, depth = open_values.pop()
+        container = _as_container(item)
+        parts += 0 if container is None else len(container)
+        if parts > parts_limit:
+            return Problem("", f"the value has more than {parts_limit:,} parts. Make it smaller.")
         problem = _own_problem(item)
+        if problem is None and container is not None and depth == depth_limit:
+            problem = f"the value is nested deeper than {depth_limit} levels. Flatten it."
         if problem is not None:
-            return Problem(pointer, problem)
-        members = _members(item)
-        if members is None:
+            return Problem(_pointer(path), problem)
+        if container is None:
             continue
-        if depth == depth_limit:
-            return Problem(pointer, f"the value is nested deeper than {depth_limit} levels. Flatten it.")
-        open_values.extend((member, pointer_to(pointer, key), depth + 1) for key, member in members)
+        members = container.items() if isinstance(container, Mapping) else enumerate(container)
+        open_values.extend((member, (path, key), depth + 1) for key, member in reversed(list(members)))
     return None
 
 
-def _members(item: object) -> Iterable[tuple[str | int, object]] | None:
-    """List what is inside a container, last first (the walk takes from the end); None for a scalar."""
+def _as_container(item: object) -> Mapping[str, object] | Sequence[object] | None:
+    """Return what has something inside; None for a scalar."""
     if isinstance(item, Mapping):
-        return reversed(list(cast("Mapping[str, object]", item).items()))
-    if isinstance(item, list | tuple):
-        return reversed(list(enumerate(cast("Sequence[object]", item))))
-    return None
+        return cast("Mapping[str, object]", item)
+    return cast("Sequence[object]", item) if isinstance(item, list | tuple) else None
+
+
+def _pointer(path: _Path) -> str:
+    keys: list[str | int] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    return "".join(pointer_to("", key) for key in reversed(keys))
 
 
 def _own_problem(item: object) -> str | None:
