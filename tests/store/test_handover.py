@@ -19,7 +19,7 @@ from midturn.store.handover import Answers, FileAnswers
 from midturn.store.memory_conversation import MemoryAnswers
 from midturn.store.store import ConversationJournal, ConversationStore, open_store
 from midturn.store.submission import HandedOver, Submission
-from support.processes import line, output, python
+from support.processes import kill, line, output, python
 from support.stored import asking, hold, keep
 from support.tapes import CONFIRM
 
@@ -241,8 +241,7 @@ def test_what_was_handed_to_a_holder_that_is_killed_is_recorded_by_the_next(tmp_
 
     receipt = asyncio.run(store.answer("e4", True, user="u1"))
     assert receipt.held_by == holder.pid
-    holder.kill()
-    holder.communicate()
+    kill(holder)
 
     assert store.ready() == [conversation]
     journal = store.open(conversation)

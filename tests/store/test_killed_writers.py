@@ -9,7 +9,7 @@ from pathlib import Path
 from midturn.core.events import ChatRequest
 from midturn.core.stream import torn_tail
 from midturn.store.store import open_store
-from support.processes import line, python
+from support.processes import kill, line, python
 
 WRITER = """
 import asyncio, sys
@@ -37,8 +37,7 @@ def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp
         writer = python(WRITER, tmp_path, journal.conversation, attempt)
         assert line(writer) == f"{attempt}.0"
         time.sleep(random.uniform(0, 0.1))
-        writer.kill()
-        acknowledged += [f"{attempt}.0", *writer.communicate()[0].split()]
+        acknowledged += [f"{attempt}.0", *kill(writer).split()]
 
     conversation = store.read(journal.conversation)
     asked = [event.content for event in conversation.events if isinstance(event, ChatRequest)]

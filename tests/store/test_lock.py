@@ -11,7 +11,7 @@ import pytest
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.folder import Folder
 from midturn.store.lock import Lock, for_a_moment, for_a_turn, is_held
-from support.processes import line, python
+from support.processes import kill, line, python
 
 HOLDER = """
 import sys
@@ -59,8 +59,7 @@ def test_the_same_process_is_a_second_writer_too(folder: Folder) -> None:
 def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) -> None:
     holder = python(HOLDER, folder.path)
     assert line(holder) == "held"
-    holder.kill()
-    holder.communicate()
+    kill(holder)
     assert folder.read("lock").startswith(b'{"pid":')
 
     Lock(folder, for_a_turn()).release()

@@ -40,11 +40,20 @@ def test_a_conversation_without_metadata_can_be_named(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     kept = keep(store, finished())
     (store.path(kept) / "metadata.json").unlink()
-    assert store.read(kept).title == ""
+    assert store.read(kept).title == "Hello"
 
     store.rename(kept, title="Named")
 
     assert store.read(kept).title == "Named"
+
+
+def test_metadata_that_a_loss_of_power_emptied_is_no_problem(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = keep(store, finished())
+    (store.path(kept) / "metadata.json").write_bytes(b"")
+
+    assert store.read(kept).problems == ()
+    assert store.read(kept).title == "Hello"
 
 
 def test_the_name_of_the_directory_does_not_change_with_the_title(tmp_path: Path) -> None:

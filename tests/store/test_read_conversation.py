@@ -166,7 +166,7 @@ def test_a_damaged_metadata_file_costs_the_title_alone(tmp_path: Path) -> None:
     read = Conversation.open(path)
 
     assert len(read.events) == 3
-    assert read.title == ""
+    assert read.title == "Hi"
     assert read.problems[0].startswith(f"{path}/metadata.json: Expected `str")
 
 

@@ -19,6 +19,15 @@ def output(process: subprocess.Popen[str]) -> str:
     return printed
 
 
+def kill(process: subprocess.Popen[str]) -> str:
+    """Kill the process and return what it had printed that nobody has read."""
+    process.kill()
+    assert process.stdout
+    printed = process.stdout.read()  # not `communicate`: it would miss what `line` has read ahead
+    process.communicate()
+    return printed
+
+
 def line(process: subprocess.Popen[str]) -> str:
     """Wait for the next line, without its newline."""
     assert process.stdout

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from midturn.core import stream
-from midturn.core.events import Event, OpaqueEvent
+from midturn.core.events import ChatRequest, Event, OpaqueEvent
 from midturn.core.events.codec import decode_lines
 from midturn.core.events.visibility import VisibleEvent
 from midturn.core.stream import InquiryPair, OpenQuestion, Window
 from midturn.store import import_jp
 from midturn.store.folder import Folder
-from midturn.store.ids import conversation_id
+from midturn.store.ids import conversation_id, title
 from midturn.store.metadata import Metadata, decode_metadata, read_metadata
 from midturn.store.reader import NAME, EventReader, Stream
 
@@ -73,8 +73,8 @@ class Conversation:
 
     @property
     def title(self) -> str:
-        """What the conversation is called; empty where nobody has named it."""
-        return self.metadata.title
+        """What the conversation is called; where nobody has named it, what was asked first."""
+        return self.metadata.title or next((title(event.content) for event in self.events if isinstance(event, ChatRequest)), "")
 
     @cached_property
     def turns(self) -> tuple[Window, ...]:

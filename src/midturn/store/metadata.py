@@ -62,7 +62,8 @@ def decode_metadata(content: bytes) -> Metadata:
 def read_metadata(folder: Folder) -> tuple[Metadata, str]:
     """Return a conversation's metadata, and what is wrong with the file: nothing of it is needed to read the conversation."""
     try:
-        return decode_metadata(folder.read(NAME)), ""
+        content = folder.read(NAME)
+        return decode_metadata(content) if content else Metadata(), ""  # a loss of power may have emptied a new one
     except FileNotFoundError:
         return Metadata(), ""
     except (OSError, ValueError, RecursionError) as error:

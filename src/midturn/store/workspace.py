@@ -106,7 +106,7 @@ class Workspace:
 def _write_ignore(home: Path) -> None:
     with Folder.at(home.resolve()) as folder:
         try:
-            folder.write_unsynced(".gitignore", _IGNORE.encode())
+            folder.write_new(".gitignore", _IGNORE.encode())  # synced: an empty one would have everything committed
         except FileExistsError:
             return  # it is the user's by now
 
