@@ -109,9 +109,10 @@ def test_an_id_from_a_stream_is_no_path(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["answers"]
 
 
-def test_a_file_that_is_no_answer_is_put_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ['{"event_id": 4', "", "[" * 9_999, '{"event_id":"e4","at":"","submission":{}}'])
+def test_a_file_that_is_no_answer_is_put_aside(tmp_path: Path, content: str) -> None:
     (tmp_path / "answers").mkdir()
-    (tmp_path / "answers" / "e4.json").write_text('{"event_id": 4')
+    (tmp_path / "answers" / "e4.json").write_text(content)
     (tmp_path / "answers" / ".e5.tmp").write_text("half a")
     with Folder.at(tmp_path) as folder:
         box = FileAnswers(folder)
@@ -119,7 +120,16 @@ def test_a_file_that_is_no_answer_is_put_aside(tmp_path: Path) -> None:
         box.put(FIRST)
         assert box.collect() == (FIRST,)
 
-    assert (tmp_path / "answers" / "e4.json.unreadable").read_text() == '{"event_id": 4'
+    assert (tmp_path / "answers" / "e4.json.unreadable").read_text() == content
+
+
+def test_a_link_among_the_answers_is_put_aside_unread(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "e5.json").write_text('{"event_id":"e5","at":"","submission":{"value":true}}')
+    (tmp_path / "answers" / "e5.json").symlink_to(tmp_path / "e5.json")
+
+    with Folder.at(tmp_path) as folder:
+        assert FileAnswers(folder).collect() == ()
 
 
 # The store --------------------------------------------------------------------------------------------------------------
@@ -175,7 +185,6 @@ def test_an_answer_at_the_terminal_of_the_holder_that_comes_first_stands(store: 
     async def at_the_terminal() -> None:
         await something_in(journal)
         await journal.append([InquiryAnswered(id=question.id, answer=False, answered_by=AnsweredBy("user", via="terminal"))])
-        journal.answers.remove("e4")
 
     async def both() -> None:
         await asyncio.gather(store.answer("e4", True), at_the_terminal())
@@ -183,6 +192,7 @@ def test_an_answer_at_the_terminal_of_the_holder_that_comes_first_stands(store: 
     with pytest.raises(AlreadyAnswered, match=r"by a person \(terminal\)"):
         asyncio.run(both())
     assert recorded(store, journal.conversation) == [False]
+    assert journal.answers.collect() == ()
 
 
 def test_a_holder_may_refuse(store: ConversationStore) -> None:

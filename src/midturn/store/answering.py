@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
 from msgspec import Struct
 
-from midturn.core.answer_type import SecretType
 from midturn.core.events import (
     Approval,
     Event,
@@ -17,34 +16,18 @@ from midturn.core.events import (
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
-    InquiryResponse,
 )
-from midturn.core.json_value import Json
 from midturn.core.reply import Answered
-from midturn.core.stream import OpenQuestion, pairs, pending
-from midturn.core.turn.settle import settle
+from midturn.core.stream import pending
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreLocked
-from midturn.store.batch import stamped
 from midturn.store.clock import now
 from midturn.store.handover import Answers, already_answered
-from midturn.store.ids import event_ids
+from midturn.store.settling import TurnWriter, check, decision_about, record, take_over
 from midturn.store.submission import HandedOver, Submission, describe
 
 _LOG = logging.getLogger(__name__)
-_STEP = 0.02
-_STEPS = 50
-
-
-class TurnWriter(Protocol):
-    """A conversation that is held for one append."""
-
-    def last_turn(self) -> Sequence[Event]:
-        """Return the events of the last turn."""
-        ...
-
-    def append(self, batch: Sequence[Event]) -> object:
-        """Record a batch, durably."""
-        ...
+_STEP = 0.05  # seconds between two looks at what became of an answer
+_STEPS = 20
 
 
 class Answerable(Protocol):
@@ -92,7 +75,7 @@ async def answer(store: Answerable, id: str, submission: Submission) -> Receipt:
         StoreError: The conversation cannot be read or written.
     """
     conversation, event_id = find(store, id)
-    _check(store.last_turn(conversation), conversation, event_id, submission)
+    check(store.last_turn(conversation), conversation, event_id, submission)
     try:
         with store.writing(conversation) as writer, store.answers(conversation) as answers:
             take_over(writer, answers)
@@ -118,21 +101,6 @@ def find(store: Answerable, id: str) -> tuple[str, str]:
     return found[0]
 
 
-def record(writer: TurnWriter, event_id: str, submission: Submission) -> None:
-    """Record an answer in a conversation that is held."""
-    writer.append(stamped(_settled(writer.last_turn(), event_id, submission)))
-
-
-def take_over(writer: TurnWriter, answers: Answers) -> None:
-    """Record what was handed over to a holder that is gone. What does not fit any more is dropped: its question was closed."""
-    for handed in answers.collect():
-        try:
-            record(writer, handed.event_id, handed.submission)
-        except (AnswerError, NotOpen, AlreadyAnswered) as error:
-            _LOG.warning("an answer to %r is dropped: %r", handed.event_id, str(error))
-        answers.remove(handed.event_id)
-
-
 async def _hand_over(store: Answerable, receipt: Receipt, submission: Submission) -> Receipt:
     """Hand the answer to the holder, and wait a moment for it to be recorded, by the holder or, where that is gone meanwhile, by us."""
     from asyncio import sleep  # who lists questions need not pay for it
@@ -143,8 +111,14 @@ async def _hand_over(store: Answerable, receipt: Receipt, submission: Submission
         for _ in range(_STEPS):
             with suppress(StoreLocked), store.writing(conversation) as writer:
                 take_over(writer, answers)
-            if not answers.waits(event_id):
-                _confirm(store.last_turn(conversation), event_id, submission)
+            was_taken = not answers.waits(event_id)
+            turn = store.last_turn(conversation)
+            if was_taken or decision_about(turn, event_id):
+                try:
+                    _confirm(turn, event_id, submission)
+                except (AlreadyAnswered, NotOpen):
+                    answers.remove(event_id)
+                    raise
                 return Receipt(conversation, event_id)
             await sleep(_STEP)
     return receipt
@@ -154,7 +128,7 @@ def _confirm(turn: Sequence[Event], event_id: str, submission: Submission) -> No
     """Make sure that what was recorded is what was submitted: somebody else may have been faster, at the terminal of the holder."""
     if all(event.event_id != event_id for event in turn):
         return  # the turn is over, and another has begun
-    match _decision(turn, event_id):
+    match decision_about(turn, event_id):
         case None:
             message = "The process that holds the conversation did not accept the answer; the question is still open."
             raise AnswerError([Problem("", message)])
@@ -164,49 +138,6 @@ def _confirm(turn: Sequence[Event], event_id: str, submission: Submission) -> No
             raise already_answered(event_id, describe(by))
         case _:
             pass
-
-
-def _decision(turn: Sequence[Event], event_id: str) -> InquiryResponse | Approval | None:
-    """Return how a question was closed; None while it is open."""
-    for request, response in pairs(turn):
-        if request.event_id == event_id:
-            return response
-    approvals = [event for event in turn if isinstance(event, Approval)]
-    waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
-    return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
-
-
-def _check(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> None:
-    """Find out whether the answer would do, before anything is written or handed over."""
-    reply = submission.as_reply()
-    question = next((question for question in pending(turn, conversation) if question.id == event_id), None)
-    if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
-        message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down. "
-        raise AnswerError([Problem("", f"{message}Run `midturn answer {event_id}` at a terminal, without a value.")])
-    _settled(turn, event_id, submission)
-
-
-def _settled(turn: Sequence[Event], event_id: str, submission: Submission) -> Sequence[Event]:
-    """Return what the answer leads to; if it comes second, the error says who was first, and how."""
-    try:
-        return settle(turn, event_id, submission.as_reply(), submission.by, event_ids())
-    except AlreadyAnswered:
-        decision = _decision(turn, event_id)
-        by = None if decision is None or isinstance(decision, InquiryCancelled) else decision.answered_by
-        raise already_answered(event_id, describe(by)) from None
-
-
-def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
-    if isinstance(question.question.answer_type, SecretType):
-        return True
-    if question.form is None or not isinstance(reply.value, Mapping):
-        return False
-    return any(_is_secret(asked) and asked.get("id") in reply.value for asked in question.form.questions)
-
-
-def _is_secret(asked: Mapping[str, Json]) -> bool:
-    answer_type = asked.get("answer_type")
-    return isinstance(answer_type, Mapping) and answer_type.get("type") == "secret"
 
 
 def _fitting(questions: Iterable[tuple[str, str]], id: str) -> list[tuple[str, str]]:

@@ -13,7 +13,6 @@ from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
 from midturn.store import import_jp, lock, reader
-from midturn.store.answering import take_over
 from midturn.store.clock import now
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
@@ -24,6 +23,7 @@ from midturn.store.ids import conversation_id, title
 from midturn.store.inbox import Inbox
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
+from midturn.store.settling import take_over
 
 _LOG = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ Whoever holds the conversation calls `collect()` from time to time, records what
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -17,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from midturn.errors import AlreadyAnswered
+from midturn.errors import AlreadyAnswered, AnswerError
 from midturn.store.folder import Folder, telling
 from midturn.store.submission import HandedOver, describe
 
@@ -115,13 +116,23 @@ class FileAnswers:
 
 def _read(folder: Folder, name: str) -> HandedOver | None:
     try:
-        return msgspec.json.decode(folder.read(name), type=HandedOver)
+        answer = msgspec.json.decode(folder.read(name), type=HandedOver)
+        answer.submission.as_reply()
     except FileNotFoundError:  # taken meanwhile
         return None
-    except (ValueError, RecursionError, OSError) as error:
-        _LOG.warning("%r in %r is no answer (%s); it is kept as %r", name, str(folder.path), error, f"{name}.unreadable")
-        os.replace(name, f"{name}.unreadable", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-        return None
+    except OSError as error:
+        if error.errno not in {errno.ELOOP, errno.EINVAL}:  # it may be an answer; the system is in trouble
+            raise
+        return _put_aside(folder, name, error)
+    except (ValueError, RecursionError, AnswerError) as error:
+        return _put_aside(folder, name, error)
+    return answer
+
+
+def _put_aside(folder: Folder, name: str, error: Exception) -> None:
+    """Make room for an answer where something else lies; nothing is thrown away."""
+    _LOG.warning("%r in %r is no answer (%r); it is kept as %r", name, str(folder.path), str(error), f"{name}.unreadable")
+    os.replace(name, f"{name}.unreadable", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
 def _file_name(event_id: str) -> str:

@@ -11,8 +11,9 @@ from msgspec import UNSET, UnsetType
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion, open_turn, pending
-from midturn.store.answering import Receipt, TurnWriter, answer
+from midturn.store.answering import Receipt, answer
 from midturn.store.handover import Answers
+from midturn.store.settling import TurnWriter
 from midturn.store.submission import Submission
 
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
-from midturn.store.answering import take_over
 from midturn.store.clock import now
 from midturn.store.conversation import Conversation
 from midturn.store.ids import conversation_number, title
 from midturn.store.inbox import Inbox
 from midturn.store.memory_conversation import MemoryAnswers, MemoryConversation, MemoryJournal
 from midturn.store.metadata import Metadata
+from midturn.store.settling import take_over
 
 
 class MemoryStore(Inbox):
