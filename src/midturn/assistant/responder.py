@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.assistant.answer_schema import answer_schema
 from midturn.assistant.request import second_request, side_request
 from midturn.assistant.settings import AssistantSettings
 from midturn.assistant.trim import size, trimmed
@@ -20,6 +19,7 @@ from midturn.core.answer_type import Answerable, AnswerType, SecretType, Unknown
 from midturn.core.events import InquiryRequest
 from midturn.core.exchange import Finished, ModelRequest, Usage
 from midturn.core.json_value import Json
+from midturn.core.schema import inquiry_schema
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
 from midturn.ports import Model
@@ -90,7 +90,7 @@ class _Attempt:
 
     async def run(self, consultation: Consultation) -> AssistantReplied | AssistantFailed:
         """Ask once, and once more if the answer is wrong or has no reason."""
-        asked, schema = consultation.asked, answer_schema(self._question)
+        asked, schema = consultation.asked, inquiry_schema(self._question)
         request = side_request(consultation.main, asked, consultation.tool, consultation.settings, schema)
         request, finished = await self._ask_fitting(request)
         verdict = self._checked(read_answer(finished))

@@ -1,1 +1,136 @@
 """From a model's id to a model (spec 4b.2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Final, get_args
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.secret import SecretValue
+from midturn.core.suggestion import did_you_mean
+from midturn.errors import ConfigError
+from midturn.models.extras import install_command, is_installed
+from midturn.models.nearest import KNOWN
+from midturn.models.profiles import Family, writes_text
+from midturn.models.provider_model import ProviderModel
+from midturn.models.spec import ModelSpec
+
+KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
+"""The environment variables that hold the built-in providers' keys; the first one that is set counts."""
+
+_WITHOUT_KEY: Final = "To try midturn without any key: `midturn demo`."
+
+
+class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of `providers.llm`: which wire, where, which variable holds the key, and corrections to what is known of its models."""
+
+    kind: str = ""
+    base_url: str | None = None
+    api_key_env: str | None = None
+    profile: dict[str, Json] = {}
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Where models are looked up: the configured `providers.llm`, and the environment that holds keys. `report` hears advice."""
+
+    providers: Mapping[str, JsonObject] = {}
+    environment: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
+    report: Callable[[str], None] = lambda _: None
+
+
+def model_named(id: str, surroundings: Surroundings | None = None) -> ProviderModel:
+    """Return the model `<provider>/<model>`. Nothing is sent and nothing heavy is loaded yet.
+
+    Raises:
+        ConfigError: The id names no provider, or its provider cannot be used; the message lists everything that is missing.
+    """
+    around = surroundings or Surroundings()
+    spec = spec_named(id, around)
+    missing = _missing(spec)
+    if missing:
+        raise ConfigError(f"{id} cannot be used:\n" + "\n".join(f"  {line}" for line in missing) + f"\n{_WITHOUT_KEY}")
+    return ProviderModel(spec, around.report)
+
+
+def spec_named(id: str, around: Surroundings) -> ModelSpec:
+    """Return where the model is and how it is reached; its key may be missing.
+
+    Raises:
+        ConfigError: The id names no provider, or the provider's configuration is wrong.
+    """
+    provider, slash, model = id.partition("/")
+    if not slash or not provider or not model:
+        near = did_you_mean(id, [known.partition("/")[2] for known in KNOWN])
+        raise ConfigError(f"`{id}` is no model id. Write `<provider>/<model>`, such as `{KNOWN[0]}`.{near}")
+    settings = provider_settings(provider, around.providers)
+    family = _family(provider, settings)
+    if family == "openai-compatible" and not settings.base_url:
+        raise ConfigError(f"`providers.llm.{provider}.base_url` is missing: the address of the server, such as `http://127.0.0.1:8080/v1`.")
+    names = (settings.api_key_env,) if settings.api_key_env else KEYS.get(provider, ())
+    name = next((name for name in names if around.environment.get(name)), names[0] if names else "")
+    value = around.environment.get(name)
+    return ModelSpec(
+        id=id,
+        provider=provider,
+        model=model,
+        family=family,
+        base_url=settings.base_url,
+        key=SecretValue(value) if value else None,
+        key_origin=f"${name}" if name else "",
+        overrides=settings.profile,
+    )
+
+
+def provider_settings(provider: str, providers: Mapping[str, JsonObject]) -> ProviderSettings:
+    """Return what is configured for a provider; a built-in one needs nothing.
+
+    Raises:
+        ConfigError: There is no such provider (the nearest is named), or its entry is wrong.
+    """
+    known = sorted({*KEYS, *providers})
+    if provider not in known:
+        near = did_you_mean(provider, known)
+        names = ", ".join(f"`{name}`" for name in known)
+        raise ConfigError(f"There is no provider `{provider}`.{near} Known are {names}; more are set in `providers.llm.<name>`.")
+    try:
+        return msgspec.convert(providers.get(provider, {}), ProviderSettings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"`providers.llm.{provider}`: {error}.") from error
+
+
+def refuse_mute(id: str) -> None:
+    """Refuse a model that is known to answer no question at all (spec 4.2).
+
+    Raises:
+        ConfigError: It writes no text: it embeds, draws, or speaks.
+    """
+    if not writes_text(id.partition("/")[2]):
+        raise ConfigError(f"`{id}` cannot answer questions: it writes no text. Choose a chat model, such as `{KNOWN[1]}`.")
+
+
+def _family(provider: str, settings: ProviderSettings) -> Family:
+    kind = settings.kind or (provider if provider in KEYS else "openai-compatible")
+    kinds: tuple[Family, ...] = get_args(Family)
+    found: Family | None = next((family for family in kinds if family == kind), None)
+    if found is None:
+        allowed = ", ".join(f"`{name}`" for name in kinds)
+        raise ConfigError(f"`providers.llm.{provider}.kind` is `{kind}`.{did_you_mean(kind, kinds)} Allowed are {allowed}.")
+    return found
+
+
+def _missing(spec: ModelSpec) -> list[str]:
+    """Say everything that stands between the user and this model, each with what to do."""
+    missing: list[str] = []
+    if spec.key is None and spec.key_origin:
+        missing.append(f"It needs an API key: set {spec.key_origin}.")
+    if not is_installed(spec.family):
+        missing.append(f"Its library is not installed: {install_command(spec.family)}")
+    return missing

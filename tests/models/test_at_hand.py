@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+import midturn.models.at_hand as at_hand_module
+from midturn.models.at_hand import AtHand, models_of, providers_at_hand
+from midturn.models.profiles import Family
+from midturn.models.registry import Surroundings
+from servers.loopback import Loopback
+
+NOBODY = Surroundings(environment={})
+
+
+def anything_is(_: Family) -> bool:
+    return True
+
+
+@pytest.fixture(autouse=True)
+def no_local_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens to listen on this machine is not the test's business."""
+    monkeypatch.setattr(at_hand_module, "LOCAL_SERVERS", {})
+    monkeypatch.setattr(at_hand_module, "is_installed", anything_is)
+
+
+def by_name(around: Surroundings) -> dict[str, AtHand]:
+    return {found.provider: found for found in providers_at_hand(around)}
+
+
+def test_a_provider_without_its_key_says_which_variable_to_set() -> None:
+    assert by_name(NOBODY)["anthropic"] == AtHand(provider="anthropic", missing="set $ANTHROPIC_API_KEY")
+
+
+def test_a_provider_with_its_key_lists_the_known_models() -> None:
+    found = by_name(Surroundings(environment={"OPENAI_API_KEY": "sk"}))["openai"]
+
+    assert "openai/gpt-6-luna" in found.models
+    assert found.missing is None
+
+
+def test_a_configured_server_is_asked_for_its_models() -> None:
+    with Loopback(models=("llama", "qwen")) as server:
+        url = f"{server.url}/v1"
+        found = by_name(replace(NOBODY, providers={"local": {"base_url": url}}))["local"]
+
+    assert found == AtHand(provider="local", models=("local/llama", "local/qwen"), base_url=url)
+
+
+def test_a_server_on_this_machine_is_found_without_being_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Loopback(models=("llama",)) as server:
+        monkeypatch.setattr(at_hand_module, "LOCAL_SERVERS", {"ollama": f"{server.url}/v1", "vllm": "http://127.0.0.1:1/v1"})
+        found = by_name(NOBODY)
+
+    assert found["ollama"].models == ("ollama/llama",)
+    assert not found["ollama"].configured
+    assert "vllm" not in found
+
+
+def test_a_server_that_is_not_there_says_so() -> None:
+    found = by_name(replace(NOBODY, providers={"local": {"base_url": "http://127.0.0.1:1/v1"}}))["local"]
+
+    assert found.missing is not None
+    assert found.missing.startswith("http://127.0.0.1:1/v1 does not answer (")
+
+
+def test_a_key_is_sent_to_the_server_that_it_is_for() -> None:
+    with Loopback(models=("m",)) as server:
+        assert models_of(f"{server.url}/v1/", "sk-local") == ["m"]
+        assert server.received[0].headers["authorization"] == "Bearer sk-local"
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="is no http address"):
+        models_of("file:///etc", None)

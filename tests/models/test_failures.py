@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import get_args
+
+from midturn.errors import ContextTooLong
+from midturn.models.failures import Failure, Place, Report, explain, one_line
+from midturn.models.nearest import nearest_model
+
+PLACE = Place("openai/gpt-6-luna", "api.example", "$OPENAI_API_KEY")
+FAILURES: tuple[Failure, ...] = get_args(Failure)
+
+
+def test_every_failure_has_a_sentence_that_names_where() -> None:
+    for failure in FAILURES:
+        error = explain(failure, PLACE, Report(detail="because {of} this"))
+        assert "(because {of} this)" in str(error)
+        assert "openai/gpt-6-luna" in str(error) or "api.example" in str(error)
+        assert str(error).endswith((".", "none.", "reachable."))
+
+
+def test_only_what_may_pass_is_tried_again() -> None:
+    transient = {failure for failure in FAILURES if explain(failure, PLACE, Report()).transient}
+
+    assert transient == {"busy", "server", "unreachable", "broken", "silent", "garbled"}
+
+
+def test_a_conversation_that_is_too_long_has_a_class_of_its_own() -> None:
+    assert isinstance(explain("too_long", PLACE, Report()), ContextTooLong)
+
+
+def test_a_misspelt_model_gets_the_nearest_known() -> None:
+    error = explain("unknown_model", PLACE, Report(nearest=nearest_model("anthropic/claude-haiku-5.5")))
+
+    assert "Did you mean `anthropic/claude-haiku-5-5`?" in str(error)
+    assert nearest_model("local/llama") is None
+
+
+def test_a_providers_message_is_folded_into_one_line() -> None:
+    assert one_line(" a\n\tb ") == "a b"
+    assert len(one_line("x" * 1_000)) == 301

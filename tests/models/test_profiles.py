@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+
+from midturn.core.answer_type import BooleanType
+from midturn.core.exchange import InquiryAsked
+from midturn.core.question import PersistedQuestion
+from midturn.models.profiles import (
+    NATIVE,
+    NATIVE_ALONE,
+    TAIL,
+    TAIL_AS_MAIN,
+    TOOL,
+    Family,
+    How,
+    Profile,
+    how_to_ask,
+    how_to_shape,
+    thinking_ends_with_text,
+    writes_text,
+)
+
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+
+def tries(shares_cache: bool, **profile: Any) -> list[How]:  # noqa: FBT001 (a column of the table)
+    question = PersistedQuestion(text="Deploy?", answer_type=BooleanType())
+    asked = [InquiryAsked("deploy", "confirm", question, shares_cache, trial) for trial in (1, 2)]
+    return [how_to_ask(Profile(**profile), each) for each in asked]
+
+
+@pytest.mark.parametrize(
+    ("family", "shared", "other"),
+    [
+        ("anthropic", [TAIL_AS_MAIN, NATIVE], [NATIVE, NATIVE]),
+        ("openai", [TAIL, NATIVE], [NATIVE, NATIVE]),
+        ("google", [NATIVE, NATIVE], [NATIVE_ALONE, NATIVE_ALONE]),
+        ("openai-compatible", [NATIVE, NATIVE], [NATIVE_ALONE, NATIVE_ALONE]),
+    ],
+)
+def test_the_table_of_the_specification(family: Family, shared: list[How], other: list[How]) -> None:
+    assert tries(True, family=family) == shared
+    assert tries(False, family=family) == other
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("shares_cache", [True, False])
+def test_a_model_without_a_field_for_shapes_is_asked_in_words_then_made_to_call(family: Family, shares_cache: bool) -> None:  # noqa: FBT001
+    assert tries(shares_cache, family=family, native=False) == [TAIL, TOOL]
+    assert tries(shares_cache, family=family, native=False, forced_tool=False) == [TAIL, TAIL]
+
+
+def test_a_model_that_takes_no_shape_beside_tools_is_asked_in_words_first() -> None:
+    assert tries(True, family="google", native_with_tools=False) == [TAIL, NATIVE_ALONE]
+    assert tries(False, family="google", native_with_tools=False) == [NATIVE_ALONE, NATIVE_ALONE]
+
+
+def test_a_shape_that_the_user_wants_leaves_the_tools_to_the_model() -> None:
+    assert how_to_shape(Profile(family="openai"), tools=True) == How("native", choice="main")
+    assert how_to_shape(Profile(family="google", native_with_tools=False), tools=True) == TAIL_AS_MAIN
+    assert how_to_shape(Profile(family="google", native_with_tools=False), tools=False) == How("native", choice="main")
+    assert how_to_shape(Profile(family="openai-compatible", native=False), tools=False) == TAIL_AS_MAIN
+
+
+def test_models_that_write_no_text_are_known_by_their_names() -> None:
+    for mute in ("text-embedding-4", "gemini-3-pro-image", "whisper-1", "gpt-6-tts", "imagen-5"):
+        assert not writes_text(mute)
+    for speaks in ("claude-haiku-5-5", "gpt-6-astra", "gemini-3.8-flash", "llama", "qwen/qwen3-coder"):
+        assert writes_text(speaks)
+
+
+def test_which_thinking_ends_at_the_users_words() -> None:
+    for ends in (
+        "claude-haiku-4-5",
+        "claude-haiku-5-5",
+        "claude-3-7-sonnet",
+        "claude-opus-4-1",
+        "claude-sonnet-4-5",
+        "claude-sonnet-4-20250514",
+    ):
+        assert thinking_ends_with_text("anthropic", ends)
+    for goes_on in ("claude-sonnet-5-5", "claude-sonnet-4-6", "claude-opus-4-8", "claude-opus-4-5"):
+        assert not thinking_ends_with_text("anthropic", goes_on)
+    assert not thinking_ends_with_text("openai", "claude-haiku-4-5")

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+import midturn.models.registry as registry_module
+from midturn.core.secret import SecretValue
+from midturn.errors import ConfigError
+from midturn.models.profiles import Family
+from midturn.models.registry import Surroundings, model_named, refuse_mute, spec_named
+
+KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o", "GEMINI_API_KEY": "sk-g", "EMPTY": "", "MY_KEY": "sk-m"}
+LOCAL = {"local": {"kind": "openai-compatible", "base_url": "http://127.0.0.1:8080/v1"}}
+HERE = Surroundings(providers=LOCAL, environment=KEYS)
+NOBODY = Surroundings(environment={})
+
+
+def nothing_is(_: Family) -> bool:
+    return False
+
+
+def test_a_built_in_provider_takes_its_usual_variable() -> None:
+    spec = spec_named("google/gemini-4-argon", HERE)
+
+    assert (spec.family, spec.model, spec.key_origin, spec.base_url) == ("google", "gemini-4-argon", "$GEMINI_API_KEY", None)
+    assert spec.key == SecretValue("sk-g")
+
+
+def test_the_key_shows_nowhere() -> None:
+    assert "sk-a" not in repr(spec_named("anthropic/claude-haiku-5-5", HERE))
+
+
+def test_a_configured_server_is_a_provider_and_is_sent_no_key_unless_one_is_named() -> None:
+    spec = spec_named("local/qwen/qwen3-coder", HERE)
+
+    assert (spec.provider, spec.model, spec.base_url, spec.key) == ("local", "qwen/qwen3-coder", "http://127.0.0.1:8080/v1", None)
+    named = replace(HERE, providers={"local": {**LOCAL["local"], "api_key_env": "MY_KEY"}})
+    assert spec_named("local/x", named).key == SecretValue("sk-m")
+
+
+def test_a_built_in_provider_can_be_reached_elsewhere_with_another_key() -> None:
+    around = replace(HERE, providers={"anthropic": {"base_url": "http://127.0.0.1:1/", "api_key_env": "MY_KEY"}})
+
+    spec = spec_named("anthropic/claude-haiku-5-5", around)
+
+    assert (spec.family, spec.base_url, spec.key_origin) == ("anthropic", "http://127.0.0.1:1/", "$MY_KEY")
+
+
+def test_a_missing_key_names_the_variable_and_how_to_go_without() -> None:
+    with pytest.raises(ConfigError) as caught:
+        model_named("openai/gpt-6-luna", NOBODY)
+
+    assert "It needs an API key: set $OPENAI_API_KEY." in str(caught.value)
+    assert "`midturn demo`" in str(caught.value)
+
+
+def test_an_empty_variable_is_no_key() -> None:
+    around = Surroundings(providers={"local": {**LOCAL["local"], "api_key_env": "EMPTY"}}, environment=KEYS)
+
+    with pytest.raises(ConfigError, match=r"set \$EMPTY"):
+        model_named("local/x", around)
+
+
+def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "is_installed", nothing_is)
+
+    with pytest.raises(ConfigError, match=r"pip install 'midturn\[google\]'"):
+        model_named("google/gemini-4-argon", HERE)
+
+
+@pytest.mark.parametrize(
+    ("id", "message"),
+    [
+        (
+            "anthropc/claude-haiku-5-5",
+            "There is no provider `anthropc`. Did you mean `anthropic`? Known are `anthropic`, `google`, `local`, `openai`",
+        ),
+        ("claude-haiku-5-6", "is no model id. Write `<provider>/<model>`, such as `anthropic/"),
+        ("anthropic/", "is no model id"),
+        ("/x", "is no model id"),
+    ],
+)
+def test_an_id_that_names_no_provider_is_corrected(id: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        model_named(id, HERE)
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"kind": "openai-compatible"}, "`providers.llm.x.base_url` is missing"),
+        ({"kind": "openai_compatible", "base_url": "http://h"}, "Did you mean `openai-compatible`?"),
+        ({"base_ur": "http://h"}, "`providers.llm.x`: Object contains unknown field `base_ur`"),
+    ],
+)
+def test_a_wrong_entry_is_named(entry: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        model_named("x/y", Surroundings(providers={"x": entry}, environment=KEYS))
+
+    assert message in str(caught.value)
+
+
+def test_a_model_that_writes_no_text_is_refused_as_an_assistant() -> None:
+    refuse_mute("anthropic/claude-haiku-5-5")
+    with pytest.raises(ConfigError, match="cannot answer questions: it writes no text"):
+        refuse_mute("openai/text-embedding-4")

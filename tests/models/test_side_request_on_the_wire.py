@@ -1,0 +1,217 @@
+"""A question to a model on the wire: what of the main request it repeats, and how the answer's shape is demanded (spec 4.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from midturn.assistant import AssistantSettings, Consultation, consult
+from midturn.core.events import ToolCallRequest
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.models.provider_model import ProviderModel
+from midturn.models.retry import RetryingModel
+from servers.answers import Answer, Fails, Says, ToolUse
+from servers.loopback import Loopback
+from support.clocks import FakeClock
+from support.conversations import REQUEST, asked_events, main_request
+from support.wire_models import OnWire, converse, on_every_wire
+from support.wire_prefix import around, rendered, shared
+
+GOOD = Says(text='{"reason": "Looks right.", "answer": true}')
+PROSE = Says(text="Sure, go ahead!")
+MAIN = AssistantSettings(model="main", parameters={"temperature": 0.2}, shares_cache=True)
+HAIKU = OnWire("anthropic", "anthropic", "claude-haiku-4-5", "anthropic")
+OTHER = AssistantSettings(model="other", parameters={"temperature": 0.2})
+
+
+def ask(model: ProviderModel, settings: AssistantSettings, clock: FakeClock | None = None) -> AssistantReplied | AssistantFailed:
+    asked = Consultation(asked=REQUEST, tool="fs_modify_file", main=main_request(asked_events()), settings=settings)
+
+    async def send() -> AssistantReplied | AssistantFailed:
+        try:
+            return await consult(RetryingModel(model, clock or FakeClock()), asked)
+        finally:
+            await model.aclose()
+
+    return asyncio.run(send())
+
+
+def bodies(wire: OnWire, settings: AssistantSettings, *answers: Answer) -> list[Any]:
+    """Return the main request's body, and those of the side requests."""
+    events = asked_events()
+    cycle = next(place for place, event in enumerate(events) if isinstance(event, ToolCallRequest) and event.event_id == "c1")
+    with Loopback(Says(text="I will patch it."), *answers) as server:
+        model = wire.at(server)
+        converse(model, main_request(events[: cycle - 1]))
+        reply = ask(model, settings)
+    assert isinstance(reply, AssistantReplied)
+    assert (reply.answer, reply.reason) == (True, "Looks right.")
+    return [received.json for received in server.received]
+
+
+@on_every_wire
+def test_the_main_request_is_a_prefix_of_the_side_request(wire: OnWire) -> None:
+    main, side = bodies(wire, MAIN, GOOD)
+
+    part = shared(rendered(wire.family, main), rendered(wire.family, side))
+
+    print(f"\n{wire.family}: {part:.1%} of the main request's {len(rendered(wire.family, main))} bytes are repeated")  # noqa: T201
+    assert part == 1
+
+
+@on_every_wire
+def test_fields_beside_the_prefix_are_those_of_the_table(wire: OnWire) -> None:
+    main, side = bodies(wire, MAIN, GOOD)
+
+    before, after = around(wire.family, main), around(wire.family, side)
+    differs = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert (
+        differs
+        == {
+            "anthropic": set[str](),
+            "openai": {"tool_choice"},
+            "google": {"toolConfig", "generationConfig"},
+            "openai-compatible": {"tool_choice", "response_format"},
+        }[wire.family]
+    )
+    assert shape_of(wire, side) == {"anthropic": "tail", "openai": "tail", "google": "native", "openai-compatible": "native"}[wire.family]
+
+
+@on_every_wire
+def test_the_second_try_demands_the_shape_in_the_providers_own_field(wire: OnWire) -> None:
+    *_, second = bodies(wire, MAIN, PROSE, GOOD)
+
+    assert shape_of(wire, second) == "native"
+    assert choice_of(wire, second) == "none"
+    assert "Your answer could not be used" in json.dumps(second)
+
+
+@on_every_wire
+def test_another_model_is_asked_in_its_own_field_and_calls_nothing(wire: OnWire) -> None:
+    _, side = bodies(wire, OTHER, GOOD)
+
+    assert shape_of(wire, side) == "native"
+    if wire.family in {"anthropic", "openai"}:
+        assert side["tools"]
+        assert choice_of(wire, side) == "none"
+    else:
+        assert "tools" not in side
+
+
+@on_every_wire
+def test_a_call_in_place_of_an_answer_is_not_run_and_counts_as_wrong(wire: OnWire) -> None:
+    call = Says(calls=(ToolUse("fs_read_file", {"path": "plan.md"}),))
+
+    *_, second = bodies(wire, MAIN, call, GOOD)
+
+    assert "Not run: only an answer to the question was asked for." in json.dumps(second)
+
+
+@on_every_wire
+def test_no_message_of_ours_uses_our_own_word_for_it(wire: OnWire) -> None:
+    for body in bodies(wire, MAIN, PROSE, GOOD):
+        assert "inquiry" not in json.dumps(body).lower()
+
+
+@on_every_wire
+def test_a_side_request_is_tried_again_like_any_other(wire: OnWire) -> None:
+    clock = FakeClock()
+    with Loopback(Fails(status=429, retry_after="3"), Says(text="{", after="cut"), GOOD) as server:
+        reply = ask(wire.at(server), MAIN, clock)
+
+    assert isinstance(reply, AssistantReplied)
+    assert clock.slept[0] == 3
+    assert len(clock.slept) == 2
+
+
+@on_every_wire
+def test_a_model_that_stays_down_is_a_failure_that_says_why(wire: OnWire) -> None:
+    with Loopback(Fails(status=500, message="the cooling is out")) as server:
+        reply = ask(wire.at(server), MAIN)
+
+    assert isinstance(reply, AssistantFailed)
+    assert "the cooling is out" in reply.error
+
+
+@on_every_wire
+def test_a_model_without_a_field_for_shapes_is_asked_in_words_and_then_made_to_call(wire: OnWire) -> None:
+    if wire.family == "anthropic":  # Sonnet 5.5 cannot be made to call a tool, Haiku can
+        wire = HAIKU
+    forced = Says(calls=(ToolUse("give_answer", {"reason": "Looks right.", "answer": True}),))
+    with Loopback(PROSE, forced) as server:
+        reply = ask(wire.at(server, overrides={"native": False, "forced_tool": True}), MAIN)
+
+    first, second = (received.json for received in server.received)
+    assert isinstance(reply, AssistantReplied)
+    assert shape_of(wire, first) == "tail"
+    assert shape_of(wire, second) == "tool"
+    assert "give_answer" in json.dumps(choice_field(wire, second))
+
+
+@on_every_wire
+def test_a_model_that_cannot_be_made_to_call_is_asked_in_words_again(wire: OnWire) -> None:
+    with Loopback(PROSE, GOOD) as server:
+        reply = ask(wire.at(server, overrides={"native": False, "forced_tool": False}), MAIN)
+
+    assert isinstance(reply, AssistantReplied)
+    assert [shape_of(wire, received.json) for received in server.received] == ["tail", "tail"]
+
+
+def test_gemini_2_is_asked_in_words_because_it_takes_no_shape_beside_tools() -> None:
+    gemini = OnWire("google", "google", "gemini-2.5-flash", "google")
+    pytest.importorskip("google.genai", reason="the extra `midturn[google]` is not installed")
+    with Loopback(PROSE, GOOD) as server:
+        ask(gemini.at(server), MAIN)
+
+    first, second = (received.json for received in server.received)
+    assert (shape_of(gemini, first), "tools" in first) == ("tail", True)
+    assert (shape_of(gemini, second), "tools" in second) == ("native", False)
+
+
+def test_the_openai_side_request_has_the_main_threads_cache_key() -> None:
+    pytest.importorskip("openai", reason="the extra `midturn[openai]` is not installed")
+    main, side = bodies(OnWire("openai", "openai", "gpt-6-astra", "openai", "/v1"), MAIN, GOOD)
+
+    assert main["prompt_cache_key"] == side["prompt_cache_key"] == "17"
+
+
+def test_a_thinking_haiku_gets_the_question_inside_the_paused_result() -> None:
+    """Words of the user after a result would end its thinking, and the cache of all that it thought before."""
+    pytest.importorskip("anthropic", reason="the extra `midturn[anthropic]` is not installed")
+    settings = AssistantSettings(model="main", parameters={"thinking": True}, shares_cache=True)
+    with Loopback(GOOD) as server:
+        ask(HAIKU.at(server), settings)
+
+    last = server.received[0].json["messages"][-1]
+    assert {block["type"] for block in last["content"]} == {"tool_result"}
+    assert "Apply the changes to plan.md?" in json.dumps(last)
+
+
+def choice_field(wire: OnWire, body: Any) -> Any:
+    return body.get("toolConfig", {}).get("functionCallingConfig") if wire.family == "google" else body.get("tool_choice")
+
+
+def choice_of(wire: OnWire, body: Any) -> str:
+    """Return the tool choice; without tools nothing can be called."""
+    field = choice_field(wire, body)
+    if field is None:
+        return "auto" if "tools" in body else "none"
+    return str(field if isinstance(field, str) else field.get("type", field.get("mode"))).lower()
+
+
+def shape_of(wire: OnWire, body: Any) -> str:
+    """Say where the shape of the answer is demanded."""
+    native = {
+        "anthropic": lambda: body.get("output_config", body.get("output_format")),
+        "openai": lambda: body.get("text", {}).get("format"),
+        "google": lambda: body.get("generationConfig", {}).get("responseJsonSchema"),
+        "openai-compatible": lambda: body.get("response_format"),
+    }[wire.family]()
+    if native:
+        return "native"
+    if "give_answer" in json.dumps(body.get("tools", [])):
+        return "tool"
+    return "tail" if "JSON Schema" in rendered(wire.family, body) else "none"

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
+from midturn.core.exchange import ModelRequest
+from midturn.models.preview import preview
+from midturn.models.transcript import (
+    TAIL,
+    Call,
+    ModelMessage,
+    Result,
+    Said,
+    UserMessage,
+    Words,
+    transcript,
+    with_tail,
+    words_in_result,
+)
+from support.conversations import asked_events, main_request
+
+ASK = ChatRequest(content="Read the plan")
+CALL = ToolCallRequest(event_id="c", id="call_1", name="fs_read_file", arguments={"path": "plan.md"})
+RESULT = ToolCallResponse(id="call_1", call="c", content="the plan")
+
+
+def test_events_become_messages_by_turns() -> None:
+    events = [ASK, ChatResponse(reasoning="hm"), ChatResponse(message="I will"), CALL, RESULT, ChatRequest(content="Thanks")]
+
+    assert transcript(events) == [
+        UserMessage((Words("Read the plan"),)),
+        ModelMessage((Said("hm", thought=True), Said("I will"), Call("call_1", "fs_read_file", {"path": "plan.md"}))),
+        UserMessage((Result("call_1", "fs_read_file", "the plan", False), Words("Thanks"))),
+    ]
+
+
+def test_a_structured_answer_is_said_as_json() -> None:
+    assert transcript([ChatResponse(structured={"a": None})]) == [ModelMessage((Said('{"a":null}'),))]
+
+
+def test_arguments_that_are_no_object_are_quoted() -> None:
+    (message,) = transcript([ToolCallRequest(id="x", name="t", arguments="{oops")])
+
+    assert message == ModelMessage((Call("x", "t", {"invalid_arguments": "{oops"}),))
+
+
+def test_legacy_results_find_their_call_by_its_id() -> None:
+    legacy = [ASK, ToolCallRequest(id="call_1", name="t"), ToolCallResponse(id="call_1", content="ok")]
+
+    assert transcript(legacy)[-1] == UserMessage((Result("call_1", "t", "ok", False),))
+
+
+@given(st.lists(st.sampled_from(["same", "same_2", "other"]), max_size=8))
+def test_ids_are_unique_whatever_a_provider_used(ids: list[str]) -> None:
+    events: list[Event] = []
+    for number, used in enumerate(ids):
+        events += [
+            ToolCallRequest(event_id=f"c{number}", id=used, name="t"),
+            ToolCallResponse(id=used, call=f"c{number}", content=str(number)),
+        ]
+
+    parts = [part for message in transcript(events) for part in message.parts]
+    calls = [part.id for part in parts if isinstance(part, Call)]
+    assert len(set(calls)) == len(calls)
+    assert [part.id for part in parts if isinstance(part, Result)] == calls
+
+
+def test_the_demand_for_a_shape_ends_the_last_user_message() -> None:
+    demand = f'{TAIL}\n{{"type":"object"}}'
+
+    assert with_tail([UserMessage((Words("Which?"),))], {"type": "object"}) == [UserMessage((Words(f"Which?\n\n{demand}"),))]
+    assert with_tail([ModelMessage((Said("x"),))], {"type": "object"})[-1] == UserMessage((Words(demand),))
+    after_result = with_tail([UserMessage((Result("i", "t", "ok", False),))], {"type": "object"})
+    assert after_result == [UserMessage((Result("i", "t", "ok", False), Words(demand)))]
+
+
+def test_words_move_into_the_last_result() -> None:
+    moved = words_in_result(transcript([CALL, RESULT, ChatRequest(content="Which?")]))
+
+    assert moved[-1] == UserMessage((Result("call_1", "fs_read_file", "the plan\n\nWhich?", False),))
+    assert words_in_result(transcript([ASK])) == transcript([ASK])
+    assert words_in_result([]) == []
+
+
+def test_a_preview_holds_everything_that_would_be_sent() -> None:
+    shown: Any = preview("anthropic/claude-haiku-5-5", main_request(asked_events()))
+
+    assert shown["model"] == "anthropic/claude-haiku-5-5"
+    assert shown["system"] == "You are careful."
+    assert shown["tools"][0]["name"] == "fs_read_file"
+    assert shown["tools"][0]["parameters"]["required"] == ["path"]
+    assert (shown["tool_choice"], shown["parameters"]) == ("auto", {"temperature": 0.2})
+    assert shown["messages"][0] == {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
+    assert shown["messages"][3]["content"][0]["type"] == "tool_call"
+    assert shown["messages"][4]["content"][0]["content"] == "the plan"
+    assert "schema" not in shown
+    assert preview("m", ModelRequest(schema={"type": "object"}))["schema"] == {"type": "object"}
