@@ -264,6 +264,12 @@ def test_arguments_are_checked_against_the_declaration_before_anything_runs(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_declaration_that_cannot_be_used_is_told_to_be_the_tools_fault() -> None:
+    said = message(execute(shell("true", env={"type": "string", "pattern": "(?=x)"}), {"env": "x"}))
+
+    assert "the tool's own declaration of its arguments is wrong at /properties/env/pattern" in said
+
+
 def test_arguments_that_are_no_object_do_not_crash_a_shell_tool() -> None:
     arguments: Json = "not an object"
 

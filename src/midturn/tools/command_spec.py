@@ -45,6 +45,8 @@ def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
         return [Problem("", "the arguments must be one JSON object.")]
     if problem := json_problem(arguments, DEFAULT_LIMITS.json_depth):
         return [problem]
-    from midturn.core.schema import validate
+    from midturn.core.schema import check_schema, validate  # heavy, and not needed before the first call
 
+    if wrong := check_schema(schema):
+        return [Problem("", f"the tool's own declaration of its arguments is wrong at {pointer}: {said}") for pointer, said in wrong]
     return validate(schema, arguments)

@@ -65,7 +65,7 @@ class ToolContext(Generic[Deps]):
     @property
     def root(self) -> Path:
         """The workspace root."""
-        return Path(self._run.root)
+        return Path(self._run.root).absolute()
 
     @property
     def cancelled(self) -> bool:

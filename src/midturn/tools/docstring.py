@@ -25,9 +25,12 @@ def read_docstring(docstring: str | None) -> Documentation:
     """Read a docstring of any common style (Google, NumPy, reST, Epydoc)."""
     if not docstring or not docstring.strip():
         return Documentation()
+    cleaned = inspect.cleandoc(docstring)
+    if "\n" not in cleaned:
+        return Documentation(cleaned)
     from docstring_parser import parse
 
-    parsed = parse(inspect.cleandoc(docstring))
+    parsed = parse(cleaned)
     return Documentation(
         summary=_one_line(parsed.short_description),
         description=(parsed.long_description or "").strip(),

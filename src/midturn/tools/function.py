@@ -27,26 +27,37 @@ from midturn.tools.value_type import Mismatch
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class FunctionTool(Generic[P, R]):
-    """A function that a model may call. Called from Python it is the plain function. `run` is its permission policy (spec 2.5)."""
+class FunctionTool(Generic[P, R_co]):
+    """A function that a model may call. Called from Python it is the plain function."""
 
-    def __init__(self, function: Callable[P, R], *, name: str | None = None, run: RunPolicy = "unattended") -> None:
-        self.function = function
-        self.run: RunPolicy = run
+    def __init__(self, function: Callable[P, R_co], *, name: str | None = None, run: RunPolicy = "unattended") -> None:
+        self._function = function
+        self._run: RunPolicy = run
         self.documentation = read_docstring(function.__doc__)
         self._parameters = Parameters(function, self.documentation.parameters)
         self._is_async = _is_async(function)
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, self._parameters.schema)
         functools.update_wrapper(self, function)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the plain function."""
-        return self.function(*args, **kwargs)
+        return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"FunctionTool({self._definition.name})"
+
+    @property
+    def function(self) -> Callable[P, R_co]:
+        """The plain function."""
+        return self._function
+
+    @property
+    def run(self) -> RunPolicy:
+        """Its permission policy, unless configuration says otherwise."""
+        return self._run
 
     @property
     def name(self) -> str:
@@ -71,7 +82,7 @@ class FunctionTool(Generic[P, R]):
         life = CallLife()
         context: ToolContext[object] = ToolContext(run, self.inquiry_source(), life)
         positional, keywords = self._parameters.bind(values, context)
-        call = functools.partial(cast("Callable[..., object]", self.function), *positional, **keywords)
+        call = functools.partial(cast("Callable[..., object]", self._function), *positional, **keywords)
         return await life.run(self._outcome(call, run, context))
 
     async def _outcome(self, call: Callable[[], object], run: ToolRun, context: ToolContext[object]) -> Outcome:

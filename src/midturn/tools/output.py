@@ -45,26 +45,34 @@ def shortened(text: str, run: ToolRun) -> str:
 
 def _kept(data: bytes, root: Path) -> str:
     try:
-        path = _write(data, root)
+        return f"the whole output is in {keep(data, root) or _write(data, Path(tempfile.mkdtemp(prefix='midturn-')))}"
     except OSError as error:
         return f"the whole output could not be kept: {error.strerror}"
-    return f"the whole output is in {path.relative_to(root) if path.is_relative_to(root) else path}"
 
 
-def _write(data: bytes, root: Path) -> Path:
-    """Write under a name made from the content: running again finds the same file."""
-    path = _folder(root) / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-    return path
+def keep(data: bytes, root: Path) -> Path | None:
+    """Write to `.midturn/output` and return the path relative to the root; None where there is no workspace, or no room.
 
-
-def _folder(root: Path) -> Path:
-    """Return `.midturn/output` of a workspace, else a new private folder; a link that a repository brought along is not followed."""
+    A link that a repository brought along is not followed. The name is made from the content: running again finds the same file.
+    """
     ours = root / ".midturn"
     if ours.is_symlink() or not ours.is_dir() or (ours / "output").is_symlink():
-        return Path(tempfile.mkdtemp(prefix="midturn-"))
-    (ours / "output").mkdir(mode=0o700, exist_ok=True)
-    return ours / "output"
+        return None
+    try:
+        (ours / "output").mkdir(mode=0o700, exist_ok=True)
+        return _write(data, ours / "output").relative_to(root)
+    except OSError:
+        return None
+
+
+def _write(data: bytes, folder: Path) -> Path:
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:  # the disk is full: half a file must not pass for the whole
+            path.unlink()
+            raise
+    return path

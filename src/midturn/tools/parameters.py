@@ -169,7 +169,7 @@ def _property(schema: JsonObject, parameter: Parameter, description: str | None)
     described = dict(schema)
     if description and "description" not in described:
         described["description"] = description
-    if not parameter.required and "default" not in described:
+    if not parameter.required and parameter.default is not None and "default" not in described:
         try:
             described["default"] = msgspec.to_builtins(parameter.default, str_keys=True)
         except (TypeError, ValueError):  # a default without a JSON form is the function's own business

@@ -1,0 +1,153 @@
+"""The workspace's folder: everything is opened beneath it, whatever links and races try (spec 9.5)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import Self
+
+from midturn.tools.fs.paths import check_writable, shown
+from midturn.tools.fs.problems import Missing, explained, kind_of
+from midturn.tools.fs.system_calls import Unsupported, open_beneath
+from midturn.tools.returned import Rejected
+
+LARGEST = 32 * 1024 * 1024  # bytes of a file that is read
+_LOOK = os.O_PATH if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NONBLOCK
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class Beneath:
+    """The folder at `root`, held open; use it as a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __enter__(self) -> Self:
+        self._folder = os.open(self.root, _FOLDER)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._folder)
+
+    def read(self, path: PurePosixPath) -> bytes:
+        """Return the content of a regular file.
+
+        Raises:
+            Rejected: There is none, it is none, or the path leads out of the workspace.
+        """
+        with self._opened(path, _LOOK) as looked:  # what is no regular file is not even opened: a device may react to that
+            _check_regular(looked, path)
+        with self._opened(path, _READ) as descriptor:
+            _check_regular(descriptor, path)
+            with explained(path), open(descriptor, "rb", closefd=False) as file:
+                content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise Rejected(f"{shown(str(path))} is larger than {LARGEST // 2**20} MiB; file tools do not read it.")
+        return content
+
+    @contextmanager
+    def folder(self, path: PurePosixPath) -> Generator[int, None, None]:
+        """Open a folder to look around in it.
+
+        Raises:
+            Rejected: It is none, or the path leads out of the workspace.
+        """
+        with self._opened(path, _FOLDER) as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def parent(self, path: PurePosixPath, *, make: bool = False) -> Generator[int, None, None]:
+        """Open the folder of a file that is to be written; with `make`, create what is missing of it.
+
+        Raises:
+            Rejected: The folder is missing, ours, or outside; the check is made on what was opened, not on what the path says.
+        """
+        check_writable(path, self.root)
+        missing: list[str] = []
+        folder = path.parent
+        while make and folder.parts and not self._is_there(folder):
+            missing.insert(0, folder.name)
+            folder = folder.parent
+        with self._opened(folder, _FOLDER) as descriptor:
+            check_writable(self._real(descriptor, folder) / path.name, self.root)
+            made = _made(descriptor, folder, missing)
+            try:
+                yield made
+            finally:
+                os.close(made)
+
+    def _is_there(self, path: PurePosixPath) -> bool:
+        try:
+            with self._opened(path, _FOLDER):
+                return True
+        except Missing:
+            return False
+
+    def _real(self, descriptor: int, folder: PurePosixPath) -> PurePosixPath:
+        """Return where an open folder really is. Without `/proc` there was no link on the way, so that it is where the path says."""
+        try:
+            real = Path(f"/proc/self/fd/{descriptor}").readlink()
+            return PurePosixPath(real.relative_to(Path(f"/proc/self/fd/{self._folder}").readlink()))
+        except FileNotFoundError:
+            return folder
+        except ValueError:
+            raise Rejected(f"{shown(str(folder))} leads out of the workspace.") from None
+
+    @contextmanager
+    def _opened(self, path: PurePosixPath, flags: int) -> Generator[int, None, None]:
+        with explained(path):
+            try:
+                descriptor = open_beneath(self._folder, str(path), flags)
+            except Unsupported:
+                descriptor = _walk(self._folder, path, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+
+def _check_regular(descriptor: int, path: PurePosixPath) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        raise Rejected(f"{shown(str(path))} is {kind_of(mode)}, not a file.")
+
+
+def _walk(folder: int, path: PurePosixPath, flags: int) -> int:
+    """Open `path` one component at a time and follow no link: for systems without `openat2`.
+
+    Raises:
+        OSError: As `open`.
+    """
+    if ".." in path.parts:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
+    *above, last = path.parts or (".",)
+    here = os.dup(folder)
+    try:
+        for part in above:
+            inner = os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
+            os.close(here)
+            here = inner
+        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+def _made(folder: int, path: PurePosixPath, names: list[str]) -> int:
+    """Open a chain of new folders below an open one."""
+    here = os.dup(folder)
+    for name in names:
+        path = path / name
+        try:
+            with explained(path):
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=here)
+                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=here)
+        finally:
+            os.close(here)
+        here = inner
+    return here

@@ -1,0 +1,53 @@
+"""`fs_create_file` (spec 6.4)."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from msgspec import Meta
+
+from midturn.core.question import Question
+from midturn.tools.context import ToolContext
+from midturn.tools.fs.arguments import FilePath
+from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.diff import Change
+from midturn.tools.fs.paths import check_name, relative, shown
+from midturn.tools.fs.problems import Missing
+from midturn.tools.fs.question import about_change
+from midturn.tools.fs.settled import settled
+from midturn.tools.fs.shown import SHOWN
+from midturn.tools.fs.text import readable
+from midturn.tools.fs.writing import create, read_to_change, replace
+from midturn.tools.function import tool
+from midturn.tools.returned import Rejected
+
+Content = Annotated[str, Meta(description="What the file is to contain.")]
+
+
+@tool(run="ask")
+def fs_create_file(path: FilePath, content: Content, ctx: ToolContext) -> str | Question[bool]:
+    """Create a text file, and the folders that it is missing. If the file exists, the user is asked whether to overwrite it."""
+    target = relative(path, ctx.root)
+    check_name(target)
+    with Beneath(ctx.root) as beneath:
+        return settled(target, lambda: _create(beneath, target, content.encode(), ctx))
+
+
+def _create(beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolContext) -> str | Question[bool]:
+    name = shown(str(target))
+    try:
+        old = read_to_change(beneath, target)
+    except Missing:
+        create(beneath, target, content)
+        return f"{name} was created."
+    if old == content:
+        return f"{name} exists and has this content already."
+    question = about_change("overwrite_file", f"Overwrite {name}?", Change(str(target), readable(old), readable(content)), ctx)
+    answer = SHOWN.answer(ctx, question)
+    if answer is None:
+        return question
+    if not answer:
+        raise Rejected(f"{name} exists and was not overwritten.")
+    replace(beneath, target, content, old)
+    return f"{name} was overwritten."

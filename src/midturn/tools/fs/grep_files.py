@@ -1,0 +1,136 @@
+"""`fs_grep_files` (spec 6.4)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from midturn.tools.context import ToolContext
+from midturn.tools.fs.arguments import FolderPath, Glob
+from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.globs import Glob as PathGlob
+from midturn.tools.fs.paths import relative, shown
+from midturn.tools.fs.pattern import Pattern
+from midturn.tools.fs.problems import Missing
+from midturn.tools.fs.text import decoded, lines_of
+from midturn.tools.fs.walk import Walk
+from midturn.tools.function import tool
+from midturn.tools.returned import Rejected
+
+_MOST_LINES = 1_000
+_MOST_CHARACTERS = 100 * 1024
+_LONGEST = 500  # characters of a line that are shown
+_SECONDS = 30.0
+
+Expression = Annotated[str, Meta(description="Regular expression, looked for in each line; put (?i) first to ignore case.")]
+Around = Annotated[Annotated[int, Meta(ge=0, le=20)] | None, Meta(description="How many lines to show before and after each match.")]
+
+
+@tool
+def fs_grep_files(pattern: Expression, ctx: ToolContext, path: FolderPath = ".", glob: Glob = None, context: Around = None) -> str:
+    """Search the text files of the workspace (without what git ignores) for a regular expression. `path` may name one file."""
+    start = relative(path, ctx.root)
+    matching = PathGlob(glob) if glob else None
+    result = _Result("--" if context else "")
+    with Beneath(ctx.root) as beneath:
+        search = _Search(beneath, Pattern(pattern), context or 0, ctx)
+        for file in _files(beneath, start, matching):
+            result.add(file, search.lines(file))
+            if search.is_over():
+                result.stopped = f"(stopped after {_SECONDS:g} seconds: look into one folder, or give a `glob`)"
+            if result.stopped:
+                break
+    return result.text()
+
+
+class _Result:
+    """The lines found so far; `stopped` says why no more are wanted."""
+
+    def __init__(self, mark: str) -> None:
+        self.stopped = ""
+        self._mark = mark
+        self._lines: list[str] = []
+        self._room = _MOST_CHARACTERS
+
+    def add(self, file: PurePosixPath, found: Iterator[Line]) -> None:
+        """Take the lines of one file; the mark, if any, stands between those that do not follow each other."""
+        name, last = shown(str(file)), 0
+        for line in found:
+            if self._mark and self._lines and (not last or line.number != last + 1):
+                self._lines.append(self._mark)
+            self._lines.append(line.shown(name))
+            self._room -= len(self._lines[-1])
+            last = line.number
+            if len(self._lines) >= _MOST_LINES or self._room < 0:
+                self.stopped = "(there is more: look into one folder, give a `glob`, or a narrower pattern)"
+                return
+
+    def text(self) -> str:
+        """Return everything as one text."""
+        return "\n".join([*self._lines, *([self.stopped] if self.stopped else [])]) or "(no matches)"
+
+
+class Line(Struct, frozen=True):
+    """One line of a file: a match, or beside one."""
+
+    number: int
+    text: str
+    is_match: bool
+
+    def shown(self, name: str) -> str:
+        """Write it as `grep` does."""
+        mark = ":" if self.is_match else "-"
+        cut = self.text if len(self.text) <= _LONGEST else self.text[:_LONGEST] + "…"
+        return f"{name}{mark}{self.number}{mark}{cut}"
+
+
+def _files(beneath: Beneath, start: PurePosixPath, glob: PathGlob | None) -> Iterator[PurePosixPath]:
+    """Yield the files to search: `start` itself, or what is below it."""
+    try:
+        walk = Walk(beneath, start)
+    except Missing:
+        raise
+    except Rejected:
+        yield start  # no folder: a file, or an error of its own
+        return
+    for found in walk:
+        if glob is None or glob.matches(found.path):
+            yield start / found.path
+
+
+class _Search:
+    """What is looked for, and how long."""
+
+    def __init__(self, beneath: Beneath, pattern: Pattern, context: int, ctx: ToolContext) -> None:
+        self._beneath = beneath
+        self._pattern = pattern
+        self._context = context
+        self._ctx = ctx
+        self._end = time.monotonic() + _SECONDS
+
+    def is_over(self) -> bool:
+        """Say whether it took too long, or nobody waits any more."""
+        return self._ctx.cancelled or time.monotonic() > self._end
+
+    def lines(self, file: PurePosixPath) -> Iterator[Line]:
+        """Yield the matching lines of a file and those around them; what is no text, or cannot be read, has none."""
+        try:
+            text = decoded(self._beneath.read(file))
+        except Rejected:
+            return
+        lines = [line.removesuffix("\r") for line in lines_of(text)] if text else []
+        matches = [at for at, line in enumerate(lines) if not self.is_over() and self._pattern.is_in(line)]
+        found = set(matches)
+        for at in _around(matches, self._context, len(lines)):
+            yield Line(at + 1, lines[at], at in found)
+
+
+def _around(matches: Sequence[int], context: int, count: int) -> list[int]:
+    """Return the places of the matches and their surroundings, each once."""
+    if not context:
+        return list(matches)
+    return sorted({place for at in matches for place in range(max(at - context, 0), min(at + context + 1, count))})

@@ -1,0 +1,35 @@
+"""`fs_list_files` (spec 6.4)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Annotated
+
+from msgspec import Meta
+
+from midturn.tools.context import ToolContext
+from midturn.tools.fs.arguments import Counted, FolderPath, Glob
+from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.globs import Glob as PathGlob
+from midturn.tools.fs.paths import relative, shown
+from midturn.tools.fs.walk import Walk
+from midturn.tools.function import tool
+
+_MOST = 1_000
+
+Depth = Annotated[Counted | None, Meta(description="How many folders deep to look; deeper ones are listed with a slash at the end.")]
+
+
+@tool
+def fs_list_files(ctx: ToolContext, path: FolderPath = ".", glob: Glob = None, max_depth: Depth = None) -> str:
+    """List the files of the workspace, one path a line, without what git ignores."""
+    start = relative(path, ctx.root)
+    pattern = PathGlob(glob) if glob else None
+    with Beneath(ctx.root) as beneath:
+        walk = Walk(beneath, start, max_depth)
+        found = (entry for entry in walk if pattern is None or entry.is_folder or pattern.matches(entry.path))
+        lines = [shown(str(start / entry.path)) + ("/" if entry.is_folder else "") for entry in islice(found, _MOST + 1)]
+    notes = [f"(there are more than {_MOST}: look into one folder, or give a `glob` or `max_depth`)"] if len(lines) > _MOST else []
+    if walk.unreadable:
+        notes.append(f"({walk.unreadable} folders could not be read)")
+    return "\n".join([*lines[:_MOST], *notes]) or "(no files)"

@@ -1,0 +1,54 @@
+"""`fs_modify_file` (spec 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from msgspec import Meta
+
+from midturn.core.question import Question
+from midturn.tools.context import ToolContext
+from midturn.tools.fs.arguments import FilePath
+from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.diff import Change
+from midturn.tools.fs.edits import Edit, edited
+from midturn.tools.fs.paths import relative, shown
+from midturn.tools.fs.question import about_change
+from midturn.tools.fs.settled import settled
+from midturn.tools.fs.shown import SHOWN
+from midturn.tools.fs.text import text_of
+from midturn.tools.fs.writing import read_to_change, replace
+from midturn.tools.function import tool
+from midturn.tools.returned import Rejected
+
+REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
+
+Edits = Annotated[list[Edit], Meta(min_length=1, description="Replacements, made one after the other.")]
+
+
+@tool
+def fs_modify_file(path: FilePath, edits: Edits, ctx: ToolContext) -> str | Question[bool]:
+    """Change a text file by replacing pieces of its text. The change is shown to somebody who approves it before it is made."""
+    target = relative(path, ctx.root)
+    with Beneath(ctx.root) as beneath:
+        return settled(target, lambda: _modify(beneath, target, edits, ctx))
+
+
+def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Edit], ctx: ToolContext) -> str | Question[bool]:
+    name = shown(str(target))
+    content = read_to_change(beneath, target)
+    old = text_of(content, str(target))
+    new = edited(old, edits)
+    if new == old:
+        raise Rejected(f"The edits leave {name} as it is.")
+    change = Change(str(target), old, new)
+    question = about_change("apply_changes", f"Apply the changes to {name}?", change, ctx, default=True)
+    answer = SHOWN.answer(ctx, question)
+    if answer is None:
+        return question
+    if not answer:
+        raise Rejected(REJECTED)
+    replace(beneath, target, new.encode(), content)
+    return f"{name} was changed."

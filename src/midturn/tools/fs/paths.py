@@ -1,0 +1,80 @@
+"""Paths as a model writes them: relative to the workspace root, and staying in it (spec 6.4, 9.5)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path, PurePosixPath
+
+from midturn.tools.returned import Rejected
+
+_OWN = frozenset({".midturn", ".git"})
+_COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, line separators
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONGEST = 300  # characters of a path in a question
+
+
+def relative(path: str, root: Path) -> PurePosixPath:
+    """Read a path; an absolute one counts when it begins with the root.
+
+    Raises:
+        Rejected: It is empty, has a NUL character or half a surrogate pair, or leads out of the workspace.
+    """
+    if not path or "\0" in path or _SURROGATE.search(path):
+        raise Rejected(f"{shown(path)} is no path; give one relative to the workspace root, such as `docs/plan.md`.")
+    given = PurePosixPath(path)
+    if given.is_absolute():
+        if not given.is_relative_to(root):
+            raise Rejected(f"{shown(path)} is outside of the workspace; paths are relative to the workspace root.")
+        given = given.relative_to(root)
+    if ".." in given.parts:
+        raise Rejected(f"{shown(path)} has `..` in it; write the path without.")
+    return given
+
+
+def check_name(path: PurePosixPath) -> None:
+    """Refuse to create what people cannot see or type.
+
+    Raises:
+        Rejected: The path names no file, or has a control or invisible character in it.
+    """
+    if not path.name:
+        raise Rejected("The workspace root itself is no file; give the path of a file in it.")
+    if any(unicodedata.category(character) in _COMMANDS for character in str(path)):
+        raise Rejected(f"{shown(str(path))} has a control or invisible character in it; choose another name.")
+
+
+def check_writable(path: PurePosixPath, root: Path) -> None:
+    """Refuse to touch what steers midturn or git: a tool must not change its own rules, nor plant a hook (spec 9.5).
+
+    `path` must be free of symbolic links. It need not exist: a missing configuration may not be created either.
+
+    Raises:
+        Rejected: It is ours or git's.
+    """
+    for part in path.parts:
+        if _folded(part) in _OWN:
+            raise Rejected(f"{shown(str(path))} belongs to {_folded(part)[1:]}; file tools do not write there.")
+    if any((root / path).is_relative_to(folder) for folder in _user_folders()):
+        raise Rejected(f"{shown(str(path))} belongs to midturn; file tools do not write there.")
+
+
+def shown(path: str) -> str:
+    """Write a path on one line for a message or a question: whatever cannot be seen as its code, a long one cut in its middle."""
+    from midturn.core.visible import exact
+
+    text = exact(path.encode("utf-8", "replace").decode())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
+
+
+def _folded(part: str) -> str:
+    """Fold what case-insensitive and normalising file systems hold for the same name."""
+    return unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
+
+
+def _user_folders() -> tuple[Path, ...]:
+    """Return where the user's own configuration and data are: below the root when the root is the home directory."""
+    from platformdirs import PlatformDirs
+
+    ours = PlatformDirs("midturn")
+    return (ours.user_config_path, ours.user_data_path, ours.user_state_path)

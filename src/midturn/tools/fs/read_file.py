@@ -1,0 +1,53 @@
+"""`fs_read_file` (spec 6.4)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from midturn.tools.context import ToolContext
+from midturn.tools.fs.arguments import Counted, FilePath
+from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.paths import relative, shown
+from midturn.tools.fs.text import lines_of, text_of
+from midturn.tools.function import tool
+from midturn.tools.returned import Rejected
+
+_MOST = 200 * 1024  # characters, below what a tool's result may have
+
+
+@tool
+def fs_read_file(
+    path: FilePath,
+    ctx: ToolContext,
+    start_line: Annotated[Counted | None, Meta(description="First line to read, counted from 1.")] = None,
+    end_line: Annotated[Counted | None, Meta(description="Last line to read.")] = None,
+) -> str:
+    """Read a text file of the workspace, whole or some of its lines."""
+    with Beneath(ctx.root) as beneath:
+        text = text_of(beneath.read(relative(path, ctx.root)), path)
+    if not text:
+        return f"({shown(path)} is empty)"
+    lines = lines_of(text)
+    first, last = start_line or 1, min(end_line or len(lines), len(lines))
+    if first > last:
+        raise Rejected(f"{shown(path)} has {len(lines)} lines; `start_line` must not lie beyond them or after `end_line`.")
+    return _excerpt(lines, first, last)
+
+
+def _excerpt(lines: list[str], first: int, last: int) -> str:
+    """Return lines as they are, as many as a result may hold, and say where to go on."""
+    taken: list[str] = []
+    room = _MOST
+    for line in lines[first - 1 : last]:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        taken.append(line)
+    reached = first - 1 + len(taken)
+    if reached == last:
+        return "\n".join(taken)
+    if not taken:
+        return f"{lines[first - 1][:_MOST]}\n(line {first} has {len(lines[first - 1])} characters; its rest is not shown)"
+    return "\n".join([*taken, f"(lines {first} to {reached} of {len(lines)}; go on with `start_line` {reached + 1})"])

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from midturn.tools.fs import beneath as beneath_module
+from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.problems import Missing
+from midturn.tools.fs.system_calls import Unsupported
+from midturn.tools.returned import Rejected
+
+
+def without_openat2(*_: object) -> int:
+    raise Unsupported
+
+
+@pytest.fixture(params=["openat2", "walk"])
+def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace beside a file that is none of its business; with the kernel's help, and without."""
+    if request.param == "walk":
+        monkeypatch.setattr(beneath_module, "open_beneath", without_openat2)
+    (tmp_path / "outside.txt").write_text("outside")
+    inside = tmp_path / "root"
+    (inside / "docs").mkdir(parents=True)
+    (inside / "docs" / "plan.md").write_text("plan")
+    return inside
+
+
+def read(root: Path, path: str) -> bytes:
+    with Beneath(root) as beneath:
+        return beneath.read(PurePosixPath(path))
+
+
+def test_a_file_is_read(root: Path) -> None:
+    assert read(root, "docs/plan.md") == b"plan"
+
+
+def test_what_is_not_there_is_missing(root: Path) -> None:
+    with pytest.raises(Missing, match=r"There is no docs/nope\.md in the workspace"):
+        read(root, "docs/nope.md")
+
+
+@pytest.mark.parametrize(
+    "target", ["../outside.txt", "../../../../../../etc/passwd", "/etc/passwd", "..", "/proc/self/environ", "/proc/self/root/etc/passwd"]
+)
+def test_a_link_that_leads_out_is_not_followed(root: Path, target: str) -> None:
+    (root / "link").symlink_to(target)
+    (root / "docs" / "folder").symlink_to(Path(target).parent)
+
+    for path in ("link", "link/outside.txt", f"docs/folder/{Path(target).name}"):
+        with pytest.raises(Rejected):
+            read(root, path)
+
+
+def test_a_path_that_climbs_is_not_followed(root: Path) -> None:
+    for path in ("../outside.txt", "docs/../../outside.txt"):
+        with pytest.raises(Rejected):
+            read(root, path)
+
+
+def test_a_link_inside_is_followed_by_the_kernel_and_refused_without_it(root: Path, request: pytest.FixtureRequest) -> None:
+    (root / "link.md").symlink_to("docs/plan.md")
+    if "openat2" in request.node.name:
+        assert read(root, "link.md") == b"plan"
+    else:
+        with pytest.raises(Rejected, match="symbolic link"):
+            read(root, "link.md")
+
+
+def test_what_is_no_regular_file_is_not_opened(root: Path) -> None:
+    """A pipe would block, a device may act when it is opened."""
+    os.mkfifo(root / "pipe")
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(root / "socket"))
+    with server:
+        for path, kind in (("pipe", "a pipe, socket or device"), ("socket", "a pipe, socket or device"), ("docs", "a folder")):
+            with pytest.raises(Rejected, match=f"{path} is {kind}, not a file"):
+                read(root, path)
+
+
+def test_a_file_that_is_too_large_is_refused_without_reading_it(root: Path) -> None:
+    with (root / "huge").open("wb") as file:
+        file.truncate(40 * 1024 * 1024)
+
+    with pytest.raises(Rejected, match="larger than 32 MiB"):
+        read(root, "huge")
+
+
+def test_nothing_stays_open(root: Path) -> None:
+    (root / "link").symlink_to("/etc/passwd")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for path in ("docs/plan.md", "nope", "link", "docs", "docs/plan.md/x", "../x"):
+        with pytest.raises(Rejected) if path != "docs/plan.md" else nothing():
+            read(root, path)
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+@contextmanager
+def nothing() -> Generator[None, None, None]:
+    yield
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".midturn/config.toml",
+        ".midturn",
+        "a/.midturn/x",
+        ".git/hooks/pre-commit",
+        ".git",
+        "sub/.git/config",
+        ".MidTurn/x",
+        ".GIT/x",
+        ".git./x",
+        "\uff0egit/x",
+    ],
+)
+def test_what_steers_midturn_or_git_is_not_writable_even_where_it_is_absent(root: Path, path: str) -> None:
+    with Beneath(root) as beneath, pytest.raises(Rejected, match="belongs to"), beneath.parent(PurePosixPath(path), make=True):
+        pass
+    assert not (root / path).exists()
+
+
+def test_a_link_to_what_steers_midturn_is_no_way_around(root: Path) -> None:
+    (root / ".midturn").mkdir()
+    (root / "innocent").symlink_to(".midturn")
+
+    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.parent(PurePosixPath("innocent/config.toml")):
+        pass
+
+
+def test_the_users_own_configuration_is_not_writable_when_the_root_is_home(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(root))
+    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.parent(PurePosixPath(".config/midturn/config.toml"), make=True):
+        pass
+
+
+def raced(root: Path, attempt: Callable[[], bytes | None], seconds: float) -> set[bytes | None]:
+    """Let somebody exchange a folder and a link that leads out while a path through it is used over and over."""
+    (root / "a").mkdir()
+    (root / "a" / "outside.txt").write_text("inside")
+    (root / "b").symlink_to("..")
+    stop = threading.Event()
+
+    def attack() -> None:
+        while not stop.is_set():
+            for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
+                (root / old).rename(root / new)
+
+    attacker = threading.Thread(target=attack)
+    attacker.start()
+    end = time.monotonic() + seconds
+    seen: set[bytes | None] = set()
+    try:
+        while time.monotonic() < end:
+            seen.add(attempt())
+    finally:
+        stop.set()
+        attacker.join()
+    return seen
+
+
+def test_a_race_between_a_folder_and_a_link_never_leads_out(root: Path) -> None:
+    with Beneath(root) as beneath:
+
+        def attempt() -> bytes | None:
+            try:
+                return beneath.read(PurePosixPath("a/outside.txt"))
+            except Rejected:
+                return None
+
+        seen = raced(root, attempt, 0.7)
+
+    assert b"outside" not in seen
+    assert b"inside" in seen

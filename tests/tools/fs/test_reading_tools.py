@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from midturn.core.json_value import Json
+from midturn.core.outcome import Success, ToolError
+from midturn.tools.fs import fs_grep_files, fs_list_files, fs_read_file
+from midturn.tools.function import FunctionTool
+from support.repositories import committed
+from support.tool_running import Around, execute
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "docs" / "deep").mkdir(parents=True)
+    (tmp_path / ".midturn").mkdir()
+    (tmp_path / "docs" / "plan.md").write_text("one\ntwo\nthree\nfour\nfive\n")
+    (tmp_path / "docs" / "deep" / "a.py").write_text("def two():\n    pass\n")
+    (tmp_path / "b.py").write_text("x = 2\n")
+    (tmp_path / ".midturn" / "config.toml").write_text("two\n")
+    return tmp_path
+
+
+def told(tool: FunctionTool[..., object], root: Path, **arguments: Json) -> str:
+    outcome = execute(tool, arguments, around=Around(root))
+    assert isinstance(outcome, Success), outcome
+    return outcome.content
+
+
+def refused(tool: FunctionTool[..., object], root: Path, **arguments: Json) -> str:
+    outcome = execute(tool, arguments, around=Around(root))
+    assert isinstance(outcome, ToolError), outcome
+    return outcome.message
+
+
+def test_files_are_listed_one_path_a_line(root: Path) -> None:
+    assert told(fs_list_files, root) == "b.py\ndocs/plan.md\ndocs/deep/a.py"
+    assert told(fs_list_files, root, path="docs") == "docs/plan.md\ndocs/deep/a.py"
+    assert told(fs_list_files, root, glob="*.py") == "b.py\ndocs/deep/a.py"
+    assert told(fs_list_files, root, path="docs", glob="deep/*") == "docs/deep/a.py"
+    assert told(fs_list_files, root, max_depth=1) == "b.py\ndocs/"
+    assert told(fs_list_files, root, max_depth=2) == "b.py\ndocs/plan.md\ndocs/deep/"
+    assert told(fs_list_files, root, glob="*.rs") == "(no files)"
+
+
+def test_what_git_ignores_is_not_listed_unless_it_is_asked_for(root: Path) -> None:
+    (root / ".gitignore").write_text("build/\n*.log\n")
+    committed(root)
+    (root / "build").mkdir()
+    (root / "build" / "out.py").write_text("two")
+    (root / "docs" / "x.log").write_text("two")
+
+    assert told(fs_list_files, root) == ".gitignore\nb.py\ndocs/plan.md\ndocs/deep/a.py"
+    assert told(fs_list_files, root, path="build") == "build/out.py"
+    assert "build" not in told(fs_grep_files, root, pattern="two")
+
+
+def test_a_long_list_is_cut_and_says_so(root: Path) -> None:
+    for n in range(1_200):
+        (root / f"f{n:04}").touch()
+    lines = told(fs_list_files, root).splitlines()
+
+    assert len(lines) == 1_001
+    assert "more than 1000" in lines[-1]
+
+
+def test_names_cannot_forge_lines(root: Path) -> None:
+    (root / "a\nb.py").touch()
+    (root / os.fsdecode(b"\xff.bin")).touch()
+
+    assert len(told(fs_list_files, root).splitlines()) == 5
+    assert "a\u27e8U+000A\u27e9b.py" in told(fs_list_files, root)
+
+
+def test_links_are_listed_and_not_entered(root: Path) -> None:
+    (root / "loop").symlink_to(".")
+    (root / "out").symlink_to("/etc")
+
+    assert told(fs_list_files, root).splitlines() == ["b.py", "loop", "out", "docs/plan.md", "docs/deep/a.py"]
+
+
+def test_a_file_is_read_whole_or_by_lines(root: Path) -> None:
+    assert told(fs_read_file, root, path="docs/plan.md") == "one\ntwo\nthree\nfour\nfive"
+    assert told(fs_read_file, root, path=str(root / "b.py")) == "x = 2"
+    assert told(fs_read_file, root, path="docs/plan.md", start_line=2, end_line=3) == "two\nthree"
+    assert told(fs_read_file, root, path="docs/plan.md", start_line=4) == "four\nfive"
+    assert told(fs_read_file, root, path="docs/plan.md", end_line=99) == "one\ntwo\nthree\nfour\nfive"
+
+
+def test_a_range_beyond_the_file_is_an_error_that_says_how_long_it_is(root: Path) -> None:
+    assert "docs/plan.md has 5 lines" in refused(fs_read_file, root, path="docs/plan.md", start_line=6)
+    assert "has 5 lines" in refused(fs_read_file, root, path="docs/plan.md", start_line=3, end_line=2)
+    assert "/start_line" in refused(fs_read_file, root, path="docs/plan.md", start_line=0)
+
+
+def test_a_long_file_is_read_in_pieces(root: Path) -> None:
+    (root / "long").write_text("".join(f"{n} {'x' * 90}\n" for n in range(1, 5_001)))
+    first = told(fs_read_file, root, path="long").splitlines()
+    go_on = int(first[-1].rpartition("`start_line` ")[2].rstrip(")"))
+
+    assert len(first) == go_on
+    assert told(fs_read_file, root, path="long", start_line=go_on).startswith(f"{go_on} x")
+
+
+def test_a_line_that_is_too_long_is_cut(root: Path) -> None:
+    (root / "line").write_text("x" * 1_000_000)
+    content = told(fs_read_file, root, path="line")
+
+    assert len(content) < 210_000
+    assert "1000000 characters" in content
+
+
+def test_what_is_no_text_is_said_to_be_none(root: Path) -> None:
+    (root / "image").write_bytes(b"\x89PNG\0\0")
+    (root / "latin").write_bytes(b"caf\xe9")
+    (root / "empty").touch()
+
+    assert "image is no text in UTF-8 (6 bytes)" in refused(fs_read_file, root, path="image")
+    assert "latin is no text" in refused(fs_read_file, root, path="latin")
+    assert told(fs_read_file, root, path="empty") == "(empty is empty)"
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "", "a\0b", "docs/../../x", "nope", "docs", "\ud800"])
+@pytest.mark.parametrize("tool", [fs_read_file, fs_list_files])
+def test_a_path_that_is_none_is_an_error_for_the_model(root: Path, tool: FunctionTool[..., object], path: str) -> None:
+    if (tool, path) != (fs_list_files, "docs"):
+        assert refused(tool, root, path=path)
+
+
+def test_lines_are_found_as_grep_writes_them(root: Path) -> None:
+    assert told(fs_grep_files, root, pattern="t(wo|hree)") == "docs/plan.md:2:two\ndocs/plan.md:3:three\ndocs/deep/a.py:1:def two():"
+    assert told(fs_grep_files, root, pattern="(?i)TWO", glob="*.py") == "docs/deep/a.py:1:def two():"
+    assert told(fs_grep_files, root, pattern="two", path="docs/plan.md") == "docs/plan.md:2:two"
+    assert told(fs_grep_files, root, pattern="zwei") == "(no matches)"
+
+
+def test_lines_around_a_match_are_shown_once(root: Path) -> None:
+    assert told(fs_grep_files, root, pattern="one|three", path="docs/plan.md", context=1) == (
+        "docs/plan.md:1:one\ndocs/plan.md-2-two\ndocs/plan.md:3:three\ndocs/plan.md-4-four"
+    )
+    assert told(fs_grep_files, root, pattern="one|five", path="docs/plan.md", context=1) == (
+        "docs/plan.md:1:one\ndocs/plan.md-2-two\n--\ndocs/plan.md-4-four\ndocs/plan.md:5:five"
+    )
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "(.*)*=", "(a*)*b", "(x+x+)+y"])
+def test_no_pattern_can_make_the_search_run_for_ever(root: Path, pattern: str) -> None:
+    (root / "trap").write_text("a" * 100_000 + "!\n" + "x" * 100_000 + "\n")
+
+    assert told(fs_grep_files, root, pattern=pattern, path="trap")
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "(?=a)b", "(a)\\1", "a{100000000}", "", "x" * 2_000])
+def test_a_pattern_that_is_none_is_an_error_that_says_what_to_do(root: Path, pattern: str) -> None:
+    assert "`pattern`" in refused(fs_grep_files, root, pattern=pattern)
+
+
+def test_a_search_that_finds_too_much_is_cut(root: Path) -> None:
+    (root / "many").write_text("match\n" * 5_000)
+    (root / "wide").write_text("match" + "x" * 10_000 + "\n")
+    many = told(fs_grep_files, root, pattern="match", path="many").splitlines()
+
+    assert len(many) == 1_001
+    assert "there is more" in many[-1]
+    assert len(told(fs_grep_files, root, pattern="match", path="wide")) < 600
+
+
+def test_what_cannot_be_searched_is_passed_over(root: Path) -> None:
+    (root / "binary").write_bytes(b"two\0")
+    os.mkfifo(root / "pipe")
+    (root / "huge").touch()
+    os.truncate(root / "huge", 64 * 1024 * 1024)
+
+    assert told(fs_grep_files, root, pattern="two", glob="{binary,pipe,huge,b.py}") == "(no matches)"
+    assert "There is no nope" in refused(fs_grep_files, root, pattern="two", path="nope")
