@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 from midturn.core.reply import Answered, Reply
@@ -18,6 +19,10 @@ from support.prompt_catalogue import PROMPTS
 
 async def main(name: str, result: Path, case: str) -> None:
     """Ask, as `case` says: plainly, or with a host around that does what hosts do."""
+    if case == "busy":
+        sys.stdout.write("busy")
+        sys.stdout.flush()
+        time.sleep(0.5)  # noqa: ASYNC251 (a host that is busy, so that keys pile up)
     settings = PromptSettings(settle=float(os.environ.get("SETTLE", "0")), text_menu=case == "menu")
     asking = asyncio.create_task(TerminalPrompter(settings).prompt(PROMPTS[name]))
     if case == "host":

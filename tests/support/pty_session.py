@@ -23,11 +23,9 @@ class PtySession:
 
     def __init__(self, command: list[str], *, size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None) -> None:
         columns, rows = size
-        inherited = {
-            name: value for name, value in os.environ.items() if name not in {"ACCESSIBLE", "NO_COLOR", "COLORTERM", "EDITOR", "VISUAL"}
-        }
-        env = {**inherited, "LC_ALL": "C.UTF-8", "PYTHONPATH": str(TESTS), **(environment or {})}
-        self.child = pexpect.spawn(command[0], command[1:], dimensions=(rows, columns), env=env, timeout=10)  # type: ignore[arg-type]  # the stubs want os._Environ
+        env = {**_inherited(), "LC_ALL": "C.UTF-8", **(environment or {})}
+        env["PYTHONPATH"] = os.pathsep.join((str(TESTS), env.get("PYTHONPATH", "")))
+        self.child = pexpect.spawn(command[0], command[1:], dimensions=(rows, columns), env=cast("Any", env), timeout=10)
         self.child.delaybeforesend = None
         self.raw = b""
         self.screen = pyte.Screen(columns, rows)
@@ -48,23 +46,36 @@ class PtySession:
         """Press keys."""
         self.child.send(keys)
 
-    def wait_for(self, text: str, *, seconds: float = 10) -> None:
+    def wait_for(self, text: str, *, seconds: float = 30) -> None:
         """Wait until `text` is on the screen."""
         self._wait(lambda: text in self.text, f"{text!r} on the screen", seconds)
 
-    def wait_at(self, text: str, *, seconds: float = 10) -> None:
+    def wait_at(self, text: str, *, seconds: float = 30) -> None:
         """Wait until the cursor stands right behind `text`: a prompt that can be answered."""
         self._wait(lambda: self._before_cursor().endswith(text), f"cursor behind {text!r}", seconds)
 
-    def wait_for_raw(self, data: bytes, *, count: int = 1, seconds: float = 10) -> None:
+    def wait_until(self, arrived: Callable[[], bool], what: str, *, seconds: float = 30) -> None:
+        """Wait for anything else."""
+        self._wait(arrived, what, seconds)
+
+    def wait_for_quiet(self, seconds: float) -> None:
+        """Let time pass without a key: what a person does who reads."""
+        until = time.monotonic() + seconds
+        self._wait(lambda: time.monotonic() >= until, "quiet", seconds + 1)
+
+    def wait_for_raw(self, data: bytes, *, count: int = 1, seconds: float = 30) -> None:
         """Wait until the program has written `data` (at least `count` times)."""
         self._wait(lambda: self.raw.count(data) >= count, f"{data!r} in the output", seconds)
 
-    def wait_for_end(self, seconds: float = 10) -> int:
+    def wait_for_end(self, seconds: float = 30) -> int:
         """Wait for the child's end; return its exit status, or minus the signal that ended it."""
         self._wait(lambda: False, "", seconds)
         self.child.wait() if self.child.isalive() else None
         return -self.child.signalstatus if self.child.signalstatus else self.child.exitstatus or 0
+
+    def hang_up(self) -> None:
+        """Close the window."""
+        cast("Any", self.child).ptyproc.fileobj.close()
 
     @property
     def text(self) -> str:
@@ -94,17 +105,17 @@ class PtySession:
     def _wait(self, arrived: Callable[[], bool], what: str, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not arrived():
-            if not self._read():
+            if not self.read():
                 if not what:
                     return
                 raise AssertionError(f"the program ended before {what}; the screen:\n{self.text}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"no {what or 'end'} within {seconds} s; the screen:\n{self.text}")
 
-    def _read(self) -> bool:
+    def read(self, seconds: float = 0.05) -> bool:
         """Take in what the program wrote; False at its end."""
         try:
-            data = cast("bytes", self.child.read_nonblocking(65_536, timeout=0.05))
+            data = cast("bytes", self.child.read_nonblocking(65_536, timeout=seconds))
         except pexpect.TIMEOUT:
             return True
         except pexpect.EOF:
@@ -119,3 +130,9 @@ def ask_once(
 ) -> PtySession:
     """Ask one prompt of the catalogue on a terminal; the reply is written to `result`."""
     return PtySession([sys.executable, str(ASK_ONCE), name, str(result), case], size=size, environment=environment)
+
+
+def _inherited() -> dict[str, str]:
+    """Return our environment without what would change how a prompt looks."""
+    looks = {"ACCESSIBLE", "NO_COLOR", "COLORTERM", "EDITOR", "VISUAL"}
+    return {name: value for name, value in os.environ.items() if name not in looks}

@@ -8,10 +8,10 @@ from typing import assert_never
 
 from midturn.core.json_value import Json
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject
-from midturn.core.visible import exact
+from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import cut_rows, hang, wrap
-from midturn.prompts.content import one_line, pretty, shown_lines
+from midturn.prompts.content import TAB_STOP, one_line, pretty, shown_lines, split_lines
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
@@ -20,9 +20,13 @@ _ESCAPED_BREAK = re.compile(r"(\\[^n])|\\n(?!\"?,?$)")
 
 
 def context_lines(prompt: Prompt) -> list[str]:
-    """Return the lines of the question's context, fit to be shown."""
-    context = prompt.question.context
-    return shown_lines(context.rstrip("\n")) if context else []
+    """Return the lines of the question's context, fit to be shown: prose as prose, code and diffs character by character."""
+    lines: list[str] = []
+    in_code = False
+    for line in split_lines((prompt.question.context or "").rstrip("\n")):
+        in_code ^= line.lstrip().startswith("```")
+        lines.append(exact(line.expandtabs(TAB_STOP)) if in_code else prose(line))
+    return lines if prompt.question.context else []
 
 
 def subject_lines(prompt: Prompt) -> list[str]:

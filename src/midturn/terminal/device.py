@@ -14,10 +14,15 @@ _CANDIDATES = (2, 0, 1)
 _FALLBACK = "/dev/tty"
 _DEFAULT_COLUMNS = 80
 _DEFAULT_ROWS = 24
+_CHUNK = 65_536
 
 
 class NoTerminal(Exception):  # noqa: N818 (it says what is the case)
     """There is no controlling terminal, or it cannot be opened."""
+
+
+class TerminalGone(Exception):  # noqa: N818 (it says what happened)
+    """The terminal was closed while a prompt was open."""
 
 
 class Size(Struct, frozen=True):
@@ -53,10 +58,28 @@ class Device:
         return Size(columns or _DEFAULT_COLUMNS, rows or _DEFAULT_ROWS)
 
     def write(self, text: str) -> None:
-        """Write text; what the locale cannot show is written as an escape of letters and digits."""
+        """Write text; what the locale cannot show is written as an escape of letters and digits.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
         data = text.encode("utf-8" if self.unicode else "ascii", "backslashreplace")
-        while data:
-            data = data[os.write(self.fd, data) :]
+        try:
+            while data:
+                data = data[os.write(self.fd, data) :]
+        except OSError as error:
+            raise TerminalGone(self.path) from error
+
+    def read(self) -> bytes:
+        """Read what was typed; nothing at the end of input.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
+        try:
+            return os.read(self.fd, _CHUNK)
+        except OSError as error:
+            raise TerminalGone(self.path) from error
 
     def forget_typed(self) -> None:
         """Throw away what was typed and not read yet."""

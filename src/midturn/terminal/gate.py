@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 _MOST_HELD = 1_000_000
@@ -34,6 +34,7 @@ class Gate:
         self._held: deque[tuple[Stream, str]] = deque()
         self._size = 0
         self._dropped = 0
+        self._loser: Stream | None = None
         self._closed = False
         self.at_line_start = True
 
@@ -69,17 +70,20 @@ class Gate:
         self._held.append((stream, text))
         self._size += len(text)
         while self._size > self._most_held:
-            _, dropped = self._held.popleft()
-            self._size -= len(dropped)
-            self._dropped += dropped.count("\n") or 1
+            _, lost = self._held.popleft()
+            self._size -= len(lost)
+            self._dropped += lost.count("\n") or 1
+        if self._dropped:
+            self._loser = stream
 
     def _release(self) -> None:
-        held, dropped = self._held, self._dropped
-        self._held, self._size, self._dropped = deque(), 0, 0
-        if dropped and held:
-            _send(held[0][0], f"... {dropped} lines of output were dropped while the question was open\n")
+        held, dropped, loser = self._held, self._dropped, self._loser
+        self._held, self._size, self._dropped, self._loser = deque(), 0, 0, None
+        if loser is not None:
+            held.appendleft((loser, f"... {dropped} lines of output were dropped while the question was open\n"))
         for stream, text in held:
-            self.write(stream, text)
+            with suppress(OSError):  # the terminal is gone: whoever writes to it next is told
+                self.write(stream, text)
 
 
 def _send(stream: Stream, text: str) -> None:

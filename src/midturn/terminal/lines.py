@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import termios
 import time
@@ -18,8 +17,6 @@ INTERRUPT = b"\x03"
 SUSPEND = b"\x1a"
 LONGEST = 4_094 if sys.platform == "linux" else 1_022
 """Bytes of a line that the system keeps whole; longer lines are cut without a word."""
-
-_CHUNK = 65_536
 
 
 class Interrupted(Exception):  # noqa: N818 (it says what happened)
@@ -43,10 +40,17 @@ class LineReader:
         Raises:
             Interrupted: The person leaves.
         """
+        first = self._armed_at is None
+        if first:
+            self._device.forget_typed()
+            self._armed_at = self._clock() + self._settle
+        silent = first and self._settle > 0 and say.entry == "choice"
+        lines = line_mode(self._restored.found, hidden=say.entry == "hidden")
+        self._restored.set(silent_mode(lines) if silent else lines)
         self._say("".join(f"{row}\n" for row in say.rows), say)
-        if self._armed_at is None:
-            await self._settle_down(say)
-        self._restored.set(line_mode(self._restored.found, hidden=say.entry == "hidden"))
+        if silent:
+            await self._settle_down()
+            self._restored.set(lines)
         while True:
             line = await self._line(say)
             if say.entry == "hidden":
@@ -58,22 +62,17 @@ class LineReader:
     def _say(self, text: str, say: Say) -> None:
         self._device.write(text + say.ask)
 
-    async def _settle_down(self, say: Say) -> None:
-        """Forget what was typed ahead; then swallow every key of a choice until none has come for a while."""
-        self._armed_at = self._clock() + self._settle
-        self._device.forget_typed()
-        if say.entry != "choice":
-            return
-        self._restored.set(silent_mode(self._restored.found))
+    async def _settle_down(self) -> None:
+        """Swallow every key until none has come for a while."""
         while await readable_within(self._device.fd, self._settle):
-            if INTERRUPT in self._read():
+            if INTERRUPT in self._device.read():
                 raise Interrupted
 
     async def _line(self, say: Say) -> bytes:
         """Return one line without its end, what was held before it included."""
         while True:
             await until_readable(self._device.fd)
-            data = self._read()
+            data = self._device.read()
             self._held += data.rstrip(b"\n\x03\x1a")
             if data.endswith(INTERRUPT):
                 raise Interrupted
@@ -82,15 +81,8 @@ class LineReader:
                 return line
             if data.endswith(SUSPEND):
                 self._suspend(say)
-            elif not data and (not self._held or not self._read()):
+            elif not data and (not self._held or not self._device.read()):
                 raise Interrupted
-
-    def _read(self) -> bytes:
-        """Read what is there; a terminal that went away is the end of input."""
-        try:
-            return os.read(self._device.fd, _CHUNK)
-        except OSError:
-            raise Interrupted from None
 
     def _suspend(self, say: Say) -> None:
         """Stop the job; when it goes on, show again where we are, with what was typed so far."""
@@ -118,7 +110,7 @@ class LineReader:
         """Return the further lines of a paste into a text."""
         more = b""
         while say.entry == "text" and readable_now(self._device.fd):
-            data = self._read()
+            data = self._device.read()
             if not data or data.endswith(INTERRUPT):
                 raise Interrupted
             more += b"\n" + data.rstrip(b"\n")

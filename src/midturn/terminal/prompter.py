@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply, Unavailable
-from midturn.terminal.device import Device, NoTerminal, open_device
+from midturn.core.reply import EndedTurn, Reply, Unavailable
+from midturn.terminal.device import Device, NoTerminal, TerminalGone, open_device
 from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.plain import ask_plain
@@ -21,6 +21,7 @@ class TerminalPrompter:
     """
 
     concurrent = False
+    via = "terminal"
 
     def __init__(self, settings: PromptSettings | None = None, gate: Gate | None = None) -> None:
         self._settings = settings or PromptSettings()
@@ -40,6 +41,8 @@ class TerminalPrompter:
                         return await self._ask(prompt, device)
             except NoTerminal:
                 return Unavailable()
+            except TerminalGone:
+                return EndedTurn()
 
     async def _ask(self, prompt: Prompt, device: Device) -> Reply:
         if not self._gate.at_line_start:

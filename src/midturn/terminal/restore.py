@@ -10,7 +10,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeAlias
 
-from midturn.terminal.device import Device
+from midturn.terminal.device import Device, TerminalGone
 
 Attributes: TypeAlias = list[Any]
 """What `tcgetattr` returns."""
@@ -58,7 +58,7 @@ class Restored:
             termios.tcsetattr(self._device.fd, termios.TCSANOW, self.found)
             if self._farewell:
                 self._device.write(self._farewell)
-        except (termios.error, OSError):
+        except (termios.error, TerminalGone):
             return  # the terminal is gone: there is nothing left to put back
 
     def suspend(self) -> None:

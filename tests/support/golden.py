@@ -1,0 +1,17 @@
+"""Golden files: what a screen looked like when somebody last looked at it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+SCREENS = Path(__file__).parents[1] / "terminal" / "screens"
+
+
+def assert_golden(name: str, drawn: str) -> None:
+    """Compare with the file `screens/<name>.txt`; with `UPDATE_SCREENS=1` in the environment, write it instead."""
+    path = SCREENS / f"{name}.txt"
+    if os.environ.get("UPDATE_SCREENS"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(drawn, encoding="utf-8")
+    assert drawn == path.read_text(encoding="utf-8"), f"{path.name} differs; look at it, and if it is right set UPDATE_SCREENS=1"

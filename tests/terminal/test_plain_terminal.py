@@ -1,0 +1,309 @@
+"""Plain prompts on a real terminal: what is drawn, what is answered, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from midturn.core.answer_type import SchemaType, SecretType, TextType
+from support.golden import assert_golden
+from support.prompt_catalogue import PROMPTS
+from support.pty_session import ASK_ONCE, TESTS, PtySession, ask_once
+
+PLAIN = {"TERM": "dumb"}
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    """Return the file that the reply is written to."""
+    return tmp_path / "reply"
+
+
+def plain(name: str, result: Path, *, case: str = "", size: tuple[int, int] = (80, 30), settle: str = "0") -> PtySession:
+    """Ask one prompt of the catalogue in plain lines."""
+    return ask_once(name, result, case=case, size=size, environment={**PLAIN, "SETTLE": settle})
+
+
+def wait_until_asked(session: PtySession) -> None:
+    """Wait for the end of the first ask: every one ends in a colon or an arrow and a space."""
+    session.wait_until(lambda: session.raw.endswith((b": ", b"\n> ")), "question")
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("name", sorted(PROMPTS))
+def test_each_prompt_looks_as_it_did(name: str, columns: int, result: Path) -> None:
+    """The whole screen, cursor included; and not one byte that moves, colours or rings."""
+    with plain(name, result, size=(columns, 48)) as session:
+        wait_until_asked(session)
+        asked = session.framed(f"{name}: as asked")
+        session.send(":?\n" if isinstance(PROMPTS[name].question.answer_type, TextType | SchemaType | SecretType) else "?\n")
+        session.wait_until(lambda: session.raw.count(b"Ctrl-C or Ctrl-D") == 1 and session.raw.endswith((b": ", b"> ")), "help")
+        helped = session.framed(f"{name}: help")
+        session.send("\x03")
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+        assert b"\x1b" not in session.raw
+        assert b"\x07" not in session.raw
+        assert session.read_settings() == session.settings
+        assert_golden(f"plain_{columns}/{name}", f"{asked}\n{helped}\n{session.framed(f'{name}: Ctrl-C')}")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "reply"),
+    [
+        ("boolean", "Y", "Answered(value=True, reason=None, remember=True, automatic=False)"),
+        ("select", "production", "Answered(value='production', reason=None, remember=False, automatic=False)"),
+        ("multi", "2-3", "Answered(value=['types', 'unit tests'], reason=None, remember=False, automatic=False)"),
+        ("text", "naïve 本番", "Answered(value='naïve 本番', reason=None, remember=False, automatic=False)"),
+        ("secret", "hunter2", "Answered(value='hunter2', reason=None, remember=False, automatic=False)"),
+        ("schema", "", "Answered(value={'replicas': 3, 'region': 'eu'}, reason=None, remember=False, automatic=False)"),
+        ("run", "n", "Answered(value=False, reason=None, remember=False, automatic=False)"),
+        ("review", "", "Submitted()"),
+        ("form", "b", "WentBack()"),
+    ],
+)
+def test_a_typed_line_answers(name: str, line: str, reply: str, result: Path) -> None:
+    with plain(name, result) as session:
+        wait_until_asked(session)
+        session.send(f"{line}\r")
+
+        assert session.wait_for_end() == 0
+        assert result.read_text(encoding="utf-8") == reply
+        assert session.read_settings() == session.settings
+
+
+@pytest.mark.parametrize("name", ["boolean_default", "select", "multi", "text", "secret", "schema", "review"])
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_ctrl_c_and_end_of_input_end_the_turn_and_never_take_the_default(name: str, key: str, result: Path) -> None:
+    with plain(name, result) as session:
+        wait_until_asked(session)
+        session.send(key)
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+        assert session.read_settings() == session.settings
+
+
+def test_ctrl_c_in_the_middle_of_a_line_ends_the_turn(result: Path) -> None:
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("half a line\x03")
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+
+
+def test_ctrl_d_in_the_middle_of_a_line_sends_nothing(result: Path) -> None:
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("half\x04")
+        session.wait_for("> half")
+        session.send(" a line\r")
+
+        assert session.wait_for_end() == 0
+        assert "'half a line'" in result.read_text()
+
+
+def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:
+    """The key ends the turn; a signal from elsewhere is the host's."""
+    with plain("boolean", result, case="host") as session:
+        wait_until_asked(session)
+        session.child.kill(signal.SIGINT)
+        session.wait_until(result.exists, "signal heard")
+
+        assert result.read_text() == "host heard SIGINT"
+
+        session.send("y\r")
+        assert session.wait_for_end() == 0
+        assert result.read_text().startswith("Answered(value=True")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("name", ["secret", "text"])
+def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: signal.Signals, result: Path) -> None:
+    with plain(name, result) as session:
+        wait_until_asked(session)
+        assert session.read_settings() != session.settings
+        session.child.kill(number)
+
+        assert session.wait_for_end() == -number
+        assert session.read_settings() == session.settings
+        assert not result.exists()
+
+
+def test_cancelling_takes_the_prompt_away_at_once(result: Path) -> None:
+    with plain("secret", result, case="cancel") as session:
+        wait_until_asked(session)
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "cancelled"
+        assert session.read_settings() == session.settings
+
+
+def test_a_secret_is_never_in_the_output(result: Path) -> None:
+    with plain("secret", result) as session:
+        wait_until_asked(session)
+        before = len(session.raw)
+        session.send("hunt\x7f\x7fnter2 🔑\r")
+
+        assert session.wait_for_end() == 0
+        assert session.raw[before:] == b"\r\nAnswer: (hidden)\r\n"
+
+
+def test_what_was_typed_ahead_answers_nothing(result: Path) -> None:
+    """200 keys before the prompt, a line end among them now and then."""
+    with plain("boolean_default", result, case="busy", settle="0.2") as session:
+        session.wait_for("busy")
+        session.send("y\rn\rYN1 \r" * 22)
+        wait_until_asked(session)
+        assert not result.exists()
+
+        session.wait_for_quiet(0.3)
+        session.send("n\r")
+        assert session.wait_for_end() == 0
+        assert "value=False" in result.read_text()
+
+
+def test_an_enter_that_comes_too_soon_keeps_the_text(result: Path) -> None:
+    with plain("text", result, settle="5") as session:
+        wait_until_asked(session)
+        session.send("a note\r")
+        session.wait_for("Enter came too soon")
+
+        assert not result.exists()
+        assert "a note" in session.text
+
+
+def test_several_lines_at_once_answer_no_yes_or_no_question(result: Path) -> None:
+    """A paste is meant for a text."""
+    with plain("boolean", result) as session:
+        wait_until_asked(session)
+        session.send("y\ny\ny\n")
+        session.wait_for("Several lines arrived at once")
+        session.wait_at("?: ")
+        session.send("n\r")
+
+        assert session.wait_for_end() == 0
+        assert "value=False" in result.read_text()
+
+
+def test_several_pasted_lines_are_one_text(result: Path) -> None:
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("one\ntwo\nthree\n")
+
+        assert session.wait_for_end() == 0
+        assert "value='one\\ntwo\\nthree'" in result.read_text()
+
+
+def test_a_line_that_the_terminal_would_cut_is_refused(result: Path) -> None:
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        for _ in range(50):
+            session.send("x" * 100)
+        session.send("\r")
+        session.wait_for("longer than a terminal keeps")
+        session.send("short\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='short'" in result.read_text()
+
+
+def test_piped_stdin_never_answers(result: Path) -> None:
+    command = f"echo y | {sys.executable} {ASK_ONCE} boolean_default {result} > /dev/null 2>&1"
+    with PtySession(["/bin/sh", "-c", command], environment=PLAIN) as session:
+        wait_until_asked(session)
+        session.send("n\r")
+
+        assert session.wait_for_end() == 0
+        assert "value=False" in result.read_text()
+
+
+def test_without_a_terminal_nobody_is_asked(result: Path) -> None:
+    environment = {**os.environ, **PLAIN, "PYTHONPATH": str(TESTS)}
+
+    subprocess.run(
+        [sys.executable, ASK_ONCE, "boolean", result], check=True, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+
+    assert result.read_text() == "Unavailable()"
+
+
+def test_a_background_job_is_not_stopped_but_unavailable(result: Path) -> None:
+    command = f"set -m; {sys.executable} {ASK_ONCE} boolean {result} & wait $!; echo status $?"
+    with PtySession(["/bin/sh", "-c", command], environment=PLAIN) as session:
+        session.wait_for("status 0")
+
+        assert result.read_text() == "Unavailable()"
+
+
+def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path) -> None:
+    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**PLAIN, "PS1": "shell$ "}) as session:
+        session.wait_at("shell$ ")
+        session.send(f"{sys.executable} {ASK_ONCE} text {result}\r")
+        session.wait_for_raw(b"\n> ")
+        session.send("half\x1a")
+        session.wait_for("Stopped")
+        session.wait_at("shell$ ")
+        session.send("fg\r")
+        session.wait_at("> half")
+        session.send(" a line\r")
+        session.wait_until(result.exists, "reply")
+
+        assert "'half a line'" in result.read_text()
+
+
+def test_a_terminal_that_is_closed_ends_the_turn_of_a_program_that_survives_it(result: Path) -> None:
+    command = f"trap '' HUP; exec {sys.executable} {ASK_ONCE} text {result}"
+    with PtySession(["/bin/sh", "-c", command], environment={**PLAIN, "SETTLE": "0"}) as session:
+        wait_until_asked(session)
+        session.hang_up()
+        deadline = time.monotonic() + 30
+        while not result.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+        assert result.read_text() == "EndedTurn()"
+
+
+EDITORS = {
+    "writes": "import os, sys; assert all(map(os.isatty, (0, 1, 2))); open(sys.argv[1], 'w').write('from the editor\\n')",
+    "fails": "raise SystemExit(3)",
+    "dies": "import os; os.kill(os.getpid(), 9)",
+}
+
+
+@pytest.mark.parametrize(("editor", "reply"), [("writes", "from the editor"), ("fails", "none"), ("dies", "none")])
+def test_the_editor_runs_on_the_terminal_and_its_failure_keeps_the_text(editor: str, reply: str, result: Path, tmp_path: Path) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(EDITORS[editor])
+    command = f"{sys.executable} {ASK_ONCE} text {result} < /dev/null > /dev/null 2>&1"
+    with PtySession(["/bin/sh", "-c", command], environment={**PLAIN, "EDITOR": f"{sys.executable} {script}"}) as session:
+        wait_until_asked(session)
+        session.send(":e\r")
+
+        assert session.wait_for_end() == 0
+        assert f"value='{reply}'" in result.read_text()
+        assert session.read_settings() == session.settings
+
+
+def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import sys, pathlib, time\ntry:\n    print('editing', flush=True)\n    time.sleep(30)\n"
+        "except KeyboardInterrupt:\n    pathlib.Path(sys.argv[1]).write_text('kept')\n"
+    )
+    with ask_once("text", result, environment={**PLAIN, "SETTLE": "0", "VISUAL": f"{sys.executable} {script}"}) as session:
+        wait_until_asked(session)
+        session.send(":e\r")
+        session.wait_for("editing")
+        session.send("\x03")
+
+        assert session.wait_for_end() == 0
+        assert "value='kept'" in result.read_text()
