@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
@@ -34,7 +33,7 @@ from midturn.store.ids import event_ids
 from midturn.store.store import ConversationJournal
 from midturn.tools.ask_user import AskUser
 from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec
+from midturn.tools.command_spec import CommandSpec, arguments_schema
 
 BUILT_INS = frozenset({"ask_user"})
 DEFAULT_TIMEOUT = 600.0  # seconds that a local command may run
@@ -206,18 +205,12 @@ def _built(tool: ToolSettings, parts: CommandParts) -> Tool:
         protocol=tool.protocol,
         summary=tool.summary or "",
         description=tool.description or "",
-        parameters={name: {**schema, "required": name in tool.required} for name, schema in tool.parameters.items()},
-        environment=_passed_on(tool.environment),
+        parameters=arguments_schema(tool.parameters, tool.required),
+        environment=tool.environment,
         cwd=tool.cwd or "",
         timeout=tool.timeout or DEFAULT_TIMEOUT,
     )
     return CommandTool(spec, parts.workspace_id)
-
-
-def _passed_on(environment: Mapping[str, str | None]) -> dict[str, str]:
-    """Return declared variables with their values; a name without one is passed on from our own environment."""
-    values = {name: os.environ.get(name) if value is None else value for name, value in environment.items()}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _retrying(name: str, max_retries: int, display: Display) -> Model:

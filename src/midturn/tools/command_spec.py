@@ -14,10 +14,6 @@ from midturn.errors import Problem
 Protocol: TypeAlias = Literal["text", "outcome"]
 
 
-def _no_arguments() -> JsonObject:
-    return {"type": "object", "properties": {}, "additionalProperties": False}
-
-
 class CommandSpec(Struct, frozen=True, kw_only=True):
     """What to run, and what the model is told of it.
 
@@ -33,10 +29,15 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     protocol: Protocol = "text"
     summary: str = ""
     description: str = ""
-    parameters: JsonObject = field(default_factory=_no_arguments)
+    parameters: JsonObject = field(default_factory=lambda: arguments_schema({}, ()))
     environment: Mapping[str, str | None] = {}
     cwd: str = ""
     timeout: float = 600.0
+
+
+def arguments_schema(parameters: Mapping[str, JsonObject], required: Sequence[str]) -> JsonObject:
+    """Return the JSON Schema of a call's arguments from those of its parameters."""
+    return {"type": "object", "properties": dict(parameters), "required": list(required), "additionalProperties": False}
 
 
 def argument_problems(schema: JsonObject, arguments: Json) -> Sequence[Problem]:
