@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -23,7 +23,7 @@ from midturn.errors import AnswerError, Problem, QuestionError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultedTypeVar
 
-    from midturn.core.answer_type import PersistedType
+    from midturn.core.answer_type import AnswerType, PersistedType
 
     T_co = DefaultedTypeVar("T_co", covariant=True, default=Any)
 else:
@@ -102,7 +102,25 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
     `returns` is the Python type behind a select over an `Enum` or a schema made from a type; it is not written.
     """
 
-    text = _Text(QuestionFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleVariableOverride, reportAssignmentType]  # see `_Text`
+    # A type checker sees no field in this name, so it is told below how a question is made.
+    text: ClassVar[_Text] = _Text(QuestionFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0913 (the fields)
+            self,
+            *,
+            id: str,
+            text: str,
+            answer_type: AnswerType,
+            context: str | None = None,
+            default: Json | UnsetType = UNSET,
+            exclusive: bool = False,
+            persistence: Persistence = "turn",
+            optional: bool = False,
+            when: When | None = None,
+            returns: object = None,
+        ) -> None: ...
 
     @overload
     @staticmethod

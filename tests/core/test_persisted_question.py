@@ -1,0 +1,137 @@
+"""What the stream keeps of a question (spec 1.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from inline_snapshot import snapshot
+
+from midturn.core.answer_type import SecretType, SelectOption, SelectType, UnknownType
+from midturn.core.events import InquiryRequest
+from midturn.core.events.codec import decode_event, encode_event
+from midturn.core.question import PersistedQuestion, Question
+from midturn.core.source import Source
+from midturn.errors import QuestionError
+from support.asked_questions import authored_questions
+from support.json_values import JSON, TEXTS
+
+
+def request(question: PersistedQuestion) -> InquiryRequest:
+    return InquiryRequest(event_id="e1", id="call.q.1", source=Source.tool("deploy"), question=question)
+
+
+def test_options_are_always_objects_and_defaults_are_left_out() -> None:
+    question = Question.select("env", "Where?", ["a", SelectOption(2, "two")], default=2, exclusive=True, context="C")
+    assert question.persisted().to_json() == snapshot(
+        {
+            "text": "Where?",
+            "answer_type": {"type": "select", "options": [{"value": "a"}, {"value": 2, "description": "two"}]},
+            "default": 2,
+            "context": "C",
+            "exclusive": True,
+        }
+    )
+    assert Question.secret("word", "Word?", persistence="none", optional=True).persisted().to_json() == snapshot(
+        {"text": "Word?", "answer_type": {"type": "secret"}, "persistence": "none", "optional": True}
+    )
+
+
+@given(authored_questions())
+def test_a_question_survives_the_stream(authored: dict[str, Any]) -> None:
+    """On disk it is exactly the persisted shape; read again it is the same question, under its id."""
+    question = Question.from_json(authored)
+    line = encode_event(request(question.persisted()))
+    assert msgspec.json.decode(line)["question"] == msgspec.json.decode(msgspec.json.encode(question.persisted().to_json()))
+
+    read = decode_event(line, "events.jsonl:1")
+    assert isinstance(read, InquiryRequest)
+    assert read.question == question.persisted()
+    assert read.question.key == question.persisted().key
+    assert read.question.asked(question.id) == question
+
+
+def test_old_and_new_shapes_are_read() -> None:
+    read = PersistedQuestion.from_json(
+        {"text": "one\ntwo", "answer_type": {"type": "select", "options": ["a", {"value": 2, "icon": "x"}], "sorted": True}, "colour": 3}
+    )
+    assert read == PersistedQuestion(text="one\ntwo", answer_type=SelectType((SelectOption("a"), SelectOption(2))))
+    assert (read.context, read.exclusive, read.persistence) == (None, False, "turn")
+    assert read.asked("legacy.id").text == "one\ntwo"
+
+
+@pytest.mark.parametrize(
+    "raw", [{"type": "hologram", "depth": 3.0}, {"type": "select"}, {}, {"type": 3}, {"type": "schema", "schema": True}], ids=repr
+)
+def test_an_answer_type_that_cannot_be_read_is_kept(raw: dict[str, Any]) -> None:
+    line = msgspec.json.encode(
+        {
+            "type": "inquiry_request",
+            "event_id": "e",
+            "id": "i",
+            "source": {"source": "assistant"},
+            "question": {"text": "?", "answer_type": raw},
+        }
+    )
+    read = decode_event(line, "events.jsonl:1")
+    assert isinstance(read, InquiryRequest)
+    assert read.question.answer_type == UnknownType(raw.get("type", "") if isinstance(raw.get("type"), str) else "", raw)
+    assert msgspec.json.decode(encode_event(read))["question"]["answer_type"] == raw
+    with pytest.raises(QuestionError, match="not known"):
+        read.question.asked("i")
+
+
+def test_a_default_on_a_secret_is_never_seen_again() -> None:
+    read = PersistedQuestion.from_json({"text": "Word?", "answer_type": {"type": "secret"}, "default": "hunter2"})
+    assert "hunter2" not in repr(read) + str(read.to_json())
+    assert PersistedQuestion(text="Word?", answer_type=SecretType(), default="hunter2") == read
+
+
+@pytest.mark.parametrize("default", ["c", None, 3, ["a"]])
+def test_a_default_that_is_no_answer_does_not_keep_a_question_from_being_asked(default: Any) -> None:
+    read = PersistedQuestion.from_json({"text": "?", "answer_type": {"type": "select", "options": ["a"]}, "default": default})
+    assert read.asked("q").default is msgspec.UNSET
+    assert read.to_json()["default"] == default
+
+
+def test_a_persistence_of_a_newer_version_is_kept_and_not_trusted() -> None:
+    read = PersistedQuestion.from_json({"text": "?", "answer_type": {"type": "text"}, "persistence": "week"})
+    assert read.to_json()["persistence"] == "week"
+    assert read.asked("q").persistence == "none"
+
+
+def test_a_schema_outside_the_subset_is_not_asked() -> None:
+    read = PersistedQuestion.from_json({"text": "?", "answer_type": {"type": "schema", "schema": {"$ref": "file:///etc/passwd"}}})
+    with pytest.raises(QuestionError) as caught:
+        read.asked("q")
+    assert caught.value.problems[0].pointer == "/answer_type/schema/$ref"
+
+
+@pytest.mark.parametrize(
+    "broken", [None, [], {}, {"text": "?"}, {"text": 3, "answer_type": {}}, {"text": "?", "answer_type": "boolean"}], ids=repr
+)
+def test_what_is_no_question_is_an_error(broken: Any) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        PersistedQuestion.from_json(broken)
+
+
+@given(TEXTS, JSON)
+def test_the_key_tells_questions_apart_as_json_does(context: str, default: Any) -> None:
+    answer_type: Any = {"type": "schema", "schema": {}}
+    question = PersistedQuestion.from_json({"text": "?", "answer_type": answer_type, "default": default, "context": context})
+    again = PersistedQuestion.from_json(
+        {"context": context, "default": default, "answer_type": answer_type, "exclusive": False, "text": "?"}
+    )
+    other = PersistedQuestion.from_json({"text": "?", "answer_type": answer_type, "default": default, "context": context + "x"})
+    assert question.key == again.key
+    assert question.key != other.key
+
+
+def test_one_is_one_point_zero_and_not_true() -> None:
+    def key(default: Any) -> bytes:
+        return PersistedQuestion.from_json({"text": "?", "answer_type": {"type": "schema", "schema": {}}, "default": default}).key
+
+    assert key(1) == key(1.0)
+    assert key(1) != key(True)

@@ -1,0 +1,379 @@
+"""Authoring a question (spec 1.1, 1.2): every broken rule at once."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from inline_snapshot import snapshot
+
+from midturn.core.answer_type import SelectOption
+from midturn.core.json_value import json_equal
+from midturn.core.limits import Limits
+from midturn.core.question import Question, When
+from midturn.errors import QuestionError
+from support.asked_questions import authored_questions
+from support.json_values import JSON
+
+
+class Env(Enum):
+    """Where to deploy."""
+
+    STAGING = "staging"
+    PRODUCTION = "production"
+
+
+def problems(authored: object, limits: Limits | None = None) -> list[str]:
+    with pytest.raises(QuestionError) as caught:
+        Question.from_json(authored, limits or Limits())
+    return [str(problem) for problem in caught.value.problems]
+
+
+def pointers(authored: object) -> list[str]:
+    with pytest.raises(QuestionError) as caught:
+        Question.from_json(authored)
+    return [problem.pointer for problem in caught.value.problems]
+
+
+def plain(**fields: Any) -> dict[str, Any]:
+    return {"id": "q", "text": "Q?", "answer_type": {"type": "boolean"}, **fields}
+
+
+def test_a_plain_question_is_three_fields() -> None:
+    assert Question.boolean("confirm", "Deploy?").to_json() == plain(id="confirm", text="Deploy?")
+
+
+def test_every_constructor_writes_its_wire_shape() -> None:
+    assert Question.select("env", "Where?", ["a", SelectOption("b", "the second")], default="b", allow_other=True).to_json() == snapshot(
+        {
+            "id": "env",
+            "text": "Where?",
+            "answer_type": {"type": "select", "options": ["a", {"value": "b", "description": "the second"}], "allow_other": True},
+            "default": "b",
+        }
+    )
+    assert Question.multi_select("env", "Where?", ["a", 2], min=1, max=2, default=[2, "a"]).to_json() == snapshot(
+        {
+            "id": "env",
+            "text": "Where?",
+            "answer_type": {"type": "multi_select", "options": ["a", 2], "min": 1, "max": 2},
+            "default": ["a", 2],
+        }
+    )
+    assert Question.secret("word", "Passphrase?").to_json()["answer_type"] == {"type": "secret"}
+    assert Question.schema("n", "N?", {"type": "integer"}, default=3).to_json() == plain(
+        id="n", text="N?", answer_type={"type": "schema", "schema": {"type": "integer"}}, default=3
+    )
+
+
+def test_all_terms_are_written_where_they_are_not_the_default() -> None:
+    question = Question.text(
+        "note", "Why?", default="x", context="# Why", exclusive=True, persistence="none", optional=True, when=When("env", "staging")
+    )
+    assert question.to_json() == snapshot(
+        {
+            "id": "note",
+            "text": "Why?",
+            "context": "# Why",
+            "answer_type": {"type": "text"},
+            "default": "x",
+            "exclusive": True,
+            "persistence": "none",
+            "optional": True,
+            "when": {"question_id": "env", "equals": "staging"},
+        }
+    )
+
+
+def test_the_text_of_a_question_and_the_constructor_share_a_name() -> None:
+    assert Question.text("note", "Why?").text == "Why?"
+    assert msgspec.structs.replace(Question.text("note", "Why?"), text="Why not?").text == "Why not?"
+
+
+@given(authored_questions())
+def test_what_is_written_is_read_again(authored: dict[str, Any]) -> None:
+    question = Question.from_json(authored)
+    assert Question.from_json(question.to_json()) == question
+    assert json_equal(Question.from_json(msgspec.json.decode(msgspec.json.encode(authored))).to_json(), question.to_json())
+
+
+def test_the_former_name_of_the_context_is_read_and_not_written() -> None:
+    assert Question.from_json(plain(pre_amble="Look.")).to_json() == plain(context="Look.")
+    assert problems(plain(pre_amble="Look.", context="See."))[0].startswith("/pre_amble: ")
+
+
+def test_every_problem_is_found_at_once() -> None:
+    authored = {
+        "id": "a.b",
+        "text": "two\nlines",
+        "answer_type": {"type": "select", "options": ["a", "A ", None, {"value": 1, "describtion": "x"}], "optoins": []},
+        "exclusive": "yes",
+        "persistence": "forever",
+        "when": {"question": "x"},
+        "defualt": 1,
+    }
+    assert problems(authored) == snapshot(
+        [
+            '/defualt: unknown key "defualt". Did you mean `default`?',
+            '/id: "a.b" is no id. Use 1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __).',
+            "/text: the text has 2 lines; one is allowed. Put multi-line text in `context`.",
+            '/answer_type/optoins: unknown key "optoins". Did you mean `options`?',
+            "/answer_type/options/2: null is no option. Give a string, number or boolean, or an object with such a `value`.",
+            '/answer_type/options/3/describtion: unknown key "describtion". Did you mean `description`?',
+            '/answer_type/options/1: "A " reads like option 0. Give them labels that differ.',
+            '/exclusive: `exclusive` must be true or false, not "yes".',
+            '/persistence: `persistence` must be "turn" or "none", not "forever".',
+            '/when/question: unknown key "question". Did you mean `question_id`?',
+            "/when/question_id: `question_id` is missing or no string. Name an earlier question of the form.",
+            "/when/equals: `equals` is missing. Give the answer at which this question is asked.",
+        ]
+    )
+
+
+@pytest.mark.parametrize("id", ["", "a b", "a.b", "__run__", "x" * 65, "é", "a\n", 3, None])
+def test_an_id_is_short_and_plain(id: Any) -> None:
+    assert pointers(plain(id=id)) == ["/id"]
+
+
+BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
+
+
+@pytest.mark.parametrize("character", BREAKS, ids=[f"U+{ord(character):04X}" for character in BREAKS])
+def test_a_text_has_no_line_break_of_any_kind(character: str) -> None:
+    assert "2 lines" in problems(plain(text=f"one{character}two"))[0]
+
+
+def test_whatever_python_splits_lines_at_is_a_line_break() -> None:
+    for code in (*range(0xD800), *range(0xE000, 0x110000)):
+        if len(f"a{chr(code)}b".splitlines()) > 1:
+            assert chr(code) in BREAKS
+
+
+@pytest.mark.parametrize("text", ["x", "x" * 2_048, "é" * 2_048])
+def test_a_text_has_up_to_2048_characters(text: str) -> None:
+    assert Question.from_json(plain(text=text)).text == text
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u3000", "x" * 2_049, 3, None])
+def test_a_text_is_neither_empty_nor_longer(text: Any) -> None:
+    assert pointers(plain(text=text)) == ["/text"]
+
+
+def test_the_size_of_a_context_counts_bytes() -> None:
+    assert Question.from_json(plain(context="x" * 16_384)).context
+    assert "16,386 bytes" in problems(plain(context="é" * 8_193))[0]
+
+
+def test_limits_can_be_set() -> None:
+    tight = Limits(question=3, context=4, options=1)
+    authored = plain(text="Long?", context="longer", answer_type={"type": "select", "options": ["a", "b"]})
+    assert [message.split(":")[0] for message in problems(authored, tight)] == ["/text", "/context", "/answer_type/options"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["a", "a"],
+        [1, 1.0],
+        [True, True],
+        ["a", "A"],
+        ["a", " a "],
+        ["ﬁ", "fi"],
+        ["ß", "SS"],
+        [3, "3"],
+        [True, "TRUE"],
+        ["é", "e\u0301"],
+        [{"value": "a", "description": "one"}, "a"],
+    ],
+    ids=repr,
+)
+def test_options_that_are_or_read_the_same_are_refused(options: list[Any]) -> None:
+    assert pointers(plain(answer_type={"type": "select", "options": options})) == ["/answer_type/options/1"]
+
+
+@pytest.mark.parametrize("options", [[True, 1], [False, 0, "off"], [0.5, "0.50"], ["a", "b"], [1]], ids=repr)
+def test_options_that_differ_are_kept(options: list[Any]) -> None:
+    assert Question.from_json(plain(answer_type={"type": "select", "options": options})).to_json()["answer_type"] == {
+        "type": "select",
+        "options": options,
+    }
+
+
+@pytest.mark.parametrize("options", [None, "abc", {}, [], list(range(201)), 3])
+def test_there_are_1_to_200_options(options: Any) -> None:
+    assert pointers(plain(answer_type={"type": "select", "options": options})) == ["/answer_type/options"]
+    assert Question.select("q", "Q?", list(range(200))).check(199) == 199
+
+
+@pytest.mark.parametrize(
+    ("bounds", "pointer"),
+    [
+        ({"min": -1}, "min"),
+        ({"min": True}, "min"),
+        ({"min": 1.5}, "min"),
+        ({"min": 3}, "min"),
+        ({"min": 2, "max": 1}, "min"),
+        ({"max": 0}, "max"),
+        ({"max": "2"}, "max"),
+        ({"allow_other": 1}, "allow_other"),
+    ],
+)
+def test_bounds_can_be_met(bounds: dict[str, Any], pointer: str) -> None:
+    assert pointers(plain(answer_type={"type": "multi_select", "options": ["a", "b"], **bounds})) == [f"/answer_type/{pointer}"]
+
+
+def test_own_words_count_as_a_choice() -> None:
+    assert Question.multi_select("q", "Q?", ["a"], min=2, allow_other=True).check(["a", {"other": "b"}])
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "default"),
+    [
+        ({"type": "boolean"}, "true"),
+        ({"type": "boolean"}, None),
+        ({"type": "select", "options": ["a"]}, "b"),
+        ({"type": "multi_select", "options": ["a"]}, "a"),
+        ({"type": "text"}, 3),
+        ({"type": "schema", "schema": {"type": "integer"}}, "3"),
+        ({"type": "secret"}, "hunter2"),
+    ],
+)
+def test_a_default_is_a_valid_answer(answer_type: Any, default: Any) -> None:
+    found = problems(plain(answer_type=answer_type, default=default))
+    assert [message.split(":")[0] for message in found] == ["/default"]
+    assert "hunter2" not in found[0]
+
+
+def test_the_default_is_kept_as_an_answer_would_be() -> None:
+    question = Question.from_json(plain(answer_type={"type": "multi_select", "options": [1, "b"]}, default=["b", 1.0]))
+    assert msgspec.json.encode(question.default) == b'[1,"b"]'
+
+
+@pytest.mark.parametrize(
+    "answer_type",
+    [
+        "boolean",
+        None,
+        [],
+        {},
+        {"type": None},
+        {"type": "bool"},
+        {"type": ["select"]},
+        {"type": {}},
+        {"type": "schema"},
+        {"type": "schema", "schema": True},
+    ],
+    ids=repr,
+)
+def test_an_answer_type_is_one_of_the_six(answer_type: Any) -> None:
+    assert all(pointer.startswith("/answer_type") for pointer in pointers(plain(answer_type=answer_type)))
+
+
+def test_a_key_of_another_type_is_unknown() -> None:
+    assert pointers(plain(answer_type={"type": "text", "options": ["a"]})) == ["/answer_type/options"]
+
+
+def test_the_problems_of_a_schema_are_pointed_at_in_the_question() -> None:
+    schema = {"properties": {"a": {"$ref": "http://example.com/x"}}}
+    assert pointers(plain(answer_type={"type": "schema", "schema": schema})) == ["/answer_type/schema/properties/a/$ref"]
+
+
+@pytest.mark.parametrize("authored", [None, [], "x", 3, {}, {"\ud800": 1}, {1: 2}, plain(context="\udfff"), float("nan")], ids=repr)
+def test_what_is_no_question_at_all_is_refused(authored: Any) -> None:
+    assert problems(authored)
+
+
+@given(JSON)
+def test_any_json_is_judged(authored: Any) -> None:
+    """What hypothesis finds is never a question: it ends in problems, not in another error."""
+    assert problems(authored)
+
+
+def test_very_many_unknown_keys_are_not_all_listed() -> None:
+    found = problems({f"k{number}": 1 for number in range(10_000)})
+    assert len(found) < 30
+    assert any("9,980 more unknown keys" in message for message in found)
+
+
+def test_constructors_have_the_same_rules() -> None:
+    with pytest.raises(QuestionError) as caught:
+        Question.select("a b", "two\nlines", ["x", "X"], default="z")
+    assert [problem.pointer for problem in caught.value.problems] == ["/id", "/text", "/answer_type/options/1"]
+    with pytest.raises(QuestionError, match="unknown key"):
+        Question.boolean("a", "A?", contxt="x")  # pyright: ignore[reportCallIssue]  # what a typo does
+    with pytest.raises(QuestionError, match="no array"):
+        Question.select("a", "A?", "abc")
+
+
+def test_an_enum_is_asked_by_its_values_and_answered_by_its_members() -> None:
+    question = Question.select("env", "Where?", Env, default=Env.STAGING)
+    assert question.to_json()["answer_type"] == {"type": "select", "options": ["staging", "production"]}
+    assert question.default == "staging"
+    assert question.typed(question.check("production")) is Env.PRODUCTION
+    many = Question.multi_select("envs", "Where?", Env, default=[Env.PRODUCTION])
+    assert many.typed(many.check(["production", "staging"])) == [Env.STAGING, Env.PRODUCTION]
+
+
+class Address(msgspec.Struct):
+    """Where somebody lives."""
+
+    street: str
+    number: int | None = None
+
+
+class Person(msgspec.Struct):
+    """Somebody with homes."""
+
+    name: str
+    homes: list[Address] = []
+
+
+def test_a_type_is_asked_by_its_schema_and_answered_by_its_instances() -> None:
+    question = Question.schema("who", "Who?", Person, default=Person("Ada"))
+    assert question.default == {"name": "Ada", "homes": []}
+    answer = question.check({"name": "Eve", "homes": [{"street": "Main"}]})
+    assert question.typed(answer) == Person("Eve", [Address("Main")])
+    asked = question.persisted().asked("who")
+    assert asked.check(answer) == answer
+
+
+@pytest.mark.parametrize(("kind", "value"), [(int, 3), (list[str], ["a"]), (dict[str, float], {"a": 1.5}), (bool, True), (str, "x")])
+def test_simple_types_have_schemas(kind: type[Any], value: Any) -> None:
+    question = Question.schema("v", "V?", kind)
+    assert question.typed(question.check(value)) == value
+
+
+def test_what_the_type_refuses_beyond_its_schema_is_no_answer() -> None:
+    class Even(msgspec.Struct):
+        n: int
+
+        def __post_init__(self) -> None:
+            if self.n % 2:
+                raise ValueError("odd")
+
+    with pytest.raises(Exception, match="odd"):
+        Question.schema("even", "Even?", Even).check({"n": 3})
+
+
+class Tree(msgspec.Struct):
+    """A type that has itself inside."""
+
+    kids: list[Tree]
+
+
+@pytest.mark.parametrize("kind", [Tree, object(), set], ids=["recursive", "object", "class without a schema"])
+def test_a_type_that_has_no_schema_of_the_subset_is_refused(kind: Any) -> None:
+    if kind is set:
+        assert Question.schema("s", "S?", set).check([1])
+        return
+    with pytest.raises(QuestionError) as caught:
+        Question.schema("t", "T?", kind)
+    assert caught.value.problems[0].pointer.startswith("/answer_type/schema")
+
+
+def test_a_default_that_is_no_json_is_refused() -> None:
+    with pytest.raises(QuestionError, match="default"):
+        Question.schema("t", "T?", {}, default=object())  # pyright: ignore[reportArgumentType, reportCallIssue]
