@@ -1,0 +1,211 @@
+"""`kill -9` of `query` and `resume` at random moments: what was acknowledged is there, nobody is asked twice, every turn ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from midturn.core.events import Approval, Event, InquiryAnswered
+from midturn.core.events.codec import decode_lines
+from midturn.core.stream import pairs
+from midturn.store.conversation import Conversation
+from support.pty_session import PtySession
+
+KILLS = int(os.environ.get("MIDTURN_KILLS", "100"))
+ANSWERS = {"Ship to staging?": "y", "Which region?": "1", "Run audit?": "y", "Who may read it?": "1"}
+ENDS_BATCH = ("chat_request", "tool_call_request", "inquiry_request", "inquiry_response", "approval", "tool_call_response", "turn_end")
+PAUSE_MS = 60
+
+SHIP = """
+document=$(cat); sleep 0.04
+ask() { printf '{"type":"needs_input","question":%s}' "$1"; exit; }
+case $document in *'"confirm"'*) ;; *) ask '{"id":"confirm","text":"Ship to staging?","answer_type":{"type":"boolean"}}';; esac
+case $document in *'"checked"'*) ;; *) ask '{"id":"checked","text":"Is the checksum right?","answer_type":{"type":"boolean"}}';; esac
+region='{"id":"region","text":"Which region?","answer_type":{"type":"select","options":["eu-1","us-2"]}}'
+case $document in *'"region"'*) ;; *) ask "$region";; esac
+printf '{"type":"success","content":"shipped"}'
+"""
+WHO = {"question": "Who may read it?", "answer_type": "select", "options": ["team", "all"], "allow_other": False}
+SCRIPT = {
+    "replies": [
+        {"text": "I will ship it.", "delay_ms": PAUSE_MS, "calls": [{"name": "ship"}]},
+        {"delay_ms": PAUSE_MS, "calls": [{"name": "audit"}]},
+        {
+            "delay_ms": PAUSE_MS,
+            "calls": [
+                {
+                    "name": "ask_user",
+                    "arguments": {
+                        "question": "Who may read it?",
+                        "answer_type": "select",
+                        "options": ["team", "all"],
+                        "allow_other": False,
+                    },
+                }
+            ],
+        },
+        {"text": "Done.", "delay_ms": PAUSE_MS},
+    ],
+    "inquiries": [{"tool": "ship", "question": "checked", "answers": [{"reason": "It is.", "answer": True, "delay_ms": PAUSE_MS}]}],
+}
+CONFIG = """
+assistant.model.id = "scripted:play.json"
+prompt.settle_ms = 0
+[conversation.tools.ship]
+source = "local"
+command = ["/bin/sh", "ship.sh"]
+protocol = "outcome"
+run = "unattended"
+questions.checked.target = "assistant"
+[conversation.tools.audit]
+source = "local"
+command = ["/bin/sh", "-c", "sleep 0.05; echo clean"]
+"""
+
+
+class Watched:
+    """A workspace in which turns are begun, killed and resumed, with a person at a terminal."""
+
+    def __init__(self, root: Path, dice: random.Random) -> None:
+        self.root = root
+        self.dice = dice
+        self.killed: Counter[str] = Counter()
+        self.earlier: set[Path] = set()
+        config = root / "config" / "midturn"
+        config.mkdir(parents=True)
+        (config / "config.toml").write_text(CONFIG)
+        (config / "play.json").write_text(json.dumps(SCRIPT))
+        (root / "ship.sh").write_text(SHIP)
+        (root / ".midturn").mkdir(mode=0o700)
+
+    def run_until_killed(self, *arguments: str, lines: int) -> bool:
+        """Run a command and kill it shortly after the log has `lines` lines; False where it ended before."""
+        environment = {name: str(self.root / name.lower()[4:-5]) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME")}
+        environment |= {"TERM": "dumb", "PWD": str(self.root), "CI": ""}
+        command = [sys.executable, "-c", f"import os; os.chdir({str(self.root)!r}); from midturn.__main__ import main; main()", *arguments]
+        with PtySession(command, environment=environment) as session:
+            person = Person(self, session)
+            kill_at: float | None = None
+            while session.read(0.005):
+                person.look()
+                if kill_at is None and self.count() >= lines:
+                    kill_at = time.monotonic() + self.dice.uniform(0, PAUSE_MS / 1_500)
+                if kill_at is not None and time.monotonic() >= kill_at:
+                    session.child.kill(signal.SIGKILL)
+                    session.child.wait()
+                    person.check_acknowledged()
+                    return session.child.signalstatus == signal.SIGKILL
+            session.child.wait()
+            person.check_acknowledged()
+            assert session.child.exitstatus == 0, session.text
+            return False
+
+    @property
+    def log(self) -> Path | None:
+        """The log of the present conversation."""
+        found = set((self.root / ".midturn" / "conversations").glob("[0-9]*/events.jsonl")) - self.earlier
+        return max(found, default=None)
+
+    def events(self) -> list[Event]:
+        """What is durable: whole lines of whole batches."""
+        lines = self.log.read_bytes().split(b"\n")[:-1] if self.log else []
+        events = decode_lines(lines, "events.jsonl")
+        while events and events[-1].more:
+            events.pop()
+        return events
+
+    def count(self) -> int:
+        """How many lines there are."""
+        return self.log.read_bytes().count(b"\n") if self.log else 0
+
+    def answered(self) -> set[str]:
+        """The texts of the questions that have a durable answer."""
+        events = self.events()
+        answered = {request.question.text for request, response in pairs(events) if isinstance(response, InquiryAnswered)}
+        approved = any(isinstance(event, Approval) and event.state == "approved" for event in events)
+        return answered | {"Run audit?"} if approved else answered
+
+
+class Person:
+    """Answers every prompt of one process, and notes what was acknowledged: the process went on after it."""
+
+    def __init__(self, watched: Watched, session: PtySession) -> None:
+        self._watched = watched
+        self._session = session
+        self._seen = 0
+        self._given: list[str] = []
+        self._acknowledged: list[str] = []
+
+    def look(self) -> None:
+        """Answer the prompt that is on the screen, if one is."""
+        new = self._session.raw[self._seen :].decode("utf-8", "replace")
+        asked = next((text for text in ANSWERS if text in new and new.rstrip(" ").endswith(":")), None)
+        if asked is None:
+            return
+        self._acknowledged += self._given
+        assert asked not in self._watched.answered(), f"{asked!r} was asked although its answer is on record"
+        self._given = [asked]
+        self._seen = len(self._session.raw)
+        time.sleep(self._watched.dice.uniform(0, 0.02))
+        self._session.send(f"{ANSWERS[asked]}\r")
+
+    def check_acknowledged(self) -> None:
+        """Whatever was acknowledged must be on record."""
+        missing = set(self._acknowledged) - self._watched.answered()
+        assert not missing, f"lost: {missing}"
+
+
+def test_a_turn_survives_kill_nine_at_any_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dice = random.Random(20_260_101)
+    watched = Watched(tmp_path, dice)
+    turns = 0
+    while watched.killed.total() < KILLS:
+        _play_one_turn(watched)
+        turns += 1
+
+    with capsys.disabled():
+        print(f"\nkill -9: {watched.killed.total()} kills in {turns} turns; last durable event: {dict(watched.killed)}")  # noqa: T201  which moments were hit
+    if KILLS >= 100:
+        assert all(watched.killed[kind] >= 3 for kind in ENDS_BATCH), watched.killed
+
+
+def _play_one_turn(watched: Watched) -> None:
+    while True:
+        done = watched.events()
+        if done and done[-1].type == "turn_end":
+            break
+        if not done and watched.log:
+            watched.earlier.add(watched.log)  # nothing was begun in it that a person could know of
+        if watched.run_until_killed(*(["resume"] if done else ["query", "Ship it"]), lines=_target(watched, done)):
+            events = watched.events()
+            watched.killed[events[-1].type if events else "nothing"] += 1
+    _check(watched)
+    if watched.log:
+        watched.earlier.add(watched.log)
+
+
+def _target(watched: Watched, done: list[Event]) -> int:
+    """Choose after which line to kill: any that is still to come (a turn has 19)."""
+    return watched.dice.randint(len(done) + 1, 20)
+
+
+def _check(watched: Watched) -> None:
+    assert watched.log is not None
+    conversation = Conversation.open(watched.log.parent)
+    assert not conversation.problems
+    asked = [request.question.text for request, _ in conversation.pairs()]
+    assert sorted(asked) == sorted(["Ship to staging?", "Is the checksum right?", "Which region?", "Who may read it?"])
+    assert all(response is not None for _, response in pairs(conversation.events))
+    assert [e.to_json()["content"] for e in conversation.events if e.type == "tool_call_response"] == [
+        "shipped",
+        "clean\n",
+        '{"answer_type": "select", "answer": "team"}',
+    ]
