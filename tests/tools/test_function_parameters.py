@@ -115,6 +115,12 @@ def test_arguments_that_are_no_object_are_an_error_and_not_a_crash(arguments: Js
     assert "one JSON object" in outcome.message
 
 
+def test_a_whole_number_with_a_point_is_a_whole_number() -> None:
+    """JSON knows one kind of number, and some models write all of them as `2.0`."""
+    assert execute(deploy, {**GOOD, "replicas": 3.0, "people": [{"name": "Ann", "age": 4.0}]}) == Success("staging EUROPE 2026 4 3")
+    assert isinstance(execute(deploy, {**GOOD, "replicas": 3.5}), ToolError)
+
+
 def test_a_default_keeps_its_own_type() -> None:
     """The model leaves it out; the function gets what its author wrote."""
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-import msgspec
-
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_value import Json, JsonObject, canonical
 from midturn.errors import Problem
 from midturn.tools.value_type import Mismatch
 
@@ -23,7 +21,7 @@ class PydanticType:
         """Convert JSON, in Pydantic's strict mode (see `ValueType.read`)."""
         pydantic: Any = import_module("pydantic")
         try:
-            return cast("object", self.adapter.validate_json(msgspec.json.encode(value), strict=True))
+            return cast("object", self.adapter.validate_json(canonical(value), strict=True))
         except pydantic.ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
             raise Mismatch([Problem("".join(f"/{part}" for part in item["loc"]), item["msg"]) for item in found]) from None

@@ -15,7 +15,7 @@ from midturn.core.secret import SecretValue
 
 REDACTED = "[redacted]"
 _ENCODED_FROM = 4  # encoded forms of shorter secrets would hit half of any text
-_LINE = r"(?:\\?\r?\n[ \t]*|\\n)?"
+_LINE_BREAK = r"(?:\\?\r?\n[ \t]*|\\n)"
 
 
 def secrets_in(answers: Mapping[str, Json | SecretValue]) -> tuple[SecretValue, ...]:
@@ -29,7 +29,11 @@ def scrub(text: str, secrets: Iterable[SecretValue]) -> str:
     Found are the plain form, also broken over lines, and the JSON, HTML, URL, hex and base64 forms (at every alignment). A secret of up
     to three characters is replaced where it stands alone, in its plain form only.
     """
-    spans = sorted(span for secret in secrets for span in _spans(text, secret.reveal()))
+    held = tuple(secrets)
+    if not held:
+        return text
+    flat = re.sub(_LINE_BREAK, "", text) if "\n" in text or "\\n" in text else ""
+    spans = sorted(span for secret in held for span in _spans(text, flat, secret.reveal()))
     if not spans:
         return text
     pieces: list[str] = []
@@ -51,7 +55,7 @@ def _merged(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
+def _spans(text: str, flat: str, secret: str) -> Iterator[tuple[int, int]]:
     if not secret.strip():
         return
     if len(secret) < _ENCODED_FROM:
@@ -62,8 +66,10 @@ def _spans(text: str, secret: str) -> Iterator[tuple[int, int]]:
     for core, before, after in _base64_forms(secret.encode("utf-8", "surrogatepass")):
         for start, end in _occurrences(text, core):
             yield max(start - before, 0), min(end + after, len(text))
-    if "\n" in text or "\\n" in text:
-        yield from (match.span() for match in re.finditer(_broken_over_lines(secret), text))
+    for form in _breakable(secret):
+        if re.sub(_LINE_BREAK, "", form) in flat:  # only then is the slow search worth its time
+            pattern = f"{_LINE_BREAK}?".join(map(re.escape, form))
+            yield from (match.span() for match in re.finditer(pattern, text))
 
 
 def _occurrences(text: str, form: str) -> Iterator[tuple[int, int]]:
@@ -126,8 +132,7 @@ def _base64_forms(raw: bytes) -> Iterator[tuple[str, int, int]]:
                 yield core, int(shift > 0), int(bits % 6 > 0)
 
 
-def _broken_over_lines(secret: str) -> str:
-    """Match the plain form and its whole base64 and hex with line breaks anywhere inside."""
+def _breakable(secret: str) -> tuple[str, ...]:
+    """Return the forms that are found with line breaks anywhere inside: the plain one, and the whole base64 and hex."""
     raw = secret.encode("utf-8", "surrogatepass")
-    forms = [secret, base64.b64encode(raw).decode().rstrip("="), raw.hex(), raw.hex().upper()]
-    return "|".join(_LINE.join(map(re.escape, form)) for form in forms)
+    return secret, base64.b64encode(raw).decode().rstrip("="), raw.hex(), raw.hex().upper()

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast, get_args, get_type_hints
 
 import msgspec
 
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_value import Json, JsonObject, canonical
 from midturn.errors import Problem
 
 REFERENCE = "#/$defs/{name}"
@@ -46,9 +46,16 @@ class PlainType:
     def read(self, value: Json) -> object:
         """Convert JSON (see `ValueType.read`)."""
         try:
-            return cast("object", msgspec.convert(value, cast("Any", self.annotation), strict=True, str_keys=True))
+            return self._convert(value)
         except msgspec.ValidationError as error:
-            raise Mismatch([_problem(str(error))]) from None
+            problem = _problem(str(error))
+        try:
+            return self._convert(msgspec.json.decode(canonical(value)))  # some models write every number with a point: 2.0 is 2
+        except msgspec.ValidationError:
+            raise Mismatch([problem]) from None
+
+    def _convert(self, value: Json) -> object:
+        return cast("object", msgspec.convert(value, cast("Any", self.annotation), strict=True, str_keys=True))
 
 
 def plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject], JsonObject]:
