@@ -117,7 +117,7 @@ class _Explainer:
 
 def _unexplained(node: JsonObject) -> str:
     """Name the keywords that only the validator judges."""
-    named = [f"`{keyword}` {shown(node[keyword])}" for keyword in ("format", "pattern", "multipleOf", "uniqueItems") if keyword in node]
+    named = [f"`{keyword}` {shown(node[keyword])}" for keyword in ("format", "pattern", "multipleOf") if keyword in node]
     return " or ".join(named) or "the schema"
 
 

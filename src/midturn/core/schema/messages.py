@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
-from midturn.core.json_value import Json, JsonObject, json_equal, shown
+from midturn.core.json_value import Json, JsonObject, canonical, json_equal, shown
 
 _Judge: TypeAlias = Callable[[Any, Any], str | None]
 _LISTED = 8  # values of an enum in a message
@@ -74,6 +74,10 @@ def _counted(count: float, one: str, many: str) -> str:
     return f"{int(count)} {one if count == 1 else many}"
 
 
+def _unique(wanted: bool, value: Sequence[Json]) -> str | None:  # noqa: FBT001 (the value of the keyword)
+    return "the items must differ from one another." if wanted and len({canonical(item) for item in value}) < len(value) else None
+
+
 def _required(names: Sequence[str], value: JsonObject) -> str | None:
     missing = [f"`{name}`" for name in names if name not in value]
     if not missing:
@@ -113,6 +117,7 @@ _JUDGES: Mapping[str, tuple[Callable[[Json], bool], _Judge]] = {
     "maxLength": (_is_text, _at_most("character", "characters")),
     "minItems": (_is_array, _at_least("item", "items")),
     "maxItems": (_is_array, _at_most("item", "items")),
+    "uniqueItems": (_is_array, _unique),
     "minProperties": (_is_object, _at_least("property", "properties")),
     "maxProperties": (_is_object, _at_most("property", "properties")),
     "required": (_is_object, _required),
