@@ -193,8 +193,8 @@ def _play_one_turn(watched: Watched) -> None:
 
 
 def _target(watched: Watched, done: list[Event]) -> int:
-    """Choose after which line to kill: any that is still to come (a turn has 19)."""
-    return watched.dice.randint(len(done) + 1, 20)
+    """Choose after which line to kill: one of the next five, so that every part of a turn (it has 20 lines) is hit alike."""
+    return len(done) + watched.dice.randint(1, 5)
 
 
 def _check(watched: Watched) -> None:
