@@ -16,9 +16,11 @@ from midturn.cli.open_turn import settle_open_turn
 from midturn.cli.place import Place, environment, find_place
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, run_turn
+from midturn.compose.command_line import CommandParts
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.config.places import state_directory
+from midturn.core.events import ChatRequest
 from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import TurnRequested
 from midturn.store.store import ConversationJournal
@@ -77,7 +79,7 @@ def run_query(query: Query) -> ExitStatus:
     if query.dry_run:
         from midturn.cli.dry_run import print_request
 
-        return print_request(loaded, place, events, text)
+        return print_request(CommandParts(settings=loaded.settings, root=place.root), events, ChatRequest(content=text))
     journal = _journal(place, continued, text)
     run = TurnRun(place=place, loaded=loaded, attached=attached, output=query.output)
     return run_turn(run, journal, TurnRequested(text, delta=_delta(loaded)))

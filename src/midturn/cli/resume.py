@@ -16,7 +16,7 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, run_turn
-from midturn.compose import discard_turn
+from midturn.compose.command_line import discard_turn
 
 
 class Resume(Struct, frozen=True, kw_only=True):

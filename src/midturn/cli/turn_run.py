@@ -6,7 +6,6 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -15,7 +14,8 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.place import Place
 from midturn.cli.turn_display import OutputFormat, display_for
 from midturn.cli.turn_report import print_result, report, status_of
-from midturn.compose import CommandParts, RunParts, compose_command_line
+from midturn.compose import RunParts
+from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ModelError
@@ -53,8 +53,8 @@ def _session(run: TurnRun, journal: ConversationJournal) -> Session:
     settings = run.loaded.settings
     hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
     prompter = (run.prompter or _terminal(run)) if run.attached else None
-    parts = CommandParts(settings=settings, root=run.place.root, workspace_id=_workspace_id(run.place.root), attached=prompter is not None)
-    return compose_command_line(parts, RunParts(prompter=prompter, display=display_for(run.output, hidden)), journal)
+    parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
+    return CommandLine(parts, RunParts(prompter=prompter, display=display_for(run.output, hidden))).session(journal)
 
 
 def _terminal(run: TurnRun) -> Prompter:
@@ -72,10 +72,6 @@ def _terminal(run: TurnRun) -> Prompter:
             notify_command=run.loaded.settings.notify,
         )
     )
-
-
-def _workspace_id(root: Path) -> str:
-    return root.name
 
 
 def _tell(run: TurnRun, result: RunResult, session: Session) -> ExitStatus:

@@ -1,0 +1,140 @@
+"""From a configuration to a session (spec 8.1): what can be wrong is found before a conversation is begun."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.assistant.settings import INHERIT, assistant_settings
+from midturn.compose.models import Models, refuse_mute
+from midturn.compose.run_parts import RunParts, Silence
+from midturn.compose.tools import Toolbox, toolbox, workspace_id
+from midturn.config.settings import Settings
+from midturn.core.events import ChatRequest, Event
+from midturn.core.exchange import ModelRequest
+from midturn.core.json_value import JsonObject
+from midturn.core.turn.inputs import Interrupted
+from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.turn import Turn
+from midturn.errors import ConfigError
+from midturn.ports import Journal, Tool
+from midturn.runtime.answering import request_for
+from midturn.runtime.assistants import Assistants
+from midturn.runtime.clock import SystemClock
+from midturn.runtime.recorder import record_effects
+from midturn.runtime.services import Services
+from midturn.runtime.session import Session, open_window
+from midturn.runtime.surroundings import Surroundings
+from midturn.store.ids import event_ids
+from midturn.store.store import ConversationJournal
+
+NO_MODEL = (
+    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
+    "`midturn demo` needs none."
+)
+
+
+class CommandParts(Struct, frozen=True, kw_only=True):
+    """What the command line knows of a run: the configuration, where it runs, whether somebody is there, tools from elsewhere."""
+
+    settings: Settings
+    root: Path
+    attached: bool = True
+    others: Sequence[Tool] = ()
+
+
+class CommandLine:
+    """Everything of a run that does not depend on its conversation; `session` binds it to one.
+
+    Raises:
+        ConfigError: No model is named, or a tool or a model cannot be set up.
+    """
+
+    def __init__(self, parts: CommandParts, run: RunParts) -> None:
+        main = parts.settings.assistant
+        if main.model.id is None:
+            raise ConfigError(NO_MODEL)
+        self._parts = parts
+        self._run = run
+        self._toolbox = _toolbox(parts)
+        for model in {main.model.id, *_side_models(parts.settings)}:
+            refuse_mute(model)
+        self._models = Models(llm=parts.settings.llm, display=run.display)
+        self._model = self._models.get(main.model.id, main.request.max_retries)
+
+    def session(self, journal: ConversationJournal) -> Session:
+        """Return a session in the conversation that is held."""
+        settings = TurnSettings(
+            tools={name: tool.policy for name, tool in self._toolbox.settings.items()},
+            conversation=journal.conversation,
+            attached=self._parts.attached,
+            limits=self._parts.settings.limits,
+            prompts_at_once=self._run.prompts_at_once,
+        )
+        surroundings = _surroundings(self._parts, self._toolbox, journal.conversation)
+        assistants = Assistants(self._models.for_assistant, _main_table(self._parts.settings), self._parts.settings.inquiry)
+        assistants.attend(settings, surroundings)
+        services = Services(
+            model=self._model,
+            consultant=assistants,
+            tools=self._toolbox.tools,
+            journal=journal,
+            answers=journal.answers,
+            prompter=self._run.prompter,
+            display=self._run.display,
+            clock=SystemClock(),
+            ids=event_ids(),
+        )
+        return Session(services, settings, surroundings)
+
+    async def aclose(self) -> None:
+        """Close what was opened to reach models."""
+        await self._models.aclose()
+
+
+def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatRequest) -> ModelRequest:
+    """Return the request that `asked` would lead to after these events; nothing is sent, and no model is set up."""
+    return request_for(_surroundings(parts, _toolbox(parts), ""), [*events, asked])
+
+
+async def discard_turn(journal: Journal) -> None:
+    """End the open turn of a conversation; no tool and no model is needed for that (spec 2.4)."""
+    turn = Turn.load(open_window(journal), TurnSettings(tools={}), event_ids())
+    await record_effects(turn.step(Interrupted()), journal, SystemClock(), Silence())
+
+
+def _toolbox(parts: CommandParts) -> Toolbox:
+    return toolbox(parts.settings, workspace_id(parts.root), parts.others)
+
+
+def _surroundings(parts: CommandParts, tools: Toolbox, conversation: str) -> Surroundings:
+    main = parts.settings.assistant
+    return Surroundings(
+        conversation=conversation,
+        system=main.system_prompt,
+        offered=[tool.definition for tool in tools.tools.values()],
+        tool_choice=main.tool_choice,
+        parameters=main.model.parameters,
+        cache=main.request.cache,
+        root=str(parts.root),
+        limits=parts.settings.limits,
+    )
+
+
+def _main_table(settings: Settings) -> JsonObject:
+    """Return the assistant's settings as a table, for merging with those of questions (spec 4.2)."""
+    return cast("JsonObject", msgspec.to_builtins(settings.assistant))
+
+
+def _side_models(settings: Settings) -> Iterator[str]:
+    """Return the models that are named for questions."""
+    main = _main_table(settings)
+    targets = [question.target.assistant for tool in settings.tools.values() for question in tool.policy.questions.values()]
+    for target in [None, *targets]:
+        model = assistant_settings(main, settings.inquiry, target).model
+        if model and model != INHERIT:
+            yield model

@@ -1,0 +1,94 @@
+"""Which model a name means, and what stands around it: retries that are shown, and the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.assistant.settings import AssistantSettings
+from midturn.config.settings import LlmProvider
+from midturn.core.json_value import Json, JsonObject
+from midturn.models.logged import LOG, LoggedModel
+from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
+from midturn.ports import Display, Model, Notice
+from midturn.runtime.clock import SystemClock
+
+SCRIPTED = "scripted:"
+
+
+def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
+    """Return the model with this id: `scripted:FILE`, or one of a provider (spec 4b.2). `report` hears what the user should know.
+
+    Raises:
+        ConfigError: There is no such model, or its provider's extra or key is missing; the message says what to do.
+    """
+    if id.startswith(SCRIPTED):
+        from midturn.models.scripted import ScriptedModel
+
+        return ScriptedModel.from_file(id.removeprefix(SCRIPTED))
+    from midturn.models.registry import Surroundings, model_named as provider_model_named  # a script needs none of it
+
+    return provider_model_named(id, Surroundings(providers=providers_json(llm or {}), report=report))
+
+
+def refuse_mute(id: str) -> None:
+    """Refuse a model that is known to answer no question at all, before a turn starts (spec 4.2).
+
+    Raises:
+        ConfigError: It writes no text.
+    """
+    if not id.startswith(SCRIPTED):
+        from midturn.models import registry
+
+        registry.refuse_mute(id)
+
+
+def providers_json(llm: Mapping[str, LlmProvider]) -> dict[str, JsonObject]:
+    """Return `providers.llm` as the tables that were configured."""
+    tables = {name: cast("dict[str, Json]", msgspec.to_builtins(provider)) for name, provider in llm.items()}
+    return {name: {key: value for key, value in table.items() if value is not None} for name, table in tables.items()}
+
+
+class Models(Struct, frozen=True, kw_only=True):
+    """The models of one run by id, each made once: waits before a retry and advice go to `display`."""
+
+    llm: Mapping[str, LlmProvider]
+    display: Display
+    made: dict[tuple[str, int], Model] = msgspec.field(default_factory=dict[tuple[str, int], Model])
+
+    def get(self, id: str, max_retries: int) -> Model:
+        """Return a model that is asked again when it is down for a moment.
+
+        Raises:
+            ConfigError: There is none with this id, or it cannot be used.
+        """
+        found = self.made.get((id, max_retries))
+        if found is None:
+            found = self.made[id, max_retries] = self._make(id, max_retries)
+        return found
+
+    def for_assistant(self, settings: AssistantSettings) -> Model:
+        """Return the model that answers a question."""
+        return self.get(settings.model, settings.max_retries)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for model in self.made.values():
+            close = getattr(model, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _make(self, id: str, max_retries: int) -> Model:
+        model = model_named(id, self.llm, self._notice)
+        watched = LoggedModel(model) if LOG.isEnabledFor(logging.DEBUG) else model
+        return RetryingModel(watched, SystemClock(), policy=RetryPolicy(max_retries=max_retries), report=self._waits)
+
+    def _waits(self, wait: Retrying) -> None:
+        self._notice(f"{wait.model}: {wait.error} Trying again in {wait.seconds:.0f} s (retry {wait.retry} of {wait.max_retries}).")
+
+    def _notice(self, text: str) -> None:
+        self.display.show(Notice(text))

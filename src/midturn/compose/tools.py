@@ -1,0 +1,93 @@
+"""Which tools a configuration offers, and what each is made of (spec 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from midturn.config.settings import Settings, ToolSettings
+from midturn.core.enabling import offered
+from midturn.ports import Tool
+from midturn.tools.command import CommandTool
+from midturn.tools.command_spec import CommandSpec, arguments_schema
+from midturn.tools.describe_tools import NAME as DESCRIBE_TOOLS, DescribeTools
+from midturn.tools.redescribed import Redescribed, Wording
+
+ASK_USER = "ask_user"
+DEFAULT_TIMEOUT = 600.0  # seconds that a local command may run
+BUILT_IN_QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "fs_create_file": ("overwrite_file",),
+    "fs_modify_file": ("apply_changes",),
+    "fs_delete_file": ("confirm",),
+    "fs_move_file": ("confirm",),
+}
+"""The ids of the questions that built-in tools ask; those of `ask_user` are the model's to choose."""
+
+
+class Toolbox(Struct, frozen=True):
+    """The tools that a model is offered, in their order, by the name that it calls, and what configuration says about each."""
+
+    tools: Mapping[str, Tool]
+    settings: Mapping[str, ToolSettings]
+
+
+def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] = ()) -> Toolbox:
+    """Return the tools that are enabled; `others` come from elsewhere, such as MCP servers.
+
+    Raises:
+        ConfigError: A `-t` or `-T` names a tool that is not there, or a locked one.
+    """
+    known = known_tools(settings)
+    foreign = {tool.definition.name: tool for tool in others}
+    known |= {name: settings.tool(name) for name in foreign}
+    names = offered({name: tool.enable for name, tool in known.items()}, settings.toggles)
+    tools = {name: foreign.get(name) or _built(known[name], workspace_id) for name in names if name != DESCRIBE_TOOLS}
+    if DESCRIBE_TOOLS in names:
+        tools[DESCRIBE_TOOLS] = _reworded(DescribeTools(tools.values()), known[DESCRIBE_TOOLS])
+    return Toolbox(tools, {name: known[name] for name in tools})
+
+
+def known_tools(settings: Settings) -> dict[str, ToolSettings]:
+    """Return what the configuration itself declares or has built in, enabled or not."""
+    return {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local")}
+
+
+def _built(tool: ToolSettings, workspace_id: str) -> Tool:
+    if tool.source == "builtin":
+        return _reworded(_built_in(tool.name), tool)
+    spec = CommandSpec(
+        name=tool.name,
+        command=tool.command,
+        shell=tool.shell,
+        protocol=tool.protocol,
+        summary=tool.summary or "",
+        description=tool.description or "",
+        parameters=arguments_schema(tool.parameters, tool.required),
+        environment=tool.environment,
+        cwd=tool.cwd or "",
+        timeout=tool.timeout or DEFAULT_TIMEOUT,
+    )
+    return CommandTool(spec, workspace_id)
+
+
+def _built_in(name: str) -> Tool:
+    if name == ASK_USER:
+        from midturn.tools.ask_user import AskUser
+
+        return AskUser()
+    from midturn.tools.fs import FILE_TOOLS  # describing their arguments takes a moment
+
+    return next(tool for tool in FILE_TOOLS if tool.name == name)
+
+
+def _reworded(tool: Tool, settings: ToolSettings) -> Tool:
+    """Return a built-in tool as configuration describes it."""
+    wording = Wording(summary=settings.summary, description=settings.description, parameters=settings.parameters)
+    return tool if wording == Wording() else Redescribed(tool, wording)
+
+
+def workspace_id(root: Path) -> str:
+    """Return what tools are told of the workspace: its directory's name."""
+    return root.name
