@@ -110,6 +110,12 @@ def test_a_grandchild_that_holds_the_output_open_does_not_hold_the_call() -> Non
     assert wait_until(lambda: not alive(int(finished.stdout)))
 
 
+def test_a_grandchild_that_hides_its_output_is_ended_all_the_same() -> None:
+    finished = run("sleep 600 >/dev/null 2>&1 </dev/null & echo $!")
+
+    assert wait_until(lambda: not alive(int(finished.stdout)))
+
+
 def test_a_grandchild_is_ended_with_its_parent_when_time_is_over() -> None:
     finished = run("(sleep 600 & echo $!; wait) & wait", timeout=0.3)
 

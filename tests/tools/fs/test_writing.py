@@ -99,6 +99,31 @@ def test_a_hard_link_elsewhere_keeps_its_content(root: Path, tmp_path: Path) -> 
     assert (tmp_path / "outside").read_text() == "plan"
 
 
+def test_a_file_that_nobody_may_write_is_left_alone(root: Path) -> None:
+    """Renaming another file over it would get around its permissions."""
+    (root / PLAN).chmod(0o444)
+    with Beneath(root) as beneath:
+        for attempt in (
+            lambda: read_to_change(beneath, PLAN),
+            lambda: replace(beneath, PLAN, b"new", b"plan"),
+            lambda: remove(beneath, PLAN, b"plan"),
+            lambda: move(beneath, PLAN, PurePosixPath("elsewhere")),
+        ):
+            with pytest.raises(Rejected, match="is read-only"):
+                attempt()
+
+    assert files(root) == {"docs/plan.md": "plan"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file away")
+def test_a_file_keeps_its_owner(root: Path) -> None:
+    os.chown(root / PLAN, 1234, 4321)
+    with Beneath(root) as beneath:
+        replace(beneath, PLAN, b"new", b"plan")
+
+    assert ((root / PLAN).stat().st_uid, (root / PLAN).stat().st_gid) == (1234, 4321)
+
+
 def test_links_and_folders_are_not_written(root: Path) -> None:
     (root / "link").symlink_to("docs/plan.md")
     with Beneath(root) as beneath:

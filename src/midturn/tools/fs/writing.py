@@ -19,6 +19,7 @@ from midturn.tools.returned import Rejected
 Place: TypeAlias = tuple[int, str]  # an open folder, and a name in it
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _LOOK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -34,7 +35,7 @@ def read_to_change(beneath: Beneath, path: PurePosixPath) -> bytes:
         Rejected: It may not, or is no regular file.
     """
     with beneath.parent(path) as folder, explained(path):
-        _mode((folder, path.name), path)
+        _changeable((folder, path.name), path)
     return beneath.read(path)
 
 
@@ -65,7 +66,7 @@ def create(beneath: Beneath, path: PurePosixPath, content: bytes) -> None:
 
 
 def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: bytes) -> None:
-    """Put `content` in place of a file that holds `expected`; its permissions stay.
+    """Put `content` in place of a file that holds `expected`; its owner and permissions stay.
 
     The two files change places in one step. What came out is looked at then: a change that slipped in between goes back.
 
@@ -75,8 +76,8 @@ def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: byt
     """
     with beneath.parent(path) as folder, explained(path):
         place = (folder, path.name)
-        mode = _check(place, path, expected)
-        with _temporary(folder, content, mode) as temporary:
+        found = _check(place, path, expected)
+        with _temporary(folder, content, found) as temporary:
             try:
                 exchange((folder, temporary), place)
             except Unsupported:
@@ -124,7 +125,7 @@ def move(beneath: Beneath, source: PurePosixPath, destination: PurePosixPath) ->
     """
     with beneath.parent(source) as here:
         with explained(source):
-            _mode((here, source.name), source)
+            _changeable((here, source.name), source)
         with beneath.parent(destination, make=True) as there, explained(destination):
             try:
                 _move((here, source.name), (there, destination.name))
@@ -132,19 +133,22 @@ def move(beneath: Beneath, source: PurePosixPath, destination: PurePosixPath) ->
                 raise Rejected(f"{shown(str(destination))} exists; choose another destination, or delete it first.") from None
 
 
-def _check(place: Place, path: PurePosixPath, expected: bytes) -> int:
-    """Return the permissions of a file that holds `expected`."""
-    mode = _mode(place, path)
+def _check(place: Place, path: PurePosixPath, expected: bytes) -> os.stat_result:
+    """Return what is known of a file that holds `expected`."""
+    found = _changeable(place, path)
     if _content(place) != expected:
         raise Changed
-    return mode
+    return found
 
 
-def _mode(place: Place, path: PurePosixPath) -> int:
-    found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False).st_mode
-    if not stat.S_ISREG(found):
-        raise Rejected(f"{shown(str(path))} is {kind_of(found)}; file tools change regular files only.")
-    return stat.S_IMODE(found)
+def _changeable(place: Place, path: PurePosixPath) -> os.stat_result:
+    """Return what is known of a regular file that somebody may write: a rename would get around missing permissions."""
+    found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
+    if not stat.S_ISREG(found.st_mode):
+        raise Rejected(f"{shown(str(path))} is {kind_of(found.st_mode)}; file tools change regular files only.")
+    if not found.st_mode & _WRITABLE:
+        raise Rejected(f"{shown(str(path))} is read-only; file tools leave it as it is.")
+    return found
 
 
 def _content(place: Place) -> bytes | None:
@@ -170,19 +174,21 @@ def _move(source: Place, destination: Place) -> None:
 
 
 @contextmanager
-def _temporary(folder: int, content: bytes, mode: int | None = None) -> Generator[str, None, None]:
-    """Write a file beside the one that it will become, with the permissions of any new file or with `mode`.
+def _temporary(folder: int, content: bytes, like: os.stat_result | None = None) -> Generator[str, None, None]:
+    """Write a file beside the one that it will become, with the permissions of any new file, or owner and permissions of `like`.
 
     Whatever has its name at the end is removed.
     """
     name = _name()
-    descriptor = os.open(name, _NEW, 0o666 if mode is None else 0o600, dir_fd=folder)
+    descriptor = os.open(name, _NEW, 0o666 if like is None else 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            if mode is not None:
-                os.fchmod(descriptor, mode)
+            if like is not None:
+                with suppress(PermissionError):  # only root may give a file away; ours are ours already
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
             os.fsync(descriptor)
         yield name
     finally:
