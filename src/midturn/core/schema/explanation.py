@@ -40,12 +40,13 @@ class _Explainer:
         self._nodes = nodes
         self._validators = validators
         self.problems: list[Problem] = []
+        self._noted = 0
 
     def explain(self, part: _Part) -> None:
         """Note why the value of an invalid part is invalid."""
         pointer, value, where = part
         node = self._nodes[pointer]
-        before = len(self.problems)
+        before = self._noted
         if isinstance(node, bool):
             self._note(where, f"{shown(value)} is not allowed here.")
             return
@@ -56,11 +57,13 @@ class _Explainer:
                 return
             if not self._is_valid(inner):
                 self.explain(inner)
-        if len(self.problems) == before:
+        if self._noted == before:
             self._note(where, f"{shown(value)} does not fit {_unexplained(node)}.")
 
     def _note(self, where: str, message: str) -> None:
-        self.problems.append(Problem(where, message))
+        self._noted += 1
+        if (where, message) not in self.problems:
+            self.problems.append(Problem(where, message))
 
     def _is_valid(self, part: _Part) -> bool:
         return self._validators[f"#{part[0]}"].is_valid(part[1])

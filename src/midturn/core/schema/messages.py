@@ -18,7 +18,7 @@ def _is_number(value: Json) -> TypeGuard[float]:
 _KINDS: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
     "string": ("a string", lambda value: isinstance(value, str)),
     "boolean": ("true or false", lambda value: isinstance(value, bool)),
-    "integer": ("a whole number", lambda value: _is_number(value) and float(value).is_integer()),
+    "integer": ("a whole number", lambda value: _is_number(value) and value == value // 1),
     "number": ("a number", _is_number),
     "array": ("an array", lambda value: isinstance(value, list | tuple)),
     "object": ("an object", lambda value: isinstance(value, Mapping)),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _MOST_COMPARED = 400_000  # comparisons that fit into a tenth of a second
 _MOST_EXPLAINED = 100_000  # finding out where takes up to eight times as long as finding out whether
 _MOST_MATCHED = 1_200_000  # kilobytes of pattern times bytes of text that fit into a tenth of a second
+_BITS = 64
+_MOST_ENORMOUS = 200  # integers of more bits are compared digit by digit, and `uniqueItems` compares each with each
 _BYTES_A_PART = 32  # comparing that much text takes as long as looking at another value
 
 
@@ -42,8 +44,8 @@ def _judge(encoded: bytes, value: Json) -> tuple[Problem, ...]:
     examined = examine(encoded)
     size = _Size(value)
     comparisons = examined.cost.comparisons * (size.parts + size.text // _BYTES_A_PART)
-    if size.has_enormous_integer:
-        return (Problem("", "a number has more than 64 bits. Use a smaller one, or a string."),)
+    if size.enormous > _MOST_ENORMOUS:
+        return (Problem("", f"more than {_MOST_ENORMOUS} numbers have over 64 bits. Use smaller ones, or strings."),)
     if comparisons > _MOST_COMPARED or examined.cost.patterns * size.text > _MOST_MATCHED:
         return (Problem("", "the answer is too large to be checked against its schema. Make it smaller."),)
     validators = _compiled(encoded)
@@ -60,7 +62,7 @@ class _Size:
     def __init__(self, value: Json) -> None:
         self.parts = 0
         self.text = 0
-        self.has_enormous_integer = False
+        self.enormous = 0
         self._add(value)
 
     def _add(self, value: Json) -> None:
@@ -74,8 +76,8 @@ class _Size:
         elif isinstance(value, Sequence):
             for item in value:
                 self._add(item)
-        elif isinstance(value, int) and value.bit_length() > 64:  # noqa: PLR2004 (such numbers are compared digit by digit)
-            self.has_enormous_integer = True
+        elif isinstance(value, int) and value.bit_length() > _BITS:
+            self.enormous += 1
 
 
 @lru_cache(maxsize=32)
