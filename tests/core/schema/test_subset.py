@@ -44,6 +44,7 @@ ACCEPTED: dict[str, Any] = {
     "200 values": {"enum": list(range(200))},
     "a long pattern": {"pattern": "a" * 256},
     "256 kinds of text": {"pattern": r"^(?:[a-z]{1,50}\.){2}\p{L}+$"},
+    "one pattern everywhere": {"properties": {f"p{number}": {"pattern": r"^\p{L}+$"} for number in range(100)}},
     "510 expansions": doubling(7),
     "16 KiB": {"description": "x" * (16 * 1024 - len('{"description":""}'))},
 }
@@ -83,6 +84,11 @@ REFUSALS: dict[str, tuple[Any, str, str]] = {
     "a look-ahead": ({"pattern": "^(?=a)b"}, "/pattern", "linear time"),
     "a back-reference": ({"pattern": r"(a)\1"}, "/pattern", "linear time"),
     "an enormous pattern": ({"pattern": "(a{1000}){1000}"}, "/pattern", "linear time"),
+    "patterns that are enormous together": (
+        {"allOf": [{"pattern": rf"\p{{L}}{number}"} for number in range(150)]},
+        "/allOf/16/pattern",
+        "too large together",
+    ),
     "no pattern": ({"pattern": "("}, "/pattern", "linear time"),
     "a typing error": ({"proprties": {}}, "/proprties", "Did you mean `properties`?"),
     "an unknown format": ({"format": "credit-card"}, "/format", "must be one of date-time"),

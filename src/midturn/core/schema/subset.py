@@ -20,7 +20,9 @@ LARGEST = 16 * 1024  # bytes of compact JSON
 MOST_NODES = 200  # schemas inside one another
 DEEPEST = 8  # schemas inside one another, the whole one being the first
 MOST_PROPERTIES = 100
+MOST_PATTERNS = 1_024  # kilobytes of all different patterns when compiled
 _DEEPEST_JSON = 64
+_NOT_LINEAR = "`pattern` cannot be matched in linear time, or is too large. Use no look-around, back-reference or long repetition."
 _MOST_REPORTED = 20
 
 
@@ -67,15 +69,19 @@ def examine(encoded: bytes) -> Examined:
 
 
 def _pattern_problems(nodes: Nodes) -> list[Problem]:
-    """Refuse what cannot be matched in linear time, or takes too much memory."""
-    return [
-        Problem(
-            f"{pointer}/pattern",
-            "`pattern` cannot be matched in linear time, or is too large. Use no look-around, back-reference or long repetition.",
-        )
-        for pointer, node in nodes.items()
-        if not isinstance(node, bool) and isinstance(pattern := node.get("pattern"), str) and pattern_size(pattern) is None
-    ]
+    """Refuse what cannot be matched in linear time, or takes too much memory; one is enough, for compiling them takes time."""
+    sizes: dict[str, int] = {}
+    for pointer, node in nodes.items():
+        pattern = None if isinstance(node, bool) else node.get("pattern")
+        if not isinstance(pattern, str):
+            continue
+        size = pattern_size(pattern)
+        if size is None:
+            return [Problem(f"{pointer}/pattern", _NOT_LINEAR)]
+        sizes[pattern] = size
+        if sum(sizes.values()) > MOST_PATTERNS:
+            return [Problem(f"{pointer}/pattern", "the patterns are too large together. Use fewer, or shorter repetitions.")]
+    return []
 
 
 class _Walk:
