@@ -1,0 +1,49 @@
+"""A session over the memory store: real tools, models and prompters, no files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from midturn.compose import AgentParts, RunParts, compose_agent
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.ports import Happening, Model, Tool
+from midturn.runtime.prompter import Prompter
+from midturn.runtime.session import Session
+from midturn.store.memory_store import MemoryStore
+
+
+class Seen:
+    """A display that keeps what it is shown."""
+
+    def __init__(self) -> None:
+        self.happenings: list[Happening] = []
+
+    def show(self, happening: Happening) -> None:
+        """Keep it."""
+        self.happenings.append(happening)
+
+
+class OneConversation:
+    """One conversation in memory, and the sessions that are opened on it, one after the other."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.journal = self.store.create("a test")
+        self.seen = Seen()
+
+    def session(
+        self, model: Model, tools: Sequence[Tool] = (), *, prompter: Prompter | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> Session:
+        """Open a session; questions wait while nobody is attached."""
+        parts = AgentParts(model=model, tools=tools, limits=limits)
+        return compose_agent(parts, RunParts(prompter=prompter, display=self.seen), self.journal)
+
+    def recorded(self, kind: str) -> list[dict[str, Any]]:
+        """Return the events of a kind, as on disk."""
+        return [event.to_json() for event in self.journal.events if event.type == kind]
+
+    @property
+    def contents(self) -> list[str]:
+        """What the model was told by tools."""
+        return [event["content"] for event in self.recorded("tool_call_response")]
