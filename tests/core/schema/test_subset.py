@@ -44,6 +44,7 @@ ACCEPTED: dict[str, Any] = {
     "200 values": {"enum": list(range(200))},
     "a long pattern": {"pattern": "a" * 256},
     "256 kinds of text": {"pattern": r"^(?:[a-z]{1,50}\.){2}\p{L}+$"},
+    "a text of up to 200 characters": {"pattern": "^.{1,200}$"},
     "one pattern everywhere": {"properties": {f"p{number}": {"pattern": r"^\p{L}+$"} for number in range(100)}},
     "510 expansions": doubling(7),
     "16 KiB": {"description": "x" * (16 * 1024 - len('{"description":""}'))},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-_SIZES = (1, 4, 16, 64)  # kilobytes of the compiled pattern; what is larger takes too long to run
+SIZES = (1, 4, 16, 64, 512)  # kilobytes of the compiled pattern; what is larger takes too long to run
 
 
 @lru_cache(maxsize=512)
@@ -15,7 +15,7 @@ def pattern_size(pattern: str) -> int | None:
     """
     import jsonschema_rs  # a heavy import, for schemas with patterns only
 
-    for size in _SIZES:
+    for size in SIZES:
         options = jsonschema_rs.RegexOptions(size_limit=size * 1024, dfa_size_limit=size * 1024)
         try:
             jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options, offline=True)

@@ -22,7 +22,10 @@ DEEPEST = 8  # schemas inside one another, the whole one being the first
 MOST_PROPERTIES = 100
 MOST_PATTERNS = 1_024  # kilobytes of all different patterns when compiled
 _DEEPEST_JSON = 64
-_NOT_LINEAR = "`pattern` cannot be matched in linear time, or is too large. Use no look-around, back-reference or long repetition."
+_NOT_LINEAR = (
+    "`pattern` cannot be matched in linear time, or is too large. "
+    "Use no look-around or back-reference, and `maxLength` in place of long repetitions."
+)
 _MOST_REPORTED = 20
 
 

@@ -11,6 +11,7 @@ import msgspec
 from midturn.core.json_value import Json
 from midturn.core.schema.explanation import explain
 from midturn.core.schema.nodes import subschemas
+from midturn.core.schema.patterns import SIZES
 from midturn.core.schema.subset import encode, examine
 from midturn.errors import Problem
 
@@ -85,7 +86,7 @@ def _compiled(encoded: bytes) -> ValidatorMap:
     """Compile a schema of the subset, and each schema in it."""
     import jsonschema_rs  # a heavy import, for questions that have a schema only
 
-    largest = 64 * 1024
+    largest = SIZES[-1] * 1024
     return jsonschema_rs.validator_map_for(
         cast("dict[str, Any]", _asserting(msgspec.json.decode(encoded))),
         validate_formats=True,
