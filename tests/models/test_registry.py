@@ -106,3 +106,19 @@ def test_a_model_that_writes_no_text_is_refused_as_an_assistant() -> None:
     refuse_mute("anthropic/claude-haiku-5-5")
     with pytest.raises(ConfigError, match="cannot answer questions: it writes no text"):
         refuse_mute("openai/text-embedding-4")
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ({"nativ": True}, "`providers.llm.local.profile.nativ` is unknown. Did you mean `native`?"),
+        ({"context_window": "big"}, "`providers.llm.local.profile`: Expected `int | null`, got `str`"),
+    ],
+)
+def test_a_wrong_profile_is_named(profile: dict[str, object], message: str) -> None:
+    around = replace(HERE, providers={"local": {**LOCAL["local"], "profile": profile}})  # type: ignore[dict-item]  # wrong on purpose
+
+    with pytest.raises(ConfigError) as caught:
+        spec_named("local/x", around)
+
+    assert message in str(caught.value)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from midturn.core.exchange import ModelEvent, ModelRequest
+from midturn.models.beside import imported_beside
 from midturn.models.spec import ModelSpec
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from midturn.models.providers import Connection
 
 
@@ -66,7 +64,7 @@ class ProviderModel:
             await connection.aclose()
 
     async def _connected(self) -> Connection:
-        providers = await asyncio.to_thread(_load)
+        providers = await imported_beside("midturn.models.providers")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
             self._connection = cast("Connection", providers.Connection(self._spec))
@@ -74,7 +72,3 @@ class ProviderModel:
             if self._connection.advice:
                 self._report(self._connection.advice)
         return self._connection
-
-
-def _load() -> ModuleType:
-    return import_module("midturn.models.providers")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import warnings
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, assert_never, cast
 
 import httpx2
@@ -38,11 +40,15 @@ from midturn.errors import ModelError
 from midturn.models.caching import retention
 from midturn.models.failures import Failure, Place, Report, explain
 from midturn.models.nearest import nearest_model
+from midturn.models.parameters import check_parameters
 from midturn.models.profiles import How, Profile, how_to_ask, how_to_shape, thinking_ends_with_text
 from midturn.models.spec import ModelSpec
 from midturn.models.transcript import Call, Message, Result, Said, UserMessage, Words, transcript, with_tail, words_in_result
 
 ANSWER_TOOL = "give_answer"
+_AHEAD = 64  # events that may arrive before they are taken
+_ABORT_SECONDS = 1.0  # for a library to notice that its socket is closed
+_OPENED: ContextVar[list[httpx2.Response]] = ContextVar("opened")
 NO_KEY = "none"  # the clients insist on one; it is not sent
 _INQUIRY_SECONDS = 60.0  # a side request as a whole; a main request may take as long as something keeps coming
 _STOPS: Mapping[str, StopReason] = {"stop": "stop", "length": "length", "tool_call": "tool_calls", "content_filter": "refusal"}
@@ -54,8 +60,7 @@ class Connection:
     def __init__(self, spec: ModelSpec) -> None:
         self._spec = spec
         self._http = create_async_httpx2_client()
-        if spec.key is None:
-            self._http.event_hooks = {"request": [_send_no_key]}
+        self._http.event_hooks = {"request": [] if spec.key else [_send_no_key], "response": [_note_response]}
         self._model = _library_model(spec, self._http)
         self._place = Place(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
         self.profile = _profile(spec, self._model.profile)
@@ -66,11 +71,31 @@ class Connection:
         await self._http.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Send the request, and yield the answer as it comes.
+        """Send the request, and yield the answer as it comes. Leaving closes the connection at once.
 
         Raises:
             ModelError: It failed; the message says what to do.
         """
+        check_parameters(self._spec.id, request.parameters)
+        arrived: asyncio.Queue[ModelEvent | ModelError] = asyncio.Queue(_AHEAD)
+        opened: list[httpx2.Response] = []
+        _OPENED.set(opened)  # the task takes a copy of this context along
+        task = asyncio.create_task(self._receive(request, arrived))
+        try:
+            while True:
+                event = await arrived.get()
+                if isinstance(event, ModelError):
+                    raise event
+                if isinstance(event, Finished):
+                    await task
+                yield event
+                if isinstance(event, Finished):
+                    return
+        finally:
+            await _abort(task, opened)
+
+    async def _receive(self, request: ModelRequest, arrived: asyncio.Queue[ModelEvent | ModelError]) -> None:
+        """Put what comes into `arrived`, up to `Finished` or an error."""
         how = _how(self.profile, request)
         _hush()
         try:
@@ -80,20 +105,17 @@ class Connection:
                 model_settings=_settings(request, how, self._spec),
                 model_request_parameters=_parameters(request, how),
             ) as response:
-                try:
-                    async for event in response:
-                        delta = _delta(event)
-                        if delta is not None:
-                            yield delta
-                except BaseException:
-                    with suppress(Exception):  # the request is given up: what its end says does not matter
-                        await response.cancel()
-                    raise
-                yield self._finished(response, request, how)
-        except ModelError:
-            raise
-        except Exception as error:
-            raise _explained(error, self._place) from error
+                async for event in response:
+                    delta = _delta(event)
+                    if delta is not None:
+                        await arrived.put(delta)
+                await arrived.put(self._finished(response, request, how))
+        except ModelError as error:
+            await arrived.put(error)
+        except Exception as error:  # noqa: BLE001 (whatever the libraries raise is said in our words)
+            explained = _explained(error, self._place)
+            explained.__cause__ = error
+            await arrived.put(explained)
 
     def _finished(self, response: StreamedResponse, request: ModelRequest, how: How | None) -> Finished:
         answer = response.get()
@@ -156,6 +178,23 @@ def _retirement(spec: ModelSpec) -> str | None:
 
     day = DEPRECATED_MODELS.get(spec.model)
     return None if day is None else f"{spec.id} will be switched off by its provider on {day}. Choose another model with `-m`."
+
+
+async def _note_response(response: httpx2.Response) -> None:
+    """Remember what is open, for whoever wants to close it."""
+    _OPENED.get().append(response)
+
+
+async def _abort(task: asyncio.Task[None], opened: Sequence[httpx2.Response]) -> None:
+    """Stop receiving. The socket goes first: some libraries leave it open when their task is cancelled between two reads."""
+    if not task.done():
+        for response in opened:
+            with suppress(Exception):  # it is given up: what its end would say does not matter
+                await response.aclose()
+        if opened:
+            await asyncio.wait([task], timeout=_ABORT_SECONDS)
+        task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _send_no_key(request: httpx2.Request) -> None:

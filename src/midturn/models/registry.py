@@ -15,7 +15,7 @@ from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 from midturn.models.extras import install_command, is_installed
 from midturn.models.nearest import KNOWN
-from midturn.models.profiles import Family, writes_text
+from midturn.models.profiles import Family, Profile, writes_text
 from midturn.models.provider_model import ProviderModel
 from midturn.models.spec import ModelSpec
 
@@ -74,6 +74,7 @@ def spec_named(id: str, around: Surroundings) -> ModelSpec:
     family = _family(provider, settings)
     if family == "openai-compatible" and not settings.base_url:
         raise ConfigError(f"`providers.llm.{provider}.base_url` is missing: the address of the server, such as `http://127.0.0.1:8080/v1`.")
+    _check_overrides(provider, family, settings.profile)
     names = (settings.api_key_env,) if settings.api_key_env else KEYS.get(provider, ())
     name = next((name for name in names if around.environment.get(name)), names[0] if names else "")
     value = around.environment.get(name)
@@ -124,6 +125,18 @@ def _family(provider: str, settings: ProviderSettings) -> Family:
         allowed = ", ".join(f"`{name}`" for name in kinds)
         raise ConfigError(f"`providers.llm.{provider}.kind` is `{kind}`.{did_you_mean(kind, kinds)} Allowed are {allowed}.")
     return found
+
+
+def _check_overrides(provider: str, family: Family, overrides: JsonObject) -> None:
+    known = [field.name for field in msgspec.structs.fields(Profile) if field.name != "family"]
+    for key in overrides:
+        if key not in known:
+            advice = did_you_mean(key, known) or f" Known are {', '.join(f'`{name}`' for name in known)}."
+            raise ConfigError(f"`providers.llm.{provider}.profile.{key}` is unknown.{advice}")
+    try:
+        msgspec.convert({**overrides, "family": family}, Profile)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"`providers.llm.{provider}.profile`: {error}.") from error
 
 
 def _missing(spec: ModelSpec) -> list[str]:

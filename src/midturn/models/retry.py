@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
 from midturn.errors import ModelError
+from midturn.models.wrapper import Wrapper
 from midturn.ports import Clock, Model
 
 _TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
@@ -51,7 +52,7 @@ class Retrying(Struct, frozen=True):
     max_retries: int
 
 
-class RetryingModel:
+class RetryingModel(Wrapper):
     """A model that is asked again when it fails, but never after text was shown.
 
     `report` hears of each wait before it begins. A side request shows nothing, so it may be repeated at any time.
@@ -66,21 +67,11 @@ class RetryingModel:
         report: Callable[[Retrying], None] = lambda _: None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._clock = clock
         self._policy = policy or RetryPolicy()
         self._report = report
         self._chance = chance
-
-    @property
-    def name(self) -> str:
-        """The name of the model that is asked."""
-        return self._model.name
-
-    @property
-    def asked(self) -> Model:
-        """The model that is asked."""
-        return self._model
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield what the model yields.
@@ -112,7 +103,7 @@ class RetryingModel:
 
     async def _whole(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Yield one answer; one that stops before `Finished` is an error."""
-        events = self._model.stream(request)
+        events = self.model.stream(request)
         try:
             async for event in events:
                 yield event
