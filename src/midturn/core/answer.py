@@ -10,10 +10,11 @@ import msgspec
 from midturn.core.answer_type import Answerable, AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.choices import all_chosen, chosen, option_of
 from midturn.core.json_value import Json, JsonObject, json_problem, shown
+from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem
 
-DEPTH_LIMIT = 128
+DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
 _Open: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SchemaType
 _WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
