@@ -26,7 +26,7 @@ def test_an_error_is_written_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="midturn.models"), pytest.raises(ModelError):
         ask(LoggedModel(ScriptedModel([{"error": {"message": "overloaded"}}])))
 
-    assert caplog.records[-1].getMessage() == "error overloaded"
+    assert caplog.records[-1].getMessage() == 'failure {"status": null, "message": "overloaded"}'
 
 
 def test_a_wrapped_model_passes_on_what_it_wraps() -> None:

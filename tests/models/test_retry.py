@@ -54,7 +54,7 @@ def test_a_failing_model_is_asked_again_and_each_wait_is_reported() -> None:
 
     assert finish(retrying(model, clock, reports)).parts == (TextPart("back", {"scripted": {"next": 3}}),)
     assert clock.slept == [0.05, 1.0]
-    assert reports == [Retrying("scripted", "overloaded", 0.05, 1, 4), Retrying("scripted", "reset", 1.0, 2, 4)]
+    assert reports == [Retrying("scripted", "overloaded.", 0.05, 1, 4), Retrying("scripted", "reset.", 1.0, 2, 4)]
 
 
 def test_a_model_that_stays_down_fails_after_its_retries() -> None:

@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import given, strategies as st
 
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
-from midturn.core.exchange import ModelRequest
-from midturn.models.preview import preview
 from midturn.models.transcript import (
     TAIL,
     Call,
@@ -19,7 +15,6 @@ from midturn.models.transcript import (
     with_tail,
     words_in_result,
 )
-from support.conversations import asked_events, main_request
 
 ASK = ChatRequest(content="Read the plan")
 CALL = ToolCallRequest(event_id="c", id="call_1", name="fs_read_file", arguments={"path": "plan.md"})
@@ -82,18 +77,3 @@ def test_words_move_into_the_last_result() -> None:
     assert moved[-1] == UserMessage((Result("call_1", "fs_read_file", "the plan\n\nWhich?", False),))
     assert words_in_result(transcript([ASK])) == transcript([ASK])
     assert words_in_result([]) == []
-
-
-def test_a_preview_holds_everything_that_would_be_sent() -> None:
-    shown: Any = preview("anthropic/claude-haiku-5-5", main_request(asked_events()))
-
-    assert shown["model"] == "anthropic/claude-haiku-5-5"
-    assert shown["system"] == "You are careful."
-    assert shown["tools"][0]["name"] == "fs_read_file"
-    assert shown["tools"][0]["parameters"]["required"] == ["path"]
-    assert (shown["tool_choice"], shown["parameters"]) == ("auto", {"temperature": 0.2})
-    assert shown["messages"][0] == {"role": "user", "content": [{"type": "text", "text": "Hello"}]}
-    assert shown["messages"][3]["content"][0]["type"] == "tool_call"
-    assert shown["messages"][4]["content"][0]["content"] == "the plan"
-    assert "schema" not in shown
-    assert preview("m", ModelRequest(schema={"type": "object"}))["schema"] == {"type": "object"}

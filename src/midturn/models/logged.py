@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import cast
 
 import msgspec
@@ -29,14 +30,15 @@ class LoggedModel(Wrapper):
             ModelError: As the model does.
         """
         LOG.debug("request %s", _one_line(request_json(self.name, request)))
-        try:
-            async for event in self.model.stream(request):
-                if isinstance(event, Finished):
-                    LOG.debug("response %s", _one_line(msgspec.to_builtins(event)))
-                yield event
-        except ModelError as error:
-            LOG.debug("failure %s", _one_line({"status": error.status, "message": str(error)}))
-            raise
+        async with aclosing(self.passed_on(request)) as events:
+            try:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        LOG.debug("response %s", _one_line(msgspec.to_builtins(event)))
+                    yield event
+            except ModelError as error:
+                LOG.debug("failure %s", _one_line({"status": error.status, "message": str(error)}))
+                raise
 
 
 def request_json(model: str | None, request: ModelRequest) -> dict[str, Json]:

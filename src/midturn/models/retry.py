@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from http import HTTPStatus
 
 from msgspec import Struct
@@ -43,7 +44,7 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
 
 
 class Retrying(Struct, frozen=True):
-    """A wait before the next attempt: what failed, for how many seconds, and which retry of how many comes then."""
+    """A wait before the next attempt: what failed (a sentence), for how many seconds, and which retry of how many comes then."""
 
     model: str
     error: str
@@ -82,11 +83,11 @@ class RetryingModel(Wrapper):
         failures = 0
         while True:
             shown = ""
-            events = self._whole(request)
             try:
-                async for event in events:
-                    shown = (shown + _shown(event))[-_KEPT:] if request.inquiry is None else ""
-                    yield event
+                async with aclosing(self._whole(request)) as events:
+                    async for event in events:
+                        shown = (shown + _shown(event))[-_KEPT:] if request.inquiry is None else ""
+                        yield event
             except ModelError as error:
                 if shown:
                     raise _cut(error, shown) from error
@@ -94,25 +95,19 @@ class RetryingModel(Wrapper):
                 seconds = self._policy.wait(failures, error, self._chance())
                 if seconds is None:
                     raise
-                self._report(Retrying(self.name, str(error), seconds, failures, self._policy.max_retries))
+                self._report(Retrying(self.name, f"{str(error).rstrip('.')}.", seconds, failures, self._policy.max_retries))
             else:
                 return
-            finally:
-                await events.aclose()
             await self._clock.sleep(seconds)
 
     async def _whole(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Yield one answer; one that stops before `Finished` is an error."""
-        events = self.model.stream(request)
-        try:
+        async with aclosing(self.passed_on(request)) as events:
             async for event in events:
                 yield event
                 if isinstance(event, Finished):
                     return
-            raise ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
+        raise ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
 
 
 def _shown(event: ModelEvent) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
+from midturn.core.exchange import ModelEvent, ModelRequest
 from midturn.ports import Model
 
 
@@ -31,6 +32,16 @@ class Wrapper:
     async def aclose(self) -> None:
         """Close the model's connection, if it has one."""
         await self._optionally("aclose")
+
+    async def passed_on(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Yield what the model yields; leaving closes its request at once."""
+        events = self.model.stream(request)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            if isinstance(events, AsyncGenerator):
+                await events.aclose()
 
     async def _optionally(self, method: str) -> Any:
         found: Callable[[], Awaitable[Any]] | None = getattr(self.model, method, None)
