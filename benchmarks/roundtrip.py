@@ -20,6 +20,7 @@ from typing import Self
 import msgspec
 
 import midturn as mt
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.core.json_value import Json
 
 HISTORIES = (0, 100, 1_000)
@@ -40,10 +41,14 @@ async def deploy_twice(env: str, ctx: mt.ToolContext) -> str:
     return f"deployed {env} to {region}: {sure}"
 
 
-def model(tool: str, start: int) -> mt.ScriptedModel:
-    """Return a model that calls the tool once, whatever came before."""
-    padding: list[dict[str, Json]] = [{"text": "unused"}] * start
-    return mt.ScriptedModel([*padding, {"calls": [{"name": tool, "arguments": {"env": "staging"}}]}, {"text": "Done."}])
+def model(tool: str) -> mt.FunctionModel:
+    """Return a model that calls the tool once and then finishes: what a real one takes is not measured here."""
+    call = ToolCallPart("call_1", tool, {"env": "staging"})
+
+    def say(request: ModelRequest) -> ToolCallPart | TextPart:
+        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else call
+
+    return mt.FunctionModel(say)
 
 
 class Counted:
@@ -94,10 +99,10 @@ class Measured(msgspec.Struct):
 async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json]) -> None:
     """Run until suspended, then answer and resume with fresh objects until the turn is done."""
     name = tool.definition.name
-    result = await mt.Agent(model(name, 0), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
+    result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
     for answer in answers:
         await mt.open_store(store).answer(result.pending[0].id, answer)
-        result = await mt.Agent(model(name, 0), tools=[tool], store=mt.open_store(store)).resume(conversation)
+        result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).resume(conversation)
     if result.status != "completed":
         raise SystemExit(f"the turn ended {result.status}: {result.error}")
 

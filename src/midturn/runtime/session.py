@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from midturn.core.events import Event
-from midturn.core.stream import open_turn, turns
+from midturn.core.stream import last_turn, open_turn
 from midturn.core.turn.effects import Effect
 from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.settings import TurnSettings
@@ -34,8 +34,8 @@ class Session:
     @property
     def window(self) -> Sequence[Event]:
         """The events of the last turn."""
-        windows = turns(self._services.journal.events)
-        return windows[-1].events if windows else ()
+        window = last_turn(self._services.journal.events)
+        return window.events if window else ()
 
     async def run(self, requested: TurnRequested) -> Ending:
         """Run a new turn.

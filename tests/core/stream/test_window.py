@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from midturn.core.events import ChatResponse, ConfigDelta, Event, InquiryRequest, OpaqueEvent
-from midturn.core.stream import open_turn, turns
+from midturn.core.stream import last_turn, open_turn, turns
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 
@@ -103,3 +103,10 @@ def test_turns_are_the_stream_in_order(events: list[Event]) -> None:
         assert not any(window.open for window in windows[:-1])
     else:
         assert not any(isinstance(event, InquiryRequest) for event in events)
+
+
+@given(STREAMS)
+def test_the_last_turn_is_found_from_the_end(events: list[Event]) -> None:
+    windows = turns(events)
+
+    assert last_turn(events) == (windows[-1] if windows else None)

@@ -8,7 +8,7 @@ from midturn.core.stream.pending import pending
 from midturn.core.stream.provider_view import provider_view
 from midturn.core.stream.refused import refused
 from midturn.core.stream.sanitize import INTERRUPTED, Repairs, sanitize
-from midturn.core.stream.window import Window, open_turn, turns
+from midturn.core.stream.window import Window, last_turn, open_turn, turns
 
 __all__ = [
     "INTERRUPTED",
@@ -20,6 +20,7 @@ __all__ = [
     "approval_text",
     "calls",
     "complete_batches",
+    "last_turn",
     "open_turn",
     "pairs",
     "pending",

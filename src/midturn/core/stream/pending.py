@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest, ToolCallRequest
@@ -15,7 +15,7 @@ from midturn.core.stream.pairing import calls, pair_inquiries
 from midturn.core.stream.window import open_turn
 
 
-def pending(events: Iterable[Event], conversation: str) -> list[OpenQuestion]:
+def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
     """Return the requests and approvals of the open turn that nobody has answered, in the order in which they were asked.
 
     The events may begin anywhere before the last `turn_start`. A call that has its response waits for nothing any more.

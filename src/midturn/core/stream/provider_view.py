@@ -25,6 +25,8 @@ def provider_view(events: Iterable[Event]) -> list[VisibleEvent]:
 
 
 def _turn_view(events: Sequence[Event]) -> list[VisibleEvent]:
+    if not any(isinstance(event, ToolCallRequest | ToolCallResponse) for event in events):
+        return [cast("VisibleEvent", event) for event in events if visible(event)]
     pairing = pair_calls(events)
     asked_by = {response: request for request, response in pairing.responses.items()}
     view: list[VisibleEvent] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -48,10 +49,18 @@ def turns(events: Iterable[Event]) -> list[Window]:
     return [*(Window(tuple(part)) for part in parts), Window(tuple(last), not _is_finished(last))]
 
 
-def open_turn(events: Iterable[Event]) -> Window | None:
+def last_turn(events: Sequence[Event]) -> Window | None:
+    """Return the last turn, found from the end: what came before it costs nothing. The events may begin anywhere before its start."""
+    start = next((place for place in range(len(events) - 1, -1, -1) if starts_turn(events[place])), 0)
+    begins = start > 0 and any(_begins(event) for event in itertools.islice(events, start))
+    part = events[start:] if begins else events
+    return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
+
+
+def open_turn(events: Sequence[Event]) -> Window | None:
     """Return the turn that waits to be continued. The events may begin anywhere before its `turn_start`."""
-    windows = turns(events)
-    return windows[-1] if windows and windows[-1].open else None
+    window = last_turn(events)
+    return window if window and window.open else None
 
 
 def starts_turn(event: Event) -> bool:
@@ -60,7 +69,11 @@ def starts_turn(event: Event) -> bool:
 
 
 def _has_begun(part: Sequence[Event]) -> bool:
-    return any(starts_turn(event) or not isinstance(event, _BETWEEN_TURNS) for event in part)
+    return any(map(_begins, part))
+
+
+def _begins(event: Event) -> bool:
+    return starts_turn(event) or not isinstance(event, _BETWEEN_TURNS)
 
 
 def _is_finished(part: Sequence[Event]) -> bool:
