@@ -96,6 +96,7 @@ def test_an_error_names_what_is_allowed_and_what_was_meant() -> None:
     assert refused(PICK, "EU-1") == '"EU-1" is none of the options. Choose "eu-1", 3, true, 0.5. Did you mean "eu-1"?'
     assert refused(MANY, ["a", "B"]) == '/1: "B" is none of the options. Choose "a", "b", 3. Did you mean "b"?'
     assert refused(MANY, []) == "0 choices are given; 1 to 2 are allowed."
+    assert refused(Question.multi_select("m", "M?", ["a", "b"], min=2), ["a"]) == "1 choice is given; exactly 2 are allowed."
     assert refused(OTHER, "z").endswith('Choose "a", or {"other": "<text>"}.')
     assert refused(SHAPE, {"port": "80"}) == '/port: must be a whole number, not "80".'
 

@@ -63,7 +63,16 @@ def test_old_and_new_shapes_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [{"type": "hologram", "depth": 3.0}, {"type": "select"}, {}, {"type": 3}, {"type": "schema", "schema": True}], ids=repr
+    "raw",
+    [
+        {"type": "hologram", "depth": 3.0},
+        {"type": "select"},
+        {"type": "select", "options": "ab"},
+        {},
+        {"type": 3},
+        {"type": "schema", "schema": True},
+    ],
+    ids=repr,
 )
 def test_an_answer_type_that_cannot_be_read_is_kept(raw: dict[str, Any]) -> None:
     line = msgspec.json.encode(

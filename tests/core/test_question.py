@@ -272,6 +272,20 @@ def test_an_answer_type_is_one_of_the_six(answer_type: Any) -> None:
     assert all(pointer.startswith("/answer_type") for pointer in pointers(plain(answer_type=answer_type)))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "pointer"),
+    [
+        ({"context": 3}, "/context"),
+        ({"when": "env"}, "/when"),
+        ({"answer_type": {"type": "select", "options": [{"value": "a", "description": 3}]}}, "/answer_type/options/0/description"),
+        ({"answer_type": {"type": "select", "options": [{"description": "a"}]}}, "/answer_type/options/0"),
+        ({"answer_type": {"type": "select", "options": ["x" * 2_049]}}, "/answer_type/options/0"),
+    ],
+)
+def test_every_field_has_its_type(wrong: dict[str, Any], pointer: str) -> None:
+    assert pointers(plain(**wrong)) == [pointer]
+
+
 def test_a_key_of_another_type_is_unknown() -> None:
     assert pointers(plain(answer_type={"type": "text", "options": ["a"]})) == ["/answer_type/options"]
 
@@ -313,6 +327,9 @@ def test_an_enum_is_asked_by_its_values_and_answered_by_its_members() -> None:
     assert question.to_json()["answer_type"] == {"type": "select", "options": ["staging", "production"]}
     assert question.default == "staging"
     assert question.typed(question.check("production")) is Env.PRODUCTION
+    assert question.typed(None) is None
+    own = Question.multi_select("envs", "Where?", ["a"], allow_other=True)
+    assert own.typed(own.check([{"other": "b"}])) == [{"other": "b"}]
     many = Question.multi_select("envs", "Where?", Env, default=[Env.PRODUCTION])
     assert many.typed(many.check(["production", "staging"])) == [Env.STAGING, Env.PRODUCTION]
 

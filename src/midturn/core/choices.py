@@ -44,7 +44,7 @@ def all_chosen(kind: MultiSelectType, value: Json) -> list[Json]:
         return _refuse("the answer names a choice twice. Name each once, and at most one `other`.")
     most = len(kind.options) + kind.allow_other if kind.max is None else kind.max
     if not kind.min <= len(items) <= most:
-        return _refuse(f"{len(items)} choices are given; {_between(kind.min, most)} allowed.")
+        return _refuse(f"{len(items)} {'choice is' if len(items) == 1 else 'choices are'} given; {_between(kind.min, most)} allowed.")
     return ordered + own_words
 
 

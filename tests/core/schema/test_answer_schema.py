@@ -51,6 +51,7 @@ def test_definitions_move_to_the_top_and_references_still_lead_to_them() -> None
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
         "properties": {"a": {"$ref": "#/$defs/d"}, "b": {"$ref": "#/properties/a"}, "c": {"const": {"$ref": "#/properties/a"}}},
+        "allOf": [{"not": {"required": ["z"]}}],
         "$defs": {"d": {"type": "integer"}},
     }
     for question in (Question.schema("q", "Q?", schema), Question.schema("q", "Q?", schema, optional=True)):

@@ -65,7 +65,7 @@ def test_at_most_three_reasons_are_given() -> None:
         ({"const": 1}, True, "must be 1, not true."),
         ({"not": {"type": "string"}}, "x", '"x" is ruled out by the schema.'),
         ({"oneOf": [{"minimum": 1}, {"minimum": 2}]}, 3, "3 fits 2 alternatives; exactly one is allowed."),
-        ({"contains": {"const": 1}, "minContains": 2}, [1, 2], "1 items are of the kind that `contains` counts; at least 2 must be."),
+        ({"contains": {"const": 1}, "minContains": 2}, [1, 2], "items of the kind that `contains` counts: 1; at least 2 must be there."),
         ({"if": {"type": "integer"}, "then": {"minimum": 5}}, 3, "must be at least 5, not 3."),
         ({"if": {"type": "integer"}, "else": {"maxLength": 1}}, "ab", "must have at most 1 character, not 2."),
         ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "with `a`, `b` is missing."),

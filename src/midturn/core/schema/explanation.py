@@ -81,7 +81,7 @@ class _Explainer:
             found = sum(self._is_valid((f"{pointer}/contains", item, "")) for item in cast("Sequence[Json]", value))
             least, most = node.get("minContains", 1), node.get("maxContains", found)
             if not cast("float", least) <= found <= cast("float", most):
-                yield f"{found} items are of the kind that `contains` counts; at least {least}{_at_most(node)} must be."
+                yield f"items of the kind that `contains` counts: {found}; at least {least}{_at_most(node)} must be there."
 
     def _alternatives_failed(self, pointer: str, node: JsonObject, value: Json) -> Iterator[str]:
         for keyword in ("anyOf", "oneOf"):
