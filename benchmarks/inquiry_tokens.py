@@ -16,7 +16,7 @@ from midturn.assistant.settings import AssistantSettings
 from midturn.core.answer_type import BooleanType
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, TurnStart
 from midturn.core.exchange import ModelRequest, ToolDefinition
-from midturn.core.question import PersistedQuestion
+from midturn.core.question import PersistedQuestion, Question
 from midturn.core.schema import inquiry_schema
 from midturn.core.source import Source
 from midturn.core.stream import provider_view
@@ -25,8 +25,9 @@ from midturn.models.transcript import transcript, with_tail
 READ, WRITTEN, OUTPUT = 0.1, 1.25, 5.0
 ANSWER_TOKENS = 60  # a short reason and the answer
 TOOL = ToolDefinition("fs_modify_file", "Change a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
-QUESTION = PersistedQuestion(text="Apply the changes to docs/plan.md?", answer_type=BooleanType())
-ASKED = InquiryRequest(id="call_1.apply_changes.1", source=Source.tool(TOOL.name), question=QUESTION, call="c", question_id="apply_changes")
+QUESTION = Question.boolean("apply_changes", "Apply the changes to docs/plan.md?")
+PERSISTED = PersistedQuestion(text=QUESTION.text, answer_type=BooleanType())
+ASKED = InquiryRequest(id="call_1.apply_changes.1", source=Source.tool(TOOL.name), question=PERSISTED, call="c", question_id=QUESTION.id)
 
 
 def conversation(history: int, arguments: int) -> list[Event]:
@@ -74,9 +75,7 @@ def row(history: int, arguments: int) -> tuple[float, float, float, float]:
 
 def main() -> None:
     """Print the table."""
-    print(
-        f"{'history':>8} {'arguments':>10} {'repeated':>9} {'on the side':>12} {'cache missed':>13} {'call again':>11}   (tokens of fresh input)"
-    )
+    print(f"{'history':>8} {'arguments':>10} {'repeated':>9} {'on the side':>12} {'cache missed':>13} {'call again':>11}")
     for history in (5_000, 50_000):
         for arguments in (200, 2_000, 10_000):
             repeated, *costs = row(history, arguments)
