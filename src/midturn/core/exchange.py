@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from midturn.core.events import Event
 from midturn.core.json_value import Json, JsonObject
@@ -125,6 +126,14 @@ class Finished(Struct, frozen=True):
     parts: tuple[Part, ...]
     usage: Usage = Usage()
     stop_reason: StopReason = "stop"
+
+    def counted(self) -> tuple[Part, ...]:
+        """Return the parts, the last of them with what the response cost in `metadata.usage` (spec 1.4)."""
+        if not self.parts or self.usage == Usage():
+            return self.parts
+        *before, last = self.parts
+        usage: dict[str, Json] = {"usage": to_builtins(self.usage)}
+        return (*before, replace(last, metadata={**(last.metadata or {}), **usage}))
 
 
 ModelEvent: TypeAlias = TextDelta | ReasoningDelta | Finished
