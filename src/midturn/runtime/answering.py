@@ -11,6 +11,7 @@ from midturn.core.stream import provider_view
 from midturn.core.turn.inputs import Happened, ModelAnswered, ModelFailed, TurnFailed
 from midturn.errors import ModelError, ScriptError
 from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
+from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import Spawn
 
@@ -51,6 +52,10 @@ class Answering:
             happened = TurnFailed(str(error))
         except ModelError as error:
             happened = ModelFailed(str(error))
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            happened = ModelFailed(f"{self._model.name} cancelled its own response")
         self._display.show(ModelFinished())
         self._said = []
         self._task = None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from midturn.core.turn.effects import ConsultAssistant
 from midturn.core.turn.inputs import AssistantFailed, Happened
 from midturn.ports import Consultant, Journal
+from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.tool_runs import Spawn
 
 
@@ -33,6 +34,10 @@ class Consulting:
     async def _ask(self, effect: ConsultAssistant) -> None:
         try:
             happened: Happened = await self._consultant.consult(effect.request, effect.tool, self._journal.events)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            happened = AssistantFailed(effect.request.id, "the request was cancelled")
         except Exception as error:  # noqa: BLE001  whatever went wrong: the question closes, and the turn goes on
             happened = AssistantFailed(effect.request.id, str(error) or type(error).__name__)
         self._tasks.pop(effect.request.id, None)

@@ -88,6 +88,10 @@ class Driver:
         """Ctrl-C with no prompt open: the turn ends (spec 2.4)."""
         self._happenings.put_nowait(Interrupted(self._answering.said_so_far()))
 
+    def report(self, happened: Happened) -> None:
+        """Feed the machine with something that did not happen in here."""
+        self._happenings.put_nowait(happened)
+
     async def _loop(self, effects: Sequence[Effect]) -> Ending:
         seconds = self._surroundings.limits.seconds
         if seconds is not None:
@@ -100,6 +104,7 @@ class Driver:
                 self._prompts.expect_answer(happened.id, happened.who)
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
+                self._prompts.expect_nothing(happened.id)
                 self._elsewhere.taken(happened.id)
         return self._ending
 
@@ -130,7 +135,7 @@ class Driver:
             case PromptUser(prompt):
                 self._prompts.open(prompt, self._spawn)
             case ClosePrompt():
-                self._prompts.close(effect)
+                self._prompts.close(effect, self._spawn_to_the_end)
             case ConsultAssistant():
                 self._consulting.start(effect, self._spawn)
             case StopAssistant(id):
@@ -163,6 +168,10 @@ class Driver:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def _spawn_to_the_end(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin something that the run waits for before it returns."""
+        return self._group.create_task(work)
 
     def _stop_all(self) -> None:
         """Cancel what still runs: leaving a task group waits for its tasks, it does not stop them."""

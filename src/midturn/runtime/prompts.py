@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import cast, get_args
 
 from midturn.core.events import AnsweredBy
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Unavailable
+from midturn.core.reply import Reply, Unavailable
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
+from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
+
+_LOG = logging.getLogger(__name__)
+_REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
 class OpenPrompts:
@@ -36,26 +43,66 @@ class OpenPrompts:
         """Note who answers a question elsewhere, for the prompt that closes because of it."""
         self._answered_by[id] = who.user or who.via or who.by
 
-    def close(self, effect: ClosePrompt) -> None:
-        """Take a prompt away, and let the prompter know who answered instead."""
+    def expect_nothing(self, id: str) -> None:
+        """Forget who answered elsewhere: the prompt is closed, or the answer did not fit."""
+        self._answered_by.pop(id, None)
+
+    def close(self, effect: ClosePrompt, spawn: Spawn) -> None:
+        """Take a prompt away; where somebody else answered, let the prompter know who."""
         task = self._tasks.pop(effect.id, None)
         if task is None:
             return
         task.cancel()
-        withdrawn = getattr(self._prompter, "withdrawn", None)
-        if withdrawn:
-            withdrawn(effect.id, self._answered_by.pop(effect.id, effect.by))
+        by = self._answered_by.get(effect.id)
+        withdrawn: Callable[[str, str], object] | None = getattr(self._prompter, "withdrawn", None)
+        if by is not None and withdrawn is not None:
+            spawn(_tell(withdrawn, effect.id, by))
 
     async def _ask(self, prompt: Prompt) -> None:
-        if self._prompter is None:
-            self._report(UserReplied(prompt.id, Unavailable()))
-            return
-        try:
-            reply = await self._prompter.prompt(prompt)
-        except Exception as error:  # noqa: BLE001  a prompter is anybody's code: the question closes, and the turn goes on
-            happened: Happened = PromptFailed(prompt.id, str(error) or type(error).__name__)
-        else:
-            via: str | None = getattr(self._prompter, "via", None)
-            happened = UserReplied(prompt.id, reply, AnsweredBy("user", via=via))
+        happened = await self._happened(prompt)
         self._tasks.pop(prompt.id, None)
         self._report(happened)
+
+    async def _happened(self, prompt: Prompt) -> Happened:
+        """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on (spec 2.4)."""
+        if self._prompter is None:
+            return UserReplied(prompt.id, Unavailable())
+        try:
+            reply = await _awaited(self._prompter.prompt(prompt))
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            return _failed(prompt, error, "it cancelled itself")
+        except Exception as error:  # noqa: BLE001  as above
+            return _failed(prompt, error, str(error) or type(error).__name__)
+        via: str | None = getattr(self._prompter, "via", None)
+        return UserReplied(prompt.id, reply, AnsweredBy("user", via=via))
+
+
+async def _awaited(prompted: object) -> Reply:
+    """Return what a prompter replied.
+
+    Raises:
+        TypeError: It is no reply, or nothing that can be awaited.
+    """
+    if not inspect.isawaitable(prompted):
+        raise TypeError(f"`prompt` returned a `{type(prompted).__name__}` at once; write it as `async def prompt(self, prompt)`")
+    reply = await cast("Awaitable[object]", prompted)
+    if not isinstance(reply, _REPLIES):
+        raise TypeError(f"`prompt` returned a `{type(reply).__name__}`; return a reply, such as `Answered(value)` or `EndedTurn()`")
+    return cast("Reply", reply)
+
+
+def _failed(prompt: Prompt, error: BaseException, message: str) -> PromptFailed:
+    _LOG.warning("the prompter failed at %r", prompt.id, exc_info=error)
+    return PromptFailed(prompt.id, message)
+
+
+async def _tell(withdrawn: Callable[[str, str], object], id: str, by: str) -> None:
+    """Say who answered; `withdrawn` may be a coroutine function."""
+    try:
+        told = withdrawn(id, by)
+        if inspect.isawaitable(told):
+            await cast("Awaitable[object]", told)
+    except Exception:  # noqa: BLE001  a prompter is anybody's code: it hears of this, and the turn goes on
+        _LOG.exception("the prompter failed to hear that %r was answered", id)

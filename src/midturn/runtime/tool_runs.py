@@ -16,6 +16,7 @@ from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
 from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAsked, ToolFinished
 from midturn.ports import Tool, ToolRun
+from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.surroundings import Surroundings
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -62,8 +63,7 @@ class ToolRuns:
         try:
             return await tool.execute(run)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if is_cancelled():
                 raise
             return ToolError(f"{run.call.name} stopped without a result.")
         except Exception as error:  # noqa: BLE001  a tool is anybody's code: the model is told, and the turn goes on

@@ -32,6 +32,20 @@ class ModelAnswered(Struct, frozen=True):
     parts: tuple[Part, ...]
 
 
+class CallBegun(Struct, frozen=True):
+    """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished (spec 8b, `Inquirer`)."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+
+
+class CallLeft(Struct, frozen=True):
+    """A loop that is not ours goes away from a call, which stays as it is recorded: unfinished, its questions open."""
+
+    call: str
+
+
 class ModelFailed(Struct, frozen=True):
     """The model stayed down after its retries: the turn stays open (spec 2.4)."""
 
@@ -124,6 +138,8 @@ class Interrupted(Struct, frozen=True):
 Happened: TypeAlias = (
     TurnRequested
     | ModelAnswered
+    | CallBegun
+    | CallLeft
     | ModelFailed
     | TurnFailed
     | ToolAsked

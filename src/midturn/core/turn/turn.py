@@ -20,6 +20,7 @@ from midturn.core.events import (
     TurnStart,
 )
 from midturn.core.exchange import Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
+from midturn.core.json_value import json_equal
 from midturn.core.routing import messages
 from midturn.core.turn.call import Call
 from midturn.core.turn.desk import Askable
@@ -30,6 +31,8 @@ from midturn.core.turn.inputs import (
     Asking,
     AssistantFailed,
     AssistantReplied,
+    CallBegun,
+    CallLeft,
     Happened,
     Interrupted,
     ModelAnswered,
@@ -133,6 +136,12 @@ class Turn:
                 self._requested(happened)
             case ModelAnswered(parts):
                 self._answered(parts)
+            case CallBegun():
+                self._begun(happened)
+            case CallLeft(call):
+                if live := self._live(call):
+                    live.abandon()
+                    del self._calls[call]
             case ModelFailed(error):
                 self._leave(LeaveOpen(error))
             case TurnFailed(error):
@@ -175,6 +184,19 @@ class Turn:
             return
         for record in self.record.open_calls():
             self._begin(record)
+
+    def _begun(self, begun: CallBegun) -> None:
+        """Begin a call of a loop that is not ours: one that was left unfinished starts again, and replays what was recorded in it."""
+        if not self.record.started:
+            self._state.write(TurnStart())
+        unfinished = (record for record in self.record.open_calls() if record.request.event_id not in self._calls)
+        record = next((record for record in unfinished if _is_call(record.request, begun)), None)
+        if record is None:
+            request = self._state.write(ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
+            record = self.record.calls[request.event_id]
+        for chain in record.chains:
+            chain.used = False
+        self._begin(record)
 
     def _replied(self, happened: UserReplied | AnsweredElsewhere) -> None:
         """Act on a reply. One that does not fit is asked for again; the third such reply of a prompter counts as its failure."""
@@ -322,6 +344,10 @@ class Turn:
     def _show(self, askable: Askable, error: str | None = None) -> None:
         prompt = askable.prompt()
         self._state.want(PromptUser(replace(prompt, error=error) if error else prompt))
+
+
+def _is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
+    return (request.id, request.name) == (begun.id, begun.name) and json_equal(request.arguments, begun.arguments)
 
 
 def _said(part: Part) -> Event:
