@@ -7,10 +7,11 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
-from midturn.core.exchange import ModelRequest, ReasoningDelta, ReasoningPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.core.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.errors import ContextTooLong, ModelError
 from midturn.models.profiles import Family
 from servers.answers import Answer, Fails, Says, ToolUse
@@ -333,3 +334,48 @@ def test_a_structured_value_is_said_as_json() -> None:
         )
 
     assert server.received[0].json["messages"][1]["content"] == '{"a":[1]}'
+
+
+@on_every_wire
+def test_a_shape_that_the_user_wants_comes_as_a_value(wire: OnWire) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
+    with Loopback(Says(text='{"city": "Utrecht"}')) as server:
+        (events,) = converse(wire.at(server), ModelRequest(events=HELLO.events, tools=TOOLS, schema=schema))
+        (in_words,) = converse(wire.at(server, overrides={"native": False}), ModelRequest(events=HELLO.events, tools=TOOLS, schema=schema))
+
+    for answer in (events, in_words):
+        (part,) = last_of(answer).parts
+        assert isinstance(part, StructuredPart)
+        assert part.value == {"city": "Utrecht"}
+    assert "JSON Schema" in body_of(server)
+
+
+def test_a_stream_that_was_tampered_with_breaks_nothing() -> None:
+    anthropic = WIRES[0]
+    strange: dict[str, Any] = {"provider": {"model": anthropic.id, "part_kind": "x", "content": "y", "response": {"parts": [], "kind": 1}}}
+    events = [ChatRequest(content="Hello"), ChatResponse(message="Hi", metadata=strange), ChatRequest(content="And?")]
+    with Loopback(Says(text="ok")) as server:
+        converse(anthropic.at(server), ModelRequest(events=events))
+
+    assert server.received[0].json["messages"][1]["content"][0]["text"] == "Hi"
+
+
+@on_every_wire
+def test_a_key_that_the_server_repeats_is_not_shown(wire: OnWire) -> None:
+    refusal = Fails(status=401, code="authentication_error", message=f"Incorrect API key provided: {KEY}")
+    with Loopback(refusal) as server, pytest.raises(ModelError) as caught:
+        converse(wire.at(server), HELLO)
+
+    assert "Incorrect API key provided: [key]" in str(caught.value)
+    assert KEY not in str(caught.value)
+
+
+@on_every_wire
+def test_halves_of_a_character_do_no_harm(wire: OnWire) -> None:
+    with Loopback(Says(text="smile \ud83d\ude00 done \ud83d")) as server:
+        try:
+            (events,) = converse(wire.at(server), HELLO)
+        except ModelError:
+            return  # a library that refuses it has said so
+    for event in events:
+        assert msgspec.json.encode(event)

@@ -42,6 +42,7 @@ from midturn.models.failures import Failure, Place, Report, explain
 from midturn.models.nearest import nearest_model
 from midturn.models.parameters import check_parameters
 from midturn.models.profiles import How, Profile, how_to_ask, how_to_shape, thinking_ends_with_text
+from midturn.models.received import clean, read_arguments
 from midturn.models.spec import ModelSpec
 from midturn.models.transcript import Call, Message, Result, Said, UserMessage, Words, transcript, with_tail, words_in_result
 
@@ -51,6 +52,8 @@ _ABORT_SECONDS = 1.0  # for a library to notice that its socket is closed
 _OPENED: ContextVar[list[httpx2.Response]] = ContextVar("opened")
 NO_KEY = "none"  # the clients insist on one; it is not sent
 _INQUIRY_SECONDS = 60.0  # a side request as a whole; a main request may take as long as something keeps coming
+_KEPT_OF_PART = ("id", "provider_name", "provider_details")
+_KEPT_OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id")
 _STOPS: Mapping[str, StopReason] = {"stop": "stop", "length": "length", "tool_call": "tool_calls", "content_filter": "refusal"}
 
 
@@ -113,7 +116,7 @@ class Connection:
         except ModelError as error:
             await arrived.put(error)
         except Exception as error:  # noqa: BLE001 (whatever the libraries raise is said in our words)
-            explained = _explained(error, self._place)
+            explained = _explained(error, self._place, self._spec)
             explained.__cause__ = error
             await arrived.put(explained)
 
@@ -240,9 +243,9 @@ def _to_library(request: ModelRequest, how: How | None, spec: ModelSpec, profile
 def _message(message: Message, spec: ModelSpec) -> lib.ModelMessage:
     if isinstance(message, UserMessage):
         return lib.ModelRequest([_user_part(part, spec) for part in message.parts])
-    responses = [found for part in message.parts if (found := _opaque(part, spec).get("response"))]
-    response = cast("dict[str, Any]", responses[0] if responses else {})
-    return lib.ModelResponse([part for each in message.parts for part in _model_part(each, spec)], **response)
+    responses = [found for part in message.parts if isinstance(found := _opaque(part, spec).get("response"), dict)]
+    kept = _only(responses[0], _KEPT_OF_RESPONSE) if responses else {}
+    return lib.ModelResponse([part for each in message.parts for part in _model_part(each, spec)], **kept)
 
 
 def _user_part(part: Words | Result, spec: ModelSpec) -> lib.ModelRequestPart:
@@ -260,11 +263,11 @@ def _user_part(part: Words | Result, spec: ModelSpec) -> lib.ModelRequestPart:
 def _model_part(part: Said | Call, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
     """Yield the part with what its provider wants back. Another model's reasoning is left out: nobody else can read it."""
     opaque = _opaque(part, spec)
-    kept = cast("dict[str, Any]", {key: value for key, value in opaque.items() if key not in {"model", "response"}})
+    kept = _only(opaque, _KEPT_OF_PART)
     match part:
         case Said(text, thought=True):
             if opaque:
-                yield lib.ThinkingPart(text, **kept)
+                yield lib.ThinkingPart(text, **kept, **_only(opaque, ("signature",)))
         case Said(text):
             if text:
                 yield lib.TextPart(text, **kept)
@@ -278,6 +281,11 @@ def _opaque(part: Said | Call, spec: ModelSpec) -> Mapping[str, Json]:
     """Return what this very model once sent along with the part."""
     kept = (part.metadata or {}).get("provider")
     return kept if isinstance(kept, dict) and kept.get("model") == spec.id else {}
+
+
+def _only(opaque: Mapping[str, Json], names: Sequence[str]) -> dict[str, Any]:
+    """Pick the fields that the library knows: a stream can come from anywhere."""
+    return {name: opaque[name] for name in names if name in opaque}
 
 
 def _parameters(request: ModelRequest, how: How | None) -> ModelRequestParameters:
@@ -318,36 +326,37 @@ def _settings(request: ModelRequest, how: How | None, spec: ModelSpec) -> ModelS
 def _delta(event: lib.ModelResponseStreamEvent) -> ModelEvent | None:
     match event:
         case lib.PartStartEvent(part=lib.TextPart(content=text)) | lib.PartDeltaEvent(delta=lib.TextPartDelta(content_delta=text)):
-            return TextDelta(text) if text else None
+            return TextDelta(clean(text)) if text else None
         case lib.PartStartEvent(part=lib.ThinkingPart(content=text)):
-            return ReasoningDelta(text) if text else None
+            return ReasoningDelta(clean(text)) if text else None
         case lib.PartDeltaEvent(delta=lib.ThinkingPartDelta(content_delta=text)):
-            return ReasoningDelta(text) if text else None
+            return ReasoningDelta(clean(text)) if text else None
         case _:
             return None
 
 
 def _from_library(answer: lib.ModelResponse, request: ModelRequest, how: How | None, spec: ModelSpec) -> Iterator[Part]:
-    response = _present({name: getattr(answer, name) for name in ("provider_name", "canonical_system", "provider_response_id")})
-    for place, part in enumerate(answer.parts):
-        whole: dict[str, Json] = {"response": response} if place == 0 else {}
+    """Yield the parts; the first carries what belongs to the response as a whole."""
+    whole: dict[str, Json] = {"response": _present({name: getattr(answer, name) for name in _KEPT_OF_RESPONSE})}
+    for part in answer.parts:
         metadata: dict[str, Json] = {"provider": {"model": spec.id, **_fields(part), **whole}}
         match part:
             case lib.TextPart(content=text) if text:
-                yield _text(text, metadata, native=how is not None and how.shape == "native" and request.schema is not None)
+                yield _text(clean(text), metadata, request)
             case lib.ThinkingPart(content=text):
-                yield ReasoningPart(text, metadata)
+                yield ReasoningPart(clean(text), metadata)
             case lib.ToolCallPart() if part.tool_name == ANSWER_TOOL and how is not None and how.shape == "tool":
                 yield _given(part, metadata)
             case lib.ToolCallPart():
                 yield _call(part, metadata)
             case _:  # what we never ask for: pictures, the provider's own tools
                 continue
+        whole = {}
 
 
 def _fields(part: lib.ModelResponsePart) -> dict[str, Json]:
     """Return what the provider wants back with the part."""
-    return _present({name: getattr(part, name, None) for name in ("id", "signature", "provider_name", "provider_details")})
+    return _present({name: getattr(part, name, None) for name in (*_KEPT_OF_PART, "signature")})
 
 
 def _present(fields: Mapping[str, Any]) -> dict[str, Json]:
@@ -355,29 +364,22 @@ def _present(fields: Mapping[str, Any]) -> dict[str, Json]:
     return cast("dict[str, Json]", json.loads(json.dumps(present, default=str)))
 
 
-def _text(text: str, metadata: dict[str, Json], *, native: bool) -> TextPart | StructuredPart:
-    if native:
-        with suppress(ValueError):
+def _text(text: str, metadata: dict[str, Json], request: ModelRequest) -> TextPart | StructuredPart:
+    """Return the text, or the value in it where the user wants one. An answer to a question is read where it is checked."""
+    if request.schema is not None and request.inquiry is None:
+        with suppress(ValueError, RecursionError):
             return StructuredPart(cast("Json", json.loads(text)), metadata)
     return TextPart(text, metadata)
 
 
 def _given(part: lib.ToolCallPart, metadata: dict[str, Json]) -> Part:
-    call = _call(part, metadata)
-    return TextPart(part.args_as_json_str(), metadata) if call.problem else StructuredPart(call.arguments, metadata)
+    arguments = read_arguments(part.args)
+    return StructuredPart(arguments.value, metadata) if arguments.problem is None else TextPart(str(arguments.value), metadata)
 
 
 def _call(part: lib.ToolCallPart, metadata: dict[str, Json]) -> ToolCallPart:
-    """Return the call; arguments that are no JSON object stay the model's own text."""
-    if isinstance(part.args, dict):
-        return ToolCallPart(part.tool_call_id, part.tool_name, part.args, metadata=metadata)
-    text = part.args or "{}"
-    try:
-        arguments: Json = json.loads(text)
-        problem = None if isinstance(arguments, dict) else "they are no object"
-    except (ValueError, RecursionError) as error:
-        arguments, problem = text, str(error)
-    return ToolCallPart(part.tool_call_id, part.tool_name, text if problem else arguments, problem, metadata)
+    arguments = read_arguments(part.args)
+    return ToolCallPart(part.tool_call_id, part.tool_name, arguments.value, arguments.problem, metadata)
 
 
 def _plain(value: JsonObject) -> JsonObject:
@@ -406,8 +408,9 @@ _KINDS: Sequence[tuple[type[Exception], Failure]] = (
 )
 
 
-def _explained(error: Exception, place: Place) -> ModelError:
+def _explained(error: Exception, place: Place, spec: ModelSpec) -> ModelError:
     """Say in our words what the library raised; what it has no class for is an answer that could not be read."""
+    detail = _detail(error).replace(spec.key.reveal(), "[key]") if spec.key else _detail(error)
     failure: Failure = next(kind for type_, kind in _KINDS if isinstance(error, type_))
     status = error.status_code if isinstance(error, failed.ModelHTTPError) else None
     if isinstance(error, failed.ModelConnectionError) and error.phase == "connect":
@@ -418,7 +421,7 @@ def _explained(error: Exception, place: Place) -> ModelError:
     if failure == "unknown_model":
         nearest = nearest_model(place.model)
     retry_after = error.retry_after if isinstance(error, failed.ModelAPIError) else None
-    return explain(failure, place, Report(detail=_detail(error), status=status, retry_after=retry_after, nearest=nearest))
+    return explain(failure, place, Report(detail=detail, status=status, retry_after=retry_after, nearest=nearest))
 
 
 def _detail(error: Exception) -> str:

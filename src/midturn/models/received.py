@@ -1,0 +1,42 @@
+"""What a model sends, made fit to be recorded: text that is Unicode, arguments that are JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from msgspec import Struct
+
+from midturn.core.answer import DEPTH_LIMIT
+from midturn.core.json_value import Json, JsonObject, json_problem
+
+
+class Arguments(Struct, frozen=True):
+    """The arguments of a call: an object, or the model's own text where it is none; `problem` then says why."""
+
+    value: JsonObject | str
+    problem: str | None = None
+
+
+def clean(text: str) -> str:
+    """Join surrogates that came in two pieces, and replace those that stay alone: they are no text, and cannot be written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def read_arguments(sent: str | JsonObject | None) -> Arguments:
+    """Return what a model sent as arguments of a call; nothing at all stands for none."""
+    if sent is None or (isinstance(sent, str) and not sent.strip()):
+        return Arguments({})
+    try:
+        value = cast("Json", json.loads(sent)) if isinstance(sent, str) else sent
+    except (ValueError, RecursionError) as error:
+        return Arguments(clean(str(sent)), str(error))
+    problem = json_problem(value, DEPTH_LIMIT)
+    if isinstance(value, dict) and problem is None:
+        return Arguments(cast("JsonObject", value))
+    text = clean(sent) if isinstance(sent, str) else json.dumps(sent, default=str)
+    return Arguments(text, "it is no object" if problem is None else str(problem))

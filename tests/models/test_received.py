@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.models.received import Arguments, clean, read_arguments
+
+
+@given(st.text())
+def test_text_stays_as_it_is(text: str) -> None:
+    assert clean(text) == text
+
+
+def test_halves_of_a_character_are_joined_and_lone_ones_replaced() -> None:
+    assert clean("a\ud83d\ude00b") == "a\U0001f600b"
+    assert clean("a\ud83db") == "a�b"
+
+
+@given(st.text(alphabet=st.characters(codec=None, categories=("L", "Cs")), max_size=6))
+def test_whatever_comes_can_be_written(text: str) -> None:
+    assert msgspec.json.encode(clean(text))
+
+
+def test_an_object_is_taken_as_it_is_and_nothing_is_none() -> None:
+    assert read_arguments('{"path": "a", "n": 1.5}') == Arguments({"path": "a", "n": 1.5})
+    assert read_arguments({"path": "a"}) == Arguments({"path": "a"})
+    assert read_arguments(None) == read_arguments(" ") == Arguments({})
+
+
+@pytest.mark.parametrize(
+    ("sent", "problem"),
+    [
+        ('{"path": ', "Expecting value"),
+        ("[1]", "it is no object"),
+        ('"text"', "it is no object"),
+        ('{"a": NaN}', "/a: "),
+        ('{"a": "\\ud800"}', "/a: "),
+        ('{"a":' * 200 + "1" + "}" * 200, "nested deeper"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_anything_else_stays_the_models_own_text(sent: str, problem: str) -> None:
+    arguments = read_arguments(sent)
+
+    assert arguments.value == sent
+    assert arguments.problem is not None
+    assert problem in arguments.problem
+
+
+def test_a_broken_object_becomes_text() -> None:
+    arguments = read_arguments({"a": float("nan")})
+
+    assert arguments.value == '{"a": NaN}'
+    assert arguments.problem
