@@ -71,7 +71,7 @@ class Recorder:
 def test_a_good_answer_is_taken_with_its_reason_and_position() -> None:
     reply = answer(script({"reason": "Looks right.", "answer": True}))
 
-    assert reply == AssistantReplied(REQUEST.id, True, "scripted", "Looks right.", {"scripted": {"next": 0, "inquiry": 0}})
+    assert reply == AssistantReplied(REQUEST.id, True, "scripted", "Looks right.", {"scripted": {"next": 1, "inquiry": 0}})
 
 
 def test_the_tokens_of_all_requests_are_counted() -> None:
@@ -149,7 +149,7 @@ def test_a_model_that_is_down_is_asked_again_and_then_fails() -> None:
 
     reply = answer(model)
 
-    assert reply == AssistantFailed(REQUEST.id, "boom", {"scripted": {"next": 0, "inquiry": 0}})
+    assert reply == AssistantFailed(REQUEST.id, "boom", {"scripted": {"next": 5, "inquiry": 0}})
     assert clock.slept == [0.5, 1, 2, 4]
 
 

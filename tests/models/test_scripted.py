@@ -208,7 +208,7 @@ def test_the_first_entry_that_matches_answers_and_its_last_answer_repeats() -> N
         {"answer": 2},
         {"answer": 2},
     ]
-    assert [part.metadata for part in given] == [{"scripted": {"next": 1, "inquiry": 1}}] * 3
+    assert [part.metadata for part in given] == [{"scripted": {"next": place, "inquiry": 1}} for place in (1, 2, 3)]
 
 
 def test_answers_go_on_after_a_restart_and_do_not_move_the_replies() -> None:

@@ -104,7 +104,7 @@ class ScriptedModel:
         delivered = False
         try:
             answer = answers[min(index, len(answers) - 1)]
-            metadata = position(min(index + 1, len(answers) - 1), inquiry)
+            metadata = position(index + 1, inquiry)
             await self._sleep(answer.delay_ms / 1000)
             delivered = True
             if answer.error:
