@@ -58,9 +58,14 @@ def test_one_write_that_is_too_large_is_dropped_as_well() -> None:
 
 def test_the_gate_opens_after_an_exception() -> None:
     gate, screen = Gate(), Screen()
-    with pytest.raises(RuntimeError), gate.shut():
-        gate.write(screen, "kept")
-        raise RuntimeError
+
+    def fail_inside() -> None:
+        with gate.shut():
+            gate.write(screen, "kept")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_inside()
     gate.write(screen, "!")
 
     assert screen.getvalue() == "kept!"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TypeAlias
 
 import wcwidth
 
 ELLIPSIS = "…"
+
+_FIRST_REGIONAL = 0x1F1E6
+_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
+
+Range: TypeAlias = tuple[int, int]
+"""Where a row begins and ends in its line."""
 
 
 @lru_cache(maxsize=4096)
@@ -21,46 +30,69 @@ def cells(text: str) -> int:
     return len(text) if text.isascii() else sum(map(char_cells, text))
 
 
+def steady(text: str) -> str:
+    """Replace the emoji whose width terminals disagree about: flags become `[NL]`, skin tones are left out."""
+    return text if text.isascii() else _TONE.sub("", _FLAG.sub(_country, text))
+
+
 def clip(text: str, width: int) -> str:
     """Cut `text` to `width` cells; what was cut ends in an ellipsis."""
     if cells(text) <= width:
         return text
-    return f"{_head(text, max(0, width - 1))}{ELLIPSIS}"[: max(0, width)]
+    return f"{_head(text, width - 1)}{ELLIPSIS}" if width > 0 else ""
+
+
+def cut_ranges(text: str, width: int) -> list[Range]:
+    """Break one line into rows of at most `width` cells, every character kept: for code and for what is approved."""
+    if text.isascii():
+        return [(start, min(start + width, len(text))) for start in range(0, len(text) or 1, width)]
+    ranges: list[Range] = []
+    start = used = 0
+    for index, char in enumerate(text):
+        if used + char_cells(char) > width and index > start:
+            ranges.append((start, index))
+            start, used = index, 0
+        used += char_cells(char)
+    return [*ranges, (start, len(text))]
+
+
+def wrap_ranges(text: str, width: int) -> list[Range]:
+    """Break one line at spaces into rows of at most `width` cells; a word that is longer is cut. Spaces at a break belong to no row."""
+    ranges: list[Range] = []
+    start = end = 0
+    for word_start, word_end in _words(text):
+        if end > start and cells(text[start:word_end].rstrip(" ")) > width:
+            ranges.append((start, end))
+            start = word_start
+        end = start + len(text[start:word_end].rstrip(" "))
+        if cells(text[start:end]) > width:
+            *full, (last, _) = cut_ranges(text[start:end], width)
+            ranges.extend((start + first, start + after) for first, after in full)
+            start += last
+    return [*ranges, (start, max(start, end))]
 
 
 def cut_rows(text: str, width: int) -> list[str]:
-    """Break one line into rows of at most `width` cells, every character kept: for code and for what is approved."""
-    rows: list[str] = []
-    rest = text
-    while cells(rest) > width:
-        head = _head(rest, width) or rest[:1]
-        rows.append(head)
-        rest = rest[len(head) :]
-    return [*rows, rest]
+    """Return the rows of `cut_ranges`."""
+    return [text[start:end] for start, end in cut_ranges(text, width)]
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Break one line at spaces into rows of at most `width` cells; a word that is longer is cut."""
-    if cells(text) <= width:
-        return [text]
-    rows: list[str] = []
-    row = ""
-    for word in _words(text):
-        if row and cells(row) + cells(word.rstrip(" ")) > width:
-            rows.append(row.rstrip(" "))
-            row = ""
-        *full, row = cut_rows(row + word, width) if cells((row + word).rstrip(" ")) > width else [row + word]
-        rows.extend(full)
-    return [*rows, row.rstrip(" ")]
+    """Return the rows of `wrap_ranges`."""
+    return [text[start:end] for start, end in wrap_ranges(text, width)]
 
 
 def hang(text: str, width: int, indent: str) -> list[str]:
     """Wrap, with every row after the first behind `indent`, so that no continuation begins at the edge of the screen."""
-    first, *more = wrap(text, width)
+    (_, end), *more = wrap_ranges(text, width)
     if not more:
-        return [first]
-    rest = text[len(first) :].lstrip(" ")
-    return [first, *(indent + row for row in wrap(rest, max(1, width - cells(indent))))]
+        return [text[:end]]
+    rest = text[more[0][0] :]
+    return [text[:end], *(indent + row for row in wrap(rest, max(1, width - cells(indent))))]
+
+
+def _country(flag: re.Match[str]) -> str:
+    return f"[{''.join(chr(ord(letter) - _FIRST_REGIONAL + ord('A')) for letter in flag[0])}]"
 
 
 def _head(text: str, width: int) -> str:
@@ -75,13 +107,13 @@ def _head(text: str, width: int) -> str:
     return text
 
 
-def _words(text: str) -> Iterator[str]:
-    """Yield each word with the spaces after it."""
+def _words(text: str) -> Iterator[Range]:
+    """Yield where each word begins and ends, the spaces after it included."""
     start = 0
     inside = True
     for index, char in enumerate(text):
         if char != " " and not inside:
-            yield text[start:index]
+            yield start, index
             start = index
         inside = char != " "
-    yield text[start:]
+    yield start, len(text)

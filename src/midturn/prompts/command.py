@@ -15,6 +15,7 @@ from midturn.core.reply import Answered, EndedTurn, Reply, WentBack
 class Step(Enum):
     """What a key does that is no reply yet."""
 
+    ANSWER = auto()
     GIVE_REASON = auto()
     REPLY = auto()
     OTHER = auto()

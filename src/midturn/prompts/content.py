@@ -12,6 +12,7 @@ from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.json_value import Json, json_equal
 from midturn.core.prompt import Prompt
 from midturn.core.visible import exact
+from midturn.prompts.cells import steady
 
 RETURN = "⏎"
 TAB_STOP = 4
@@ -21,7 +22,7 @@ Choices: TypeAlias = SelectType | MultiSelectType
 
 def one_line(text: str) -> str:
     """Show `text` in one line; a line break becomes a return sign."""
-    return f"{RETURN} ".join(exact(line) for line in split_lines(text))
+    return steady(f"{RETURN} ".join(map(exact, split_lines(text))))
 
 
 def shown_lines(text: str) -> list[str]:
@@ -78,6 +79,13 @@ def yes_no_default(prompt: Prompt) -> bool | None:
     """Return what Enter answers to a yes/no question; nothing for an approval (spec 9.2)."""
     start = initial(prompt)
     return start if isinstance(start, bool) and prompt.kind == "tool" else None
+
+
+def first_other(prompt: Prompt) -> str | None:
+    """Return the words of the person's own that a list starts with."""
+    start = initial(prompt)
+    values = cast("Sequence[Json]", start) if isinstance(start, list | tuple) else () if start is UNSET else (start,)
+    return next((text for value in values if (text := other_text(value)) is not None), None)
 
 
 def marked(prompt: Prompt) -> frozenset[int]:

@@ -56,11 +56,11 @@ class Gate:
             self.at_line_start = text.endswith("\n")
 
     @contextmanager
-    def shut(self) -> Generator[None]:
-        """Hold everything back while the block runs."""
+    def shut(self) -> Generator[bool]:
+        """Hold everything back while the block runs; yield whether the screen stands at the start of a line."""
         self._closed = True
         try:
-            yield
+            yield self.at_line_start
         finally:
             self._closed = False
             self.at_line_start = True

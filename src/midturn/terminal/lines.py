@@ -6,15 +6,13 @@ import sys
 import termios
 import time
 from collections.abc import Callable
-from enum import IntEnum
 
 from midturn.prompts.plain.dialog import Say
+from midturn.terminal.attributes import INTERRUPT, SUSPEND, line_mode, silent_mode
 from midturn.terminal.device import Device
 from midturn.terminal.readiness import readable_now, readable_within, until_readable
-from midturn.terminal.restore import Attributes, Restored
+from midturn.terminal.restore import Restored
 
-INTERRUPT = b"\x03"
-SUSPEND = b"\x1a"
 LONGEST = 4_094 if sys.platform == "linux" else 1_022
 """Bytes of a line that the system keeps whole; longer lines are cut without a word."""
 
@@ -115,38 +113,3 @@ class LineReader:
                 raise Interrupted
             more += b"\n" + data.rstrip(b"\n")
         return more
-
-
-class _At(IntEnum):
-    """Where things stand in what `tcgetattr` returns."""
-
-    IFLAG = 0
-    OFLAG = 1
-    LFLAG = 3
-    CHARACTERS = 6
-
-
-def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
-    """Return settings in which the terminal edits a line itself; Ctrl-C and Ctrl-Z end it instead of raising signals."""
-    wanted = _copy(found)
-    wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(termios.IGNCR | termios.INLCR | termios.IMAXBEL)
-    wanted[_At.OFLAG] |= termios.OPOST | termios.ONLCR
-    shown = termios.ECHO | termios.ECHOE | termios.ECHOK
-    lines = found[_At.LFLAG] & ~(termios.ISIG | termios.ECHONL | shown) | termios.ICANON | termios.IEXTEN
-    wanted[_At.LFLAG] = lines if hidden else lines | shown
-    wanted[_At.CHARACTERS][termios.VEOL] = INTERRUPT
-    wanted[_At.CHARACTERS][termios.VEOL2] = SUSPEND
-    return wanted
-
-
-def silent_mode(found: Attributes) -> Attributes:
-    """Return settings in which every key arrives at once and nothing is shown."""
-    wanted = _copy(found)
-    wanted[_At.LFLAG] &= ~(termios.ISIG | termios.ICANON | termios.ECHO | termios.ECHONL)
-    wanted[_At.CHARACTERS][termios.VMIN] = 1
-    wanted[_At.CHARACTERS][termios.VTIME] = 0
-    return wanted
-
-
-def _copy(found: Attributes) -> Attributes:
-    return [*found[: _At.CHARACTERS], [*found[_At.CHARACTERS]]]

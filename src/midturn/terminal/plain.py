@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import closing
 
 from midturn.core.prompt import Prompt
@@ -15,6 +16,8 @@ from midturn.terminal.editor import NoEdit, edit
 from midturn.terminal.lines import Interrupted, LineReader
 from midturn.terminal.restore import Restored
 
+TAKEN_AWAY = "(the question was taken away)"
+
 
 async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
@@ -26,6 +29,9 @@ async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
         except Interrupted:
             device.write("\n")
             reply = EndedTurn()
+        except asyncio.CancelledError:
+            device.write(f"\n{TAKEN_AWAY}\n")
+            raise
     device.write(f"{scene.transcript(reply)}\n")
     return reply
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import EndedTurn, Reply, Unavailable
+from midturn.core.visible import exact
 from midturn.terminal.device import Device, NoTerminal, TerminalGone, open_device
 from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
+from midturn.terminal.notify import run_notify_command
 from midturn.terminal.plain import ask_plain
 from midturn.terminal.settings import PromptSettings
 from midturn.terminal.turnstile import TERMINAL
@@ -35,18 +38,27 @@ class TerminalPrompter:
         async with TERMINAL.pass_through():
             try:
                 with open_device() as device:
-                    if not device.in_foreground:
-                        return Unavailable()
-                    with self._gate.shut():
-                        return await self._ask(prompt, device)
+                    return await self._ask(prompt, device) if device.in_foreground else Unavailable()
             except NoTerminal:
                 return Unavailable()
             except TerminalGone:
                 return EndedTurn()
 
+    def withdrawn(self, id: str, by: str) -> None:
+        """Say who answered a prompt that was taken away."""
+        del id
+        with suppress(NoTerminal, TerminalGone), open_device() as device:
+            if device.in_foreground:
+                device.write(f"The question was answered by {exact(by)}.\n")
+
     async def _ask(self, prompt: Prompt, device: Device) -> Reply:
-        if not self._gate.at_line_start:
-            device.write("\n")
-        if choose_mode(self._settings.mode, os.environ) == "plain":
-            return await ask_plain(prompt, device, self._settings.settle)
-        return await ask_plain(prompt, device, self._settings.settle)
+        with self._gate.shut() as at_line_start:
+            if not at_line_start:
+                device.write("\n")
+            if self._settings.notify_command and (problem := await run_notify_command(self._settings.notify_command, prompt)):
+                device.write(f"{exact(problem)}\n")
+            if choose_mode(self._settings.mode, os.environ) == "plain":
+                return await ask_plain(prompt, device, self._settings.settle)
+            from midturn.terminal.rich import ask_rich  # prompt_toolkit is loaded where something is drawn
+
+            return await ask_rich(prompt, device, self._settings)

@@ -8,12 +8,10 @@ import signal
 import termios
 import threading
 from types import FrameType, TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self
 
+from midturn.terminal.attributes import Attributes
 from midturn.terminal.device import Device, TerminalGone
-
-Attributes: TypeAlias = list[Any]
-"""What `tcgetattr` returns."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -51,13 +49,12 @@ class Restored:
         termios.tcsetattr(self._device.fd, termios.TCSANOW, attributes)
 
     def restore(self) -> None:
-        """Put everything back. A job in the background leaves the terminal to whoever has it now."""
+        """Put the settings back. A job in the background leaves the terminal to whoever has it now."""
         if not self._device.in_foreground:
             return
         try:
             termios.tcsetattr(self._device.fd, termios.TCSANOW, self.found)
-            if self._farewell:
-                self._device.write(self._farewell)
+            self._device.write(self._farewell)
         except (termios.error, TerminalGone):
             return  # the terminal is gone: there is nothing left to put back
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from midturn.core.answer_type import SelectOption
 from midturn.prompts.cells import hang
+from midturn.prompts.choosing import matching
 from midturn.prompts.content import description, label
-from midturn.prompts.plain.choosing import matching
 
 PAGE = 20
 

@@ -60,8 +60,8 @@ class Scene:
                 return self.opening() if text is None else Answered(False, reason=text.strip() or None)
             case Step.EDIT:
                 return (yield from edit_subject(self.prompt)) or self.opening()
-            case Step.OTHER:
-                raise ValueError("Only a list of options offers other words.")
+            case Step.OTHER | Step.ANSWER:
+                raise ValueError("Only lists offer other words, and only menus lead to an answer.")
             case reply:
                 return reply
 

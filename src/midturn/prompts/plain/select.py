@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TypeAlias, cast
+from collections.abc import Generator
+from typing import TypeAlias
 
 from msgspec import UNSET
 
@@ -12,9 +12,9 @@ from midturn.core.json_value import Json
 from midturn.core.reply import Answered, Reply
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
+from midturn.prompts.choosing import choose, choose_many
 from midturn.prompts.command import Commands, Step, find
-from midturn.prompts.content import initial, marked, other_text
-from midturn.prompts.plain.choosing import choose, choose_many
+from midturn.prompts.content import first_other, initial, marked
 from midturn.prompts.plain.dialog import Dialog, Say, Saying
 from midturn.prompts.plain.entry import read_text
 from midturn.prompts.plain.listing import Listing
@@ -52,7 +52,7 @@ def select(scene: Scene, answer_type: SelectType) -> Dialog:
 def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
     """Ask for any number of options: numbers, ranges, names, `all` or `none`."""
     listing = Listing(answer_type.options, scene.width)
-    start, marks, other = initial(scene.prompt), marked(scene.prompt), _other_of(initial(scene.prompt))
+    start, marks, other = initial(scene.prompt), marked(scene.prompt), first_other(scene.prompt)
     enters = start is not UNSET
     rows = [*scene.opening(), *listing.page(marks), *_other_row(other)]
     while True:
@@ -101,11 +101,6 @@ def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
     if place is not None:
         return f" (Enter for {place + 1})"
     return f" (Enter for '{scene.short(choice_text(start))}')" if answer_type.allow_other else ""
-
-
-def _other_of(start: object) -> str | None:
-    values: Sequence[Json] = cast("Sequence[Json]", start) if isinstance(start, list | tuple) else []
-    return next((text for value in values if (text := other_text(value)) is not None), None)
 
 
 def _other_row(other: str | None) -> list[str]:

@@ -1,0 +1,48 @@
+"""The parts of a prompt that take keys, and what they say to the whole."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Protocol, TypeAlias
+
+from midturn.core.reply import Reply
+from midturn.prompts.command import Command
+from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.key import Key
+from midturn.prompts.rich.screen import Frame, Size
+
+
+class Sign(Enum):
+    """What a face wants that is neither an answer nor a command."""
+
+    MENU = auto()  # show the ways out
+    LEAVE = auto()  # close this face
+    RING = auto()  # that key does nothing here
+    SEEN = auto()  # everything that had been cut off was shown
+    SUSPEND = auto()  # stop the job
+
+
+Outcome: TypeAlias = Reply | Command | Edit | Sign | None
+"""None: the key was for the face alone."""
+
+
+class Face(Protocol):
+    """Takes keys and draws the live rows."""
+
+    @property
+    def submits(self) -> frozenset[str] | None:
+        """Which keys are dead while keys come too soon: those that submit a text; None where every key may answer (spec 5.4)."""
+        ...
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been typed: Ctrl-D then ends the turn."""
+        ...
+
+    def press(self, key: Key) -> Outcome:
+        """Take a key."""
+        ...
+
+    def frame(self, size: Size) -> Frame:
+        """Draw."""
+        ...

@@ -1,0 +1,136 @@
+"""A text field: for text, JSON, replies, reasons, other words, and what is edited before it is approved (spec 5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from msgspec import Struct
+
+from midturn.core.visible import exact
+from midturn.prompts.accept import NotAccepted
+from midturn.prompts.cells import hang, wrap
+from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.buffer import Buffer
+from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.key import Key, Paste
+from midturn.prompts.rich.markup import json_spans
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
+
+_NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
+_WIDE = 60
+_MARK = "?"
+
+
+class FieldSettings(Struct, frozen=True):
+    """What stands above the field, what is typed (plain words or JSON), and what Escape does."""
+
+    title: str
+    kind: Literal["text", "json"] = "text"
+    escape: Sign = Sign.LEAVE
+
+
+class Field:
+    """Text that is edited until `then` accepts it; errors appear below, and the text is kept."""
+
+    submits = frozenset({"enter"})
+
+    def __init__(self, settings: FieldSettings, text: str, then: Callable[[str], Outcome]) -> None:
+        self._settings = settings
+        self._then = then
+        self._buffer = Buffer(text)
+        self._errors: list[str] = []
+        self._width = 80
+        self._first = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been typed."""
+        return not self.text
+
+    @property
+    def text(self) -> str:
+        """What has been typed so far."""
+        return self._buffer.text
+
+    def edited(self, text: str) -> None:
+        """Take back what the editor wrote; it is not submitted by that."""
+        self._buffer.replace(text)
+
+    def say(self, *lines: str) -> None:
+        """Show something below the text until the next key."""
+        self._errors = list(lines)
+
+    def press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+        """Edit, submit, or leave."""
+        self._errors = []
+        if isinstance(key, Paste):
+            self._buffer.insert(key.text)
+            return None
+        match key.key:
+            case "enter":
+                return self._submit()
+            case "escape":
+                return self._settings.escape
+            case "c-x":
+                return Edit(self.text, ".json" if self._settings.kind == "json" else ".txt")
+            case "up" | "c-p" | "down" | "c-n":
+                return self._move(-1 if key.key in {"up", "c-p"} else 1)
+            case name if name in _NEW_LINE:
+                self._buffer.insert(f"\n{self._indentation()}")
+            case "tab":
+                self._buffer.insert("  ")
+            case name if key.character:
+                self._buffer.type(name)
+            case name:
+                return None if self._buffer.press(name) else Sign.RING
+        return None
+
+    def frame(self, size: Size) -> Frame:
+        """Draw the title, as much of the text as there is room for, what is wrong with it, and the keys."""
+        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")]
+        errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
+        hint = [row(text, "key") for text in wrap(_HINT if size.columns >= _WIDE else _SHORT_HINT, size.columns)]
+        self._width = max(1, size.columns - len(POINTER))
+        at, column = self._buffer.place(self._width)
+        room = max(1, size.rows - len(title) - len(errors) - len(hint))
+        self._first = min(max(self._first, at - room + 1), at)
+        ranges = self._buffer.rows(self._width)[self._first : self._first + room]
+        texts = [self._drawn(start, end, first=start == 0) for start, end in ranges]
+        return Frame(joined(title, texts, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
+
+    def _submit(self) -> Outcome:
+        try:
+            return self._then(self.text)
+        except NotAccepted as error:
+            self._errors = error.lines
+            if error.offset is not None:
+                self._buffer.cursor = min(error.offset, len(self.text))
+            return None
+
+    def _move(self, by: int) -> Outcome:
+        return None if self._buffer.move_rows(by, self._width) else Sign.RING
+
+    def _indentation(self) -> str:
+        """Return the spaces that a new line of JSON begins with: those of the line before."""
+        if self._settings.kind != "json":
+            return ""
+        line = self.text[self.text.rfind("\n", 0, self._buffer.cursor) + 1 : self._buffer.cursor]
+        return line[: len(line) - len(line.lstrip(" "))]
+
+    def _drawn(self, start: int, end: int, *, first: bool) -> Row:
+        """Draw a part of the text: what cannot be shown as it is becomes one reversed question mark."""
+        before = Span(POINTER if first else " " * len(POINTER), "pointer")
+        text = self.text[start:end]
+        if all(map(_is_plain, text)):
+            spans = json_spans(text) if self._settings.kind == "json" else (Span(text),)
+            return (before, *spans, Span(" "))
+        return (before, *(Span(char) if _is_plain(char) else Span(_MARK, "hidden") for char in text), Span(" "))
+
+
+def _is_plain(char: str) -> bool:
+    return exact(f"a{char}") == f"a{char}"
+
+
+_HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor · Esc cancels"
+_SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"

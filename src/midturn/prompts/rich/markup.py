@@ -1,0 +1,120 @@
+"""A question's context, coloured: Markdown as prose, code and diffs character by character (spec 5.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from midturn.core.visible import exact, prose
+from midturn.prompts.content import TAB_STOP, split_lines
+from midturn.prompts.rich.screen import Row, Span, Style, row
+
+_FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>.*)")
+_HUNK = re.compile(r"@@ -\d")
+_INLINE = re.compile(
+    r"(?P<code>`[^`]+`)|(?P<strong>\*\*[^*\s](?:[^*]*[^*\s])?\*\*)|(?P<emphasis>(?<![\w*])\*[^*\s](?:[^*]*[^*\s])?\*(?![\w*]))"
+)
+_DIFF_BEGINS = ("diff --git ", "@@ -")
+_DIFF_LINES = (
+    " ",
+    "+",
+    "-",
+    "@",
+    "\\",
+    "diff ",
+    "index ",
+    "new file",
+    "deleted file",
+    "old mode",
+    "new mode",
+    "similarity ",
+    "rename ",
+    "Binary ",
+)
+
+
+class Line(Struct, frozen=True):
+    """One line of a context. `kept` lines are broken at the edge of the screen with every character, others between words."""
+
+    spans: Row
+    kept: bool = False
+
+
+def markdown_lines(text: str) -> list[Line]:
+    """Return the lines of a context, fit to be shown."""
+    return list(_read(split_lines(text.rstrip("\n")))) if text else []
+
+
+def json_spans(line: str) -> Row:
+    """Colour one line of JSON that is fit to be shown."""
+    spans: list[Span] = []
+    at = 0
+    for found in _JSON.finditer(line):
+        spans += [Span(line[at : found.start()])] if found.start() > at else []
+        spans.append(Span(found[0], _JSON_STYLES.get(found.lastgroup or "", "")))
+        at = found.end()
+    return (*spans, Span(line[at:])) if at < len(line) or not spans else tuple(spans)
+
+
+_JSON = re.compile(r'(?P<name>"(?:\\.|[^"\\])*"(?=\s*:))|(?P<string>"(?:\\.|[^"\\])*"?)|(?P<number>-?\d[\d.eE+-]*|\b(?:true|false|null)\b)')
+_JSON_STYLES: dict[str, Style] = {"name": "name", "string": "string", "number": "number"}
+
+
+def _read(lines: list[str]) -> Iterator[Line]:
+    fence = ""
+    language = ""
+    diff = False
+    for number, line in enumerate(lines):
+        if found := _FENCE.match(line) if not diff else None:
+            if not fence:
+                fence, language = found[1], line[found.end() :].strip()
+                continue
+            if found[1].startswith(fence):
+                fence = ""
+                continue
+        diff = not fence and (_begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
+        if fence or diff:
+            yield Line(_code(line, is_diff=diff or language in {"diff", "patch"}), kept=True)
+        elif line.startswith(("    ", "\t")):
+            yield Line(_code(line, is_diff=False), kept=True)
+        else:
+            yield Line(_prose(line))
+
+
+def _begins_diff(lines: list[str], number: int) -> bool:
+    """Tell whether a diff starts here although nothing fences it in."""
+    line = lines[number]
+    following = lines[number + 1] if number + 1 < len(lines) else ""
+    return line.startswith(_DIFF_BEGINS) or (line.startswith("--- ") and following.startswith("+++ "))
+
+
+def _code(line: str, *, is_diff: bool) -> Row:
+    shown = exact(line.expandtabs(TAB_STOP))
+    if not is_diff:
+        return row(shown, "code")
+    if _HUNK.match(line):
+        return row(shown, "hunk")
+    if line.startswith(("+++", "---")):
+        return row(shown, "strong")
+    return row(shown, _CHANGES.get(line[:1], ""))
+
+
+def _prose(line: str) -> Row:
+    if found := _HEADING.fullmatch(line):
+        return row(prose(found["text"]), "heading")
+    spans: list[Span] = []
+    at = 0
+    for found in _INLINE.finditer(line):
+        spans += [Span(prose(line[at : found.start()]))] if found.start() > at else []
+        kind = found.lastgroup or ""
+        marks = 2 if kind == "strong" else 1
+        spans.append(Span(prose(found[0][marks:-marks]), _INLINE_STYLES[kind]))
+        at = found.end()
+    return (*spans, Span(prose(line[at:]))) if at < len(line) or not spans else tuple(spans)
+
+
+_CHANGES: dict[str, Style] = {"+": "added", "-": "removed"}
+_INLINE_STYLES: dict[str, Style] = {"code": "code", "strong": "strong", "emphasis": "emphasis"}

@@ -1,0 +1,101 @@
+"""How options are drawn: keys, labels, and what they mean beside or below them (spec 5.4)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from midturn.core.answer_type import SelectOption
+from midturn.core.json_value import Scalar
+from midturn.prompts.cells import cells, clip, wrap
+from midturn.prompts.content import description, label
+from midturn.prompts.rich.screen import POINTER, Row, Size, Span, row
+
+KEYS = "123456789acdefghilmnpqtuwxyz"
+"""What picks at once: digits, then letters without those that move or leave."""
+
+MOST_WITH_KEYS = 20
+
+_WIDE = 60
+_WIDEST_LABEL = 32
+_ROWS_OF_MEANING = 3
+
+
+class Mark(Struct, frozen=True):
+    """What stands before an option: its key, and whether it is chosen (None: there are no boxes)."""
+
+    key: str = ""
+    chosen: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """The box and the key."""
+        box = "" if self.chosen is None else "[x] " if self.chosen else "[ ] "
+        return f"{box}{self.key} " if self.key else box
+
+
+class Options:
+    """A list of options; `marks` says what stands before each of those that are shown."""
+
+    def __init__(self, options: tuple[SelectOption[Scalar], ...]) -> None:
+        self._labels = [label(option) for option in options]
+        self._meanings = [description(option) for option in options]
+        self._label_width = min(_WIDEST_LABEL, max((cells(text) for text in self._labels), default=0))
+
+    def rows(self, place: int, mark: Mark, size: Size, *, highlighted: bool) -> list[Row]:
+        """Draw one option: a single row, and all of it where it is highlighted."""
+        pointer = Span(POINTER if highlighted else "  ", "pointer")
+        before = Span(mark.text, "key" if mark.chosen is None else "chosen" if mark.chosen else "")
+        indent = 2 + cells(mark.text)
+        if size.columns >= _WIDE:
+            return self._beside(place, (pointer, before), size.columns - indent, highlighted)
+        return self._below(place, (pointer, before), size.columns - indent, highlighted)
+
+    def _beside(self, place: int, before: Row, room: int, highlighted: bool) -> list[Row]:  # noqa: FBT001 (drawn in two ways)
+        name, meaning = self._labels[place], self._meanings[place]
+        if not meaning:
+            return _hung(before, wrap(name, room) if highlighted else [clip(name, room)], "strong" if highlighted else "")
+        width = max(self._label_width, 1)
+        left = wrap(name, width) if highlighted else [clip(name, width)]
+        right = _clipped_rows(wrap(meaning, max(1, room - width - 3)), highlighted, room - width - 3)
+        rows: list[Row] = []
+        for at in range(max(len(left), len(right))):
+            text = left[at] if at < len(left) else ""
+            padded = Span(text + " " * (width - cells(text) + 2), "strong" if highlighted else "")
+            start = before if at == 0 else row(" " * sum(cells(span.text) for span in before))
+            rows.append((*start, padded, Span(right[at] if at < len(right) else "", "" if highlighted else "dim")))
+        return rows
+
+    def _below(self, place: int, before: Row, room: int, highlighted: bool) -> list[Row]:  # noqa: FBT001 (drawn in two ways)
+        name, meaning = self._labels[place], self._meanings[place]
+        rows = _hung(before, wrap(name, room) if highlighted else [clip(name, room)], "strong" if highlighted else "")
+        if highlighted and meaning:
+            indent = " " * max(4, sum(cells(span.text) for span in before))
+            width = max(1, room + sum(cells(span.text) for span in before) - len(indent) - 1)
+            rows += [row(indent + text, "dim") for text in _clipped_rows(wrap(meaning, width), highlighted, width)]
+        return rows
+
+
+def key_names(count: int) -> str:
+    """Name the keys of the first `count` options, runs in short: `1-9,a,c-f`."""
+    runs: list[list[str]] = []
+    for key in KEYS[:count]:
+        if runs and ord(key) == ord(runs[-1][-1]) + 1:
+            runs[-1].append(key)
+        else:
+            runs.append([key])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else run[0] for run in runs)
+
+
+def _hung(before: Row, rows: list[str], style: str) -> list[Row]:
+    first, *more = rows
+    indent = " " * sum(cells(span.text) for span in before)
+    chosen = "strong" if style else ""
+    return [(*before, Span(first, chosen)), *((Span(indent + text, chosen),) for text in more)]
+
+
+def _clipped_rows(rows: list[str], highlighted: bool, width: int) -> list[str]:  # noqa: FBT001 (one row or several)
+    """Keep one row, or three of what is highlighted; what is cut off ends in an ellipsis."""
+    most = _ROWS_OF_MEANING if highlighted else 1
+    if len(rows) <= most:
+        return rows
+    return [*rows[: most - 1], clip(" ".join(rows[most - 1 :]), width)]

@@ -1,0 +1,111 @@
+"""What is drawn: rows of styled spans, and where the cursor stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from midturn.prompts.cells import Range, cells, clip, cut_ranges, wrap_ranges
+
+Style: TypeAlias = Literal[
+    "", "header", "quoted", "gutter", "dim", "key", "pointer", "chosen", "error", "hidden",
+    "added", "removed", "hunk", "code", "strong", "emphasis", "heading", "name", "string", "number",
+]  # fmt: skip
+
+
+POINTER = "❯ "  # noqa: RUF001 (an arrow, and no sign of comparison)
+"""What stands before what is highlighted, and before a text field."""
+
+
+class Size(Struct, frozen=True):
+    """How much room there is, in cells."""
+
+    columns: int
+    rows: int
+
+
+class Span(Struct, frozen=True):
+    """A piece of a row in one style; the text is fit to be shown."""
+
+    text: str
+    style: Style = ""
+
+
+Row: TypeAlias = tuple[Span, ...]
+
+
+class Frame(Struct, frozen=True):
+    """The live rows, and the row and column of the cursor in them."""
+
+    rows: tuple[Row, ...]
+    cursor: tuple[int, int] = (0, 0)
+
+
+def row(text: str, style: Style = "") -> Row:
+    """Return a row of one style."""
+    return (Span(text, style),)
+
+
+def row_text(spans: Row) -> str:
+    """Return what a row says."""
+    return "".join(span.text for span in spans)
+
+
+def row_cells(spans: Iterable[Span]) -> int:
+    """Return how wide a row is."""
+    return sum(cells(span.text) for span in spans)
+
+
+def sliced(spans: Row, where: Range) -> Row:
+    """Return the part of a row from one character to another."""
+    start, end = where
+    found: list[Span] = []
+    at = 0
+    for span in spans:
+        text = span.text[max(0, start - at) : max(0, end - at)]
+        if text:
+            found.append(Span(text, span.style))
+        at += len(span.text)
+    return tuple(found)
+
+
+def wrapped(spans: Row, width: int) -> list[Row]:
+    """Break a styled line at spaces."""
+    return [sliced(spans, where) for where in wrap_ranges(row_text(spans), width)]
+
+
+def cut(spans: Row, width: int) -> list[Row]:
+    """Break a styled line with every character kept."""
+    return [sliced(spans, where) for where in cut_ranges(row_text(spans), width)]
+
+
+def clipped(spans: Row, width: int) -> Row:
+    """Cut a row off at `width` cells."""
+    if row_cells(spans) <= width:
+        return spans
+    kept: list[Span] = []
+    for span in spans:
+        room = width - row_cells(kept)
+        if cells(span.text) > room or span is spans[-1]:
+            return (*kept, Span(clip(span.text, room), span.style))
+        if cells(span.text) == room:
+            return (*kept, Span(clip(f"{span.text} ", room), span.style))
+        kept.append(span)
+    return tuple(kept)
+
+
+def fitted(frame: Frame, size: Size) -> Frame:
+    """Cut a frame to the room there is, keeping the rows around the cursor."""
+    at, column = frame.cursor
+    rows = frame.rows
+    if len(rows) > size.rows:
+        first = min(max(0, at - size.rows // 2), len(rows) - size.rows)
+        rows, at = rows[first : first + size.rows], at - first
+    return Frame(tuple(clipped(spans, size.columns) for spans in rows), (at, min(column, size.columns - 1)))
+
+
+def joined(*parts: Sequence[Row]) -> tuple[Row, ...]:
+    """Put rows below rows."""
+    return tuple(spans for part in parts for spans in part)

@@ -1,0 +1,54 @@
+"""A secret: nothing is echoed, not even its length (spec 5.4, 9.3)."""
+
+from __future__ import annotations
+
+from midturn.core.reply import Answered
+from midturn.core.secret import SecretValue
+from midturn.prompts.cells import cells, hang, wrap
+from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.key import ENTER, Key, Paste
+from midturn.prompts.rich.screen import Frame, Size, Span, joined, row
+
+_HINT = "(hidden; Enter submits, Esc cancels)"
+
+
+class SecretField:
+    """What is typed is kept, and the screen never changes with it."""
+
+    submits = ENTER
+
+    def __init__(self, tail: str) -> None:
+        self._tail = tail
+        self._typed: list[str] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been typed."""
+        return not self._typed
+
+    def press(self, key: Key) -> Outcome:
+        """Take a character, take one back (Backspace) or all (Ctrl-U), submit, or leave."""
+        if isinstance(key, Paste):
+            self._typed += key.text.removesuffix("\n")
+        elif key.key in ENTER:
+            return Answered(SecretValue("".join(self._typed)))
+        elif key.key == "escape":
+            return Sign.MENU
+        elif key.key == "backspace":
+            del self._typed[-1:]
+        elif key.key in {"c-u", "c-w"}:
+            self._typed.clear()
+        elif key.character:
+            self._typed.append(key.character)
+        return None
+
+    def frame(self, size: Size) -> Frame:
+        """Draw the question and that nothing will be seen; the same however much was typed."""
+        *above, last = hang(self._tail, size.columns, "  ")
+        if cells(last) + 1 + cells(_HINT) < size.columns:
+            rows = [*map(row, above), (Span(f"{last} "), Span(_HINT, "key"))]
+        else:
+            rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(_HINT, size.columns - 1))]
+        end = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]) + 1)
+        rows[-1] = (*rows[-1], Span("  "))
+        return Frame(joined(rows), end)

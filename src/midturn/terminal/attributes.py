@@ -1,0 +1,57 @@
+"""Settings of a terminal, as `tcgetattr` returns them, for what a prompt needs: lines, or single keys (spec 5.1)."""
+
+from __future__ import annotations
+
+import termios
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+INTERRUPT = b"\x03"
+SUSPEND = b"\x1a"
+
+Attributes: TypeAlias = list[Any]
+"""What `tcgetattr` returns."""
+
+
+class _At(IntEnum):
+    """Where things stand in what `tcgetattr` returns."""
+
+    IFLAG = 0
+    OFLAG = 1
+    LFLAG = 3
+    CHARACTERS = 6
+
+
+def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
+    """Return settings in which the terminal edits a line itself; Ctrl-C and Ctrl-Z end it instead of raising signals."""
+    wanted = _copy(found)
+    wanted[_At.IFLAG] = (found[_At.IFLAG] | termios.ICRNL) & ~(termios.IGNCR | termios.INLCR | termios.IMAXBEL)
+    wanted[_At.OFLAG] |= termios.OPOST | termios.ONLCR
+    shown = termios.ECHO | termios.ECHOE | termios.ECHOK
+    lines = found[_At.LFLAG] & ~(termios.ISIG | termios.ECHONL | shown) | termios.ICANON | termios.IEXTEN
+    wanted[_At.LFLAG] = lines if hidden else lines | shown
+    wanted[_At.CHARACTERS][termios.VEOL] = INTERRUPT
+    wanted[_At.CHARACTERS][termios.VEOL2] = SUSPEND
+    return wanted
+
+
+def silent_mode(found: Attributes) -> Attributes:
+    """Return settings in which every key arrives at once and nothing is shown."""
+    wanted = _copy(found)
+    wanted[_At.LFLAG] &= ~(termios.ISIG | termios.ICANON | termios.ECHO | termios.ECHONL)
+    wanted[_At.CHARACTERS][termios.VMIN] = 1
+    wanted[_At.CHARACTERS][termios.VTIME] = 0
+    return wanted
+
+
+def key_mode(found: Attributes) -> Attributes:
+    """Return settings in which every key arrives at once, as it is, and nothing is shown; output stays as it was."""
+    wanted = silent_mode(found)
+    wanted[_At.IFLAG] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.IXOFF | termios.ISTRIP)
+    wanted[_At.OFLAG] |= termios.OPOST | termios.ONLCR
+    wanted[_At.LFLAG] &= ~termios.IEXTEN
+    return wanted
+
+
+def _copy(found: Attributes) -> Attributes:
+    return [*found[: _At.CHARACTERS], [*found[_At.CHARACTERS]]]

@@ -1,0 +1,102 @@
+"""The live rows of a rich prompt, drawn and redrawn by prompt_toolkit's `Application` (spec 5.1)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout import FormattedTextControl, Layout, Window
+
+from midturn.core.reply import Reply
+from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.face import Sign
+from midturn.prompts.rich.key import Key, Press
+from midturn.prompts.rich.prompt import RichPrompt
+from midturn.prompts.rich.screen import Frame, Size
+from midturn.terminal.device import Device, TerminalGone
+from midturn.terminal.key_input import KeyInput
+from midturn.terminal.paint import LOOKS, Canvas, fragments
+from midturn.terminal.restore import Restored
+
+ESCAPE_TIMEOUT = 0.05
+"""Seconds after which an Escape that nothing followed is the key."""
+
+Leaving: TypeAlias = Reply | Edit | Sign
+"""Why the live rows go away: the reply, or something for which the terminal is needed."""
+
+
+class LiveRows:
+    """One run of the live rows; they are erased when it ends, however it ends."""
+
+    def __init__(self, prompt: RichPrompt, device: Device, canvas: Canvas, restored: Restored) -> None:
+        self._prompt = prompt
+        self._device = device
+        self._canvas = canvas
+        self._frame = Frame(())
+        control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
+        self._app: Application[Leaving] = Application(
+            layout=Layout(Window(control, dont_extend_height=True)),
+            input=KeyInput(device, restored, self._pressed),
+            output=canvas.output,
+            style=LOOKS,
+            color_depth=canvas.depth,
+            include_default_pygments_style=False,
+            enable_page_navigation_bindings=False,
+            erase_when_done=True,
+        )
+        self._app.ttimeoutlen = ESCAPE_TIMEOUT
+        self._clock: Callable[[], float] = time.monotonic
+
+    async def run(self, *, bell: bool) -> Leaving:
+        """Draw until a key leaves.
+
+        Raises:
+            TerminalGone: The terminal was closed.
+        """
+        self._bell = bell
+        self._canvas.stream.on_gone = self._leave_with
+        try:
+            return await self._app.run_async(handle_sigint=False, set_exception_handler=False)
+        except EOFError as error:
+            raise TerminalGone(self._device.path) from error
+
+    def _pressed(self, key: Key) -> None:
+        if self._app.future is None or self._app.future.done():
+            return  # keys behind the one that answered were not meant for this prompt
+        if key == Press("c-l"):
+            self._app.renderer.clear()
+        leaving = self._prompt.press(key, self._clock())
+        if leaving is Sign.RING:
+            if self._bell:
+                self._app.output.bell()
+        elif leaving is not None:
+            self._app.exit(result=leaving)
+        self._app.invalidate()
+
+    def _drawn(self) -> StyleAndTextTuples:
+        """Draw the frame for the size that the terminal has now."""
+        size = self._device.size
+        try:
+            self._frame = self._prompt.frame(Size(size.columns, size.rows))
+        except Exception as error:  # noqa: BLE001 (prompt_toolkit would wait for ever; it is raised by `run`)
+            self._leave_with(error)
+        return fragments(self._frame.rows)
+
+    def _cursor(self) -> Point:
+        at, column = self._frame.cursor
+        return Point(x=column, y=at)
+
+    def _leave_with(self, error: Exception) -> None:
+        future = self._app.future
+        if future is not None and not future.done():
+            asyncio.get_running_loop().call_soon(_fail, future, error)
+
+
+def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

@@ -1,0 +1,70 @@
+"""Calling a person who is elsewhere: the bell, the title, a desktop notification, a program of theirs (spec 5.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+
+from midturn.core.prompt import Prompt
+from midturn.prompts.cells import clip
+from midturn.prompts.content import asked_by, one_line
+from midturn.terminal.settings import PromptSettings
+
+_LONGEST = 120
+_SAVE_TITLE = "\x1b[22;2t"
+_RESTORE_TITLE = "\x1b[23;2t"
+_WITHOUT_TITLES = ("linux", "vt", "cons")
+_NINE = frozenset({"iTerm.app", "WezTerm", "ghostty", "vscode"})
+_SEVEN_SEVEN_SEVEN = ("rxvt", "foot", "contour")
+
+
+def calling(prompt: Prompt, settings: PromptSettings, environment: Mapping[str, str]) -> str:
+    """Return what makes the terminal call its person; the title is put back by `called_off`."""
+    text = _in_a_string(f"{asked_by(prompt)}: {one_line(prompt.question.text)}")
+    bell = "\a" if settings.bell else ""
+    if not settings.notify or not _has_title(environment):
+        return bell
+    return f"{bell}{_SAVE_TITLE}\x1b]2;{text}\x1b\\{_notification(text, environment)}"
+
+
+def called_off(settings: PromptSettings, environment: Mapping[str, str]) -> str:
+    """Return what puts the title back."""
+    return _RESTORE_TITLE if settings.notify and _has_title(environment) else ""
+
+
+async def run_notify_command(command: tuple[str, ...], prompt: Prompt) -> str | None:
+    """Start the user's program with the question on its stdin; return why it could not be started, if so.
+
+    It is not waited for, and it never learns an answer: none has been given yet.
+    """
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(writing, False)
+        os.write(writing, f"{prompt.question.text}\n".encode(errors="replace"))  # a question is shorter than a pipe
+        nothing = asyncio.subprocess.DEVNULL
+        await asyncio.create_subprocess_exec(*command, stdin=reading, stdout=nothing, stderr=nothing, start_new_session=True)
+    except OSError as error:
+        return f"notify.command: {command[0]} cannot be run: {error.strerror}"
+    finally:
+        os.close(reading)
+        os.close(writing)
+    return None
+
+
+def _notification(text: str, environment: Mapping[str, str]) -> str:
+    """Return the sequence that this terminal knows, or nothing."""
+    if environment.get("TERM_PROGRAM") in _NINE or "kitty" in environment.get("TERM", ""):
+        return f"\x1b]9;{text}\x1b\\"
+    if environment.get("TERM", "").startswith(_SEVEN_SEVEN_SEVEN):
+        return f"\x1b]777;notify;midturn;{text}\x1b\\"
+    return ""
+
+
+def _in_a_string(text: str) -> str:
+    """Keep text from ending or splitting the sequence that it stands in: it passed the sink, and loses its semicolons."""
+    return clip(text.replace(";", ","), _LONGEST)
+
+
+def _has_title(environment: Mapping[str, str]) -> bool:
+    return not environment.get("TERM", "").startswith(_WITHOUT_TITLES)

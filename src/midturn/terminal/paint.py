@@ -1,0 +1,107 @@
+"""Rows on a terminal: the 16 colours of its own theme, none where `NO_COLOR` is set (spec 5.2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from prompt_toolkit.data_structures import Size as PtkSize
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.output.color_depth import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.renderer import print_formatted_text
+from prompt_toolkit.styles import Style as PtkStyle
+
+from midturn.prompts.rich.screen import Row, Style
+from midturn.terminal.device import Device, TerminalGone
+
+_LOOKS: dict[Style, str] = {
+    "header": "bold",
+    "quoted": "ansibrightblack",
+    "gutter": "ansibrightblack",
+    "dim": "ansibrightblack",
+    "key": "ansicyan",
+    "pointer": "ansicyan bold",
+    "chosen": "ansigreen",
+    "error": "ansired",
+    "hidden": "reverse",
+    "added": "ansigreen",
+    "removed": "ansired",
+    "hunk": "ansicyan",
+    "code": "ansiyellow",
+    "strong": "bold",
+    "emphasis": "italic",
+    "heading": "bold underline",
+    "name": "ansicyan",
+    "string": "ansigreen",
+    "number": "ansiyellow",
+}
+LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name})
+
+
+class DeviceStream:
+    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written."""
+
+    encoding = "utf-8"
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._gone = False
+        self.on_gone: Callable[[TerminalGone], None] = _raise
+
+    def write(self, text: str) -> int:
+        """Write at once."""
+        if not self._gone:
+            try:
+                self._device.write(text)
+            except TerminalGone as error:
+                self._gone = True
+                self.on_gone(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: everything is written at once."""
+
+    def fileno(self) -> int:
+        """Return the terminal's descriptor."""
+        return self._device.fd
+
+    def isatty(self) -> bool:
+        """Say what it is."""
+        return True
+
+
+class Canvas:
+    """What is drawn on: an output of prompt_toolkit's on our device, without cursor position requests."""
+
+    def __init__(self, device: Device) -> None:
+        self.stream = DeviceStream(device)
+        self.depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
+
+        def size() -> PtkSize:
+            return PtkSize(rows=device.size.rows, columns=device.size.columns)
+
+        self.output = Vt100_Output(
+            self.stream,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # it needs these methods of a TextIO only
+            size,
+            term=os.environ.get("TERM"),
+            default_color_depth=self.depth,
+            enable_cpr=False,
+        )
+
+    def print(self, rows: Iterable[Row]) -> None:
+        """Print rows that stay."""
+        print_formatted_text(self.output, fragments(rows, end="\n"), LOOKS, color_depth=self.depth)
+
+
+def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:
+    """Return rows as styled fragments, a line break between them."""
+    found: StyleAndTextTuples = []
+    for number, spans in enumerate(rows):
+        found += [("", "\n")] if number else []
+        found += [(f"class:{span.style}" if span.style else "", span.text) for span in spans]
+    return [*found, ("", end)] if found else found
+
+
+def _raise(error: TerminalGone) -> None:
+    raise error

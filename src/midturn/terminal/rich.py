@@ -1,0 +1,60 @@
+"""A prompt that answers to single keys: printed rows above, live rows below, one transcript row when it is done (spec 5.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Reply
+from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.face import Sign
+from midturn.prompts.rich.prompt import RichPrompt
+from midturn.prompts.rich.screen import row
+from midturn.prompts.rich.settle import Settle
+from midturn.terminal.attributes import key_mode
+from midturn.terminal.device import Device
+from midturn.terminal.editor import NoEdit, edit
+from midturn.terminal.live import LiveRows
+from midturn.terminal.notify import called_off, calling
+from midturn.terminal.paint import Canvas
+from midturn.terminal.plain import TAKEN_AWAY
+from midturn.terminal.restore import Restored
+from midturn.terminal.settings import PromptSettings
+
+FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
+"""Plain colours, wrapping on, the cursor seen, pastes unmarked."""
+
+
+async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> Reply:
+    """Ask on `device` and return what the person did; the terminal is left as it was found."""
+    with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
+        device.forget_typed()
+        restored.set(key_mode(restored.found))
+        device.write(calling(prompt, settings, os.environ))
+        settle = Settle(settings.settle, time.monotonic())
+        asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu)
+        canvas = Canvas(device)
+        canvas.print(asked.static())
+        try:
+            reply = await _until_answered(asked, device, canvas, restored, bell=settings.bell)
+        except asyncio.CancelledError:
+            canvas.print([row(TAKEN_AWAY, "dim")])
+            raise
+        canvas.print([asked.transcript(reply, device.size.columns)])
+    return reply
+
+
+async def _until_answered(asked: RichPrompt, device: Device, canvas: Canvas, restored: Restored, *, bell: bool) -> Reply:
+    while True:
+        match await LiveRows(asked, device, canvas, restored).run(bell=bell):
+            case Edit() as wanted:
+                try:
+                    asked.edited(await edit(wanted, device, restored))
+                except NoEdit as error:
+                    asked.say(str(error))
+            case Sign():
+                restored.suspend()
+            case reply:
+                return reply
