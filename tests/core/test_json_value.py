@@ -52,7 +52,7 @@ def test_json_is_no_problem(value: Any) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [math.nan, math.inf, "\ud800", {"\udfff": 1}, {1: 2}, {1, 2}, b"x", 1 << 1024, object(), [[{"a": -math.inf}]]],
+    [math.nan, math.inf, "\ud800", {"\udfff": 1}, {1: 2}, {1, 2}, b"x", 1 << 1024, complex(1), [[{"a": -math.inf}]]],
     ids=repr,
 )
 def test_what_is_no_json_is_named(value: Any) -> None:
