@@ -66,6 +66,16 @@ def test_a_model_that_stays_down_fails_after_its_retries() -> None:
     assert clock.slept == [0.5, 1, 2, 4]
 
 
+def test_a_server_that_asks_for_too_much_patience_is_not_waited_for() -> None:
+    clock = FakeClock()
+    busy = ScriptedModel([{"error": {"status": 429, "message": "busy", "retry_after": 600}}])
+
+    with pytest.raises(ModelError, match=r"^busy\. It asks to wait 600 seconds: try again then\.$"):
+        ask(retrying(busy, clock))
+
+    assert clock.slept == []
+
+
 def test_a_script_that_is_at_its_end_is_not_asked_again() -> None:
     clock = FakeClock()
 

@@ -38,9 +38,13 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         if not error.transient or failures > self.max_retries:
             return None
         if error.retry_after is not None:
-            return error.retry_after if error.retry_after <= self.longest else None
+            return None if self.is_too_long(error) else error.retry_after
         spread = 1 + self.jitter * (2 * chance - 1)
         return float(min(self.cap, self.base * 2 ** (failures - 1)) * spread)
+
+    def is_too_long(self, error: ModelError) -> bool:
+        """Whether the server asks to wait longer than anybody would."""
+        return error.transient and error.retry_after is not None and error.retry_after > self.longest
 
 
 class Retrying(Struct, frozen=True):
@@ -93,6 +97,8 @@ class RetryingModel(Wrapper):
                     raise _cut(error, shown) from error
                 failures += 1
                 seconds = self._policy.wait(failures, error, self._chance())
+                if seconds is None and self._policy.is_too_long(error):
+                    raise _too_long(error) from error
                 if seconds is None:
                     raise
                 self._report(Retrying(self.name, f"{str(error).rstrip('.')}.", seconds, failures, self._policy.max_retries))
@@ -112,6 +118,14 @@ class RetryingModel(Wrapper):
 
 def _shown(event: ModelEvent) -> str:
     return event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
+
+
+def _too_long(error: ModelError) -> ModelError:
+    """Return the error of a server that asks for more patience than we have: it says for how much."""
+    text = f"{str(error).rstrip('.')}. It asks to wait {error.retry_after:.0f} seconds: try again then."
+    told = ModelError(text, status=error.status, retry_after=error.retry_after)
+    told.metadata = error.metadata
+    return told
 
 
 def _cut(error: ModelError, shown: str) -> ModelError:
