@@ -26,6 +26,8 @@ class Answering:
         self._said: list[TextDelta | ReasoningDelta] = []
         self._task: asyncio.Task[None] | None = None
         self.usage = Usage()
+        self.failure: ModelError | None = None
+        """What the last response failed with, if it did."""
 
     def start(self, request: ModelRequest, spawn: Spawn) -> None:
         """Ask the model."""
@@ -38,11 +40,15 @@ class Answering:
             self._task.cancel()
 
     def said_so_far(self) -> tuple[Part, ...]:
-        """Return what was shown of a response that is being cut off."""
-        reasoning = "".join(delta.text for delta in self._said if isinstance(delta, ReasoningDelta))
-        text = "".join(delta.text for delta in self._said if isinstance(delta, TextDelta))
-        parts: list[Part] = [ReasoningPart(reasoning)] if reasoning else []
-        return (*parts, TextPart(text)) if text else tuple(parts)
+        """Return what was shown of a response that is being cut off, with the metadata that came last."""
+        thought = [delta for delta in self._said if isinstance(delta, ReasoningDelta)]
+        said = [delta for delta in self._said if isinstance(delta, TextDelta)]
+        parts: list[Part] = []
+        if thought:
+            parts.append(ReasoningPart("".join(delta.text for delta in thought), thought[-1].metadata))
+        if said:
+            parts.append(TextPart("".join(delta.text for delta in said), said[-1].metadata))
+        return tuple(parts)
 
     async def _answer(self, request: ModelRequest) -> None:
         self._display.show(ModelStarted())
@@ -51,6 +57,7 @@ class Answering:
         except ScriptError as error:
             happened = TurnFailed(str(error))
         except ModelError as error:
+            self.failure = error
             happened = ModelFailed(str(error))
         except asyncio.CancelledError:
             if is_cancelled():
@@ -76,7 +83,7 @@ class Answering:
         if finished is None:
             return ModelFailed(f"{self._model.name} ended its response without finishing it")
         self.usage += finished.usage
-        return ModelAnswered(finished.parts)
+        return ModelAnswered(finished.counted())
 
 
 def request_for(surroundings: Surroundings, events: Sequence[Event]) -> ModelRequest:
