@@ -44,6 +44,7 @@ def clip(text: str, width: int) -> str:
 
 def cut_ranges(text: str, width: int) -> list[Range]:
     """Break one line into rows of at most `width` cells, every character kept: for code and for what is approved."""
+    width = max(1, width)
     if text.isascii():
         return [(start, min(start + width, len(text))) for start in range(0, len(text) or 1, width)]
     ranges: list[Range] = []
@@ -58,6 +59,7 @@ def cut_ranges(text: str, width: int) -> list[Range]:
 
 def wrap_ranges(text: str, width: int) -> list[Range]:
     """Break one line at spaces into rows of at most `width` cells; a word that is longer is cut. Spaces at a break belong to no row."""
+    width = max(1, width)
     ranges: list[Range] = []
     start = end = 0
     for word_start, word_end in _words(text):

@@ -1,0 +1,88 @@
+"""Editing a text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.prompts.cells import cells
+from midturn.prompts.rich.buffer import Buffer
+
+KEYS = (
+    "left right up down home end c-home c-end backspace delete c-w m-d c-u c-k c-y c-_ m-b m-f m-backspace".split()  # noqa: SIM905 (a list of names)
+)
+
+
+def edited(text: str, *keys: str) -> tuple[str, int]:
+    """Press keys at the end of a text; return what it is then, and where the cursor stands."""
+    buffer = Buffer(text)
+    for key in keys:
+        assert buffer.press(key), key
+    return buffer.text, buffer.cursor
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "result"),
+    [
+        ("abc", ["backspace"], ("ab", 2)),
+        ("abc", ["left", "left", "delete"], ("ac", 1)),
+        ("one two", ["c-w"], ("one ", 4)),
+        ("one two", ["c-w", "home", "c-y"], ("twoone ", 3)),
+        ("one two", ["m-b", "m-b", "m-d"], (" two", 0)),
+        ("one\ntwo", ["c-u"], ("one\n", 4)),
+        ("one\ntwo", ["c-home", "c-k", "c-k"], ("two", 0)),
+        ("one\ntwo", ["home"], ("one\ntwo", 4)),
+        ("one\ntwo", ["home", "left", "home"], ("one\ntwo", 0)),
+        ("one", ["c-w", "c-_"], ("one", 3)),
+        ("cafe\u0301", ["backspace"], ("caf", 3)),
+        ("", ["backspace", "delete", "left", "right", "c-w", "c-k", "c-_"], ("", 0)),
+    ],
+)
+def test_keys_edit_as_in_a_shell(text: str, keys: list[str], result: tuple[str, int]) -> None:
+    assert edited(text, *keys) == result
+
+
+def test_a_run_of_characters_is_undone_at_once() -> None:
+    buffer = Buffer("a")
+    for char in "bcd":
+        buffer.type(char)
+
+    assert buffer.press("c-_")
+    assert buffer.text == "a"
+
+
+def test_rows_are_cut_at_the_width_and_the_cursor_has_room_behind_a_full_row() -> None:
+    buffer = Buffer("abcd\n本本")
+
+    assert [buffer.text[start:end] for start, end in buffer.rows(4)] == ["abcd", "", "本本", ""]
+    assert buffer.place(4) == (3, 0)
+
+
+def test_up_and_down_move_by_rows_as_they_are_seen() -> None:
+    buffer = Buffer("abcdef\nxy")
+
+    assert buffer.place(4) == (2, 2)
+    assert buffer.move_rows(-1, 4)
+    assert buffer.place(4) == (1, 2)
+    assert buffer.move_rows(-1, 4)
+    assert buffer.place(4) == (0, 2)
+    assert not buffer.move_rows(-1, 4)
+
+
+@given(st.text(alphabet="ab 本\ne\u0301", max_size=20), st.lists(st.sampled_from([*KEYS, "x", "本", "\n"]), max_size=30), st.integers(2, 9))
+def test_whatever_is_pressed_the_cursor_stands_in_the_text_and_the_rows_are_the_text(text: str, keys: list[str], width: int) -> None:
+    buffer = Buffer(text)
+    for key in keys:
+        if key in {"up", "down"}:
+            buffer.move_rows(1 if key == "down" else -1, width)
+        elif len(key) == 1:
+            buffer.type(key)
+        else:
+            buffer.press(key)
+
+        assert 0 <= buffer.cursor <= len(buffer.text)
+        rows = buffer.rows(width)
+        at, column = buffer.place(width)
+        assert rows[at][0] <= buffer.cursor <= rows[at][1]
+        assert column == cells(buffer.text[rows[at][0] : buffer.cursor]) <= width
+        assert "".join(buffer.text[start:end] for start, end in rows) == buffer.text.replace("\n", "")

@@ -1,0 +1,107 @@
+"""Bytes of a keyboard, read as keys."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.prompts.rich.key import Key, Paste, Press
+from midturn.prompts.rich.keyboard import Keyboard
+
+
+def keys(data: str) -> list[Key]:
+    """Return the keys of what was read, and then nothing for a while."""
+    keyboard = Keyboard()
+    return keyboard.feed(data) + keyboard.flush()
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        ("yN本", ["y", "N", "本"]),
+        ("\r\n\t\x7f\x08", ["enter", "c-j", "tab", "backspace", "backspace"]),
+        ("\x01\x03\x1a\x1f", ["c-a", "c-c", "c-z", "c-_"]),
+        ("\x1b[A\x1bOB\x1b[C\x1b[D\x1b[H\x1b[F", ["up", "down", "right", "left", "home", "end"]),
+        ("\x1b[1;5C\x1b[1;3D\x1b[5~\x1b[3~\x1b[Z", ["c-right", "m-left", "pageup", "delete", "s-tab"]),
+        ("\x1b[13;2u\x1b[27;2;13~\x1b\r", ["s-enter", "s-enter", "m-enter"]),
+        ("\x1bb\x1b\x7f", ["m-b", "m-backspace"]),
+        ("\x1b", ["escape"]),
+        ("\x1b\x1b", ["escape", "escape"]),
+    ],
+)
+def test_keys_have_the_names_that_presenters_know(data: str, names: list[str]) -> None:
+    assert keys(data) == [Press(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "\x1b[0n",  # a report of the terminal's state: it ends in n
+        "\x1b[?2026;2$y",  # a report of a mode: it ends in y
+        "\x1b[24;80R",
+        "\x1b[?62;4c",
+        "\x1b[[A",
+        "\x1b[M !!",
+        "\x1b]11;rgb:0000/0000/0000\x1b\\",
+        "\x1b]2;y\x07",
+        "\x1bP1$r0m\x1b\\",
+        "\x1b[<0;1;1M",
+        "\x1b[25;2~",
+        "\x1b[I",
+        "\x1bOy",
+        "\x9b1n"[:1],
+    ],
+)
+def test_reports_and_unknown_sequences_are_no_keys(data: str) -> None:
+    """The end of one must never count as a `y`."""
+    assert keys(data) == []
+
+
+def test_a_sequence_may_arrive_in_pieces() -> None:
+    keyboard = Keyboard()
+
+    assert keyboard.feed("\x1b") == []
+    assert keyboard.undecided
+    assert keyboard.feed("[1;") == []
+    assert keyboard.feed("5A") == [Press("c-up")]
+    assert not keyboard.undecided
+
+
+def test_a_sequence_that_never_ends_is_dropped() -> None:
+    keyboard = Keyboard()
+
+    assert keyboard.feed("\x1b[1;5") == []
+    assert keyboard.flush() == []
+    assert keyboard.feed("y") == [Press("y")]
+
+
+def test_a_paste_is_one_thing_whatever_is_in_it() -> None:
+    assert keys("\x1b[200~y\r\nn\x1b[Ax\rz\x1b[201~q") == [Paste("y\nn\x1b[Ax\nz"), Press("q")]
+
+
+def test_a_paste_may_arrive_in_pieces() -> None:
+    keyboard = Keyboard()
+
+    assert keyboard.feed("\x1b[200~one") == []
+    assert keyboard.flush() == []
+    assert keyboard.feed(" two\x1b[20") == []
+    assert keyboard.feed("1~") == [Paste("one two")]
+
+
+def test_ctrl_c_gets_out_of_a_paste_whose_end_was_lost() -> None:
+    keyboard = Keyboard()
+    keyboard.feed("\x1b[200~one")
+
+    assert keyboard.feed("\x03") == [Press("c-c")]
+    assert keyboard.feed("y") == [Press("y")]
+
+
+@given(st.lists(st.text(alphabet=st.sampled_from("\x1b[]OPM?;0123456789~uyn$ \x07\\<RA\r本"), max_size=8), max_size=8))
+def test_cutting_the_input_anywhere_changes_nothing(pieces: list[str]) -> None:
+    whole, cut = Keyboard(), Keyboard()
+
+    together = whole.feed("".join(pieces))
+    apart = [key for piece in pieces for key in cut.feed(piece)]
+
+    assert together == apart
+    assert whole.flush() == cut.flush()

@@ -1,0 +1,158 @@
+"""Yes or no with one key; approvals, and the review of a form."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.prompts.rich.face import Sign
+from midturn.prompts.rich.key import Paste
+from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
+from support.rich_talk import Keys, pressed
+
+ASKED = PROMPTS["boolean"]
+
+
+@pytest.mark.parametrize(
+    ("key", "reply"),
+    [
+        ("y", Answered(True)),
+        ("Y", Answered(True, remember=True)),
+        ("n", Answered(False)),
+        ("N", Answered(False, remember=True)),
+        ("b", WentBack()),
+        ("s", EndedTurn()),
+        ("c-c", EndedTurn()),
+        ("c-d", EndedTurn()),
+    ],
+)
+def test_one_press_answers(key: str, reply: Reply) -> None:
+    assert pressed(ASKED, key).reply == reply
+
+
+@pytest.mark.parametrize("key", ["x", "Y", "N", "b", "o", "-", "v", "1", " ", "escape", "up", "tab", "m-y", "c-y"])
+def test_every_other_key_does_nothing(key: str) -> None:
+    """`Y`, `N` and `b` are not offered here."""
+    keys = pressed(replace(BOOLEAN, can_reply=False), key)
+
+    assert keys.reply is None
+    assert keys.press("y").reply == Answered(True)
+
+
+def test_a_key_that_does_nothing_says_so_and_rings() -> None:
+    keys = pressed(ASKED, "x")
+
+    assert keys.outcome is Sign.RING
+    assert keys.live[-1] == "x is not an option; press ? for help"
+    assert keys.press("?").live[-1] != "x is not an option; press ? for help"
+
+
+def test_enter_takes_the_default_and_only_then() -> None:
+    assert pressed(PROMPTS["boolean_default"], "enter").reply == Answered(True)
+    assert pressed(PROMPTS["boolean_long"], "c-j").reply == Answered(False)
+    assert pressed(BOOLEAN, "enter").reply is None
+    assert pressed(BOOLEAN, "enter").live[-1] == "no default: press one of y,n,p,r,s,?"
+
+
+@pytest.mark.parametrize("prompt", [RUN, DELIVER])
+@pytest.mark.parametrize("key", ["enter", "c-j", " "])
+def test_enter_never_decides_an_approval(prompt: Prompt, key: str) -> None:
+    wished = replace(prompt, prefill=True, question=replace(prompt.question, default=True))
+
+    assert pressed(wished, key).reply is None
+
+
+@pytest.mark.parametrize("name", sorted(name for name, prompt in PROMPTS.items() if prompt.kind in {"run", "deliver"} or "boolean" in name))
+def test_a_paste_never_answers(name: str) -> None:
+    assert pressed(PROMPTS[name], Paste("y"), Paste("y\n")).reply is None
+
+
+def test_a_no_may_carry_a_typed_reason() -> None:
+    keys = pressed(ASKED, "p", *"it drops", "m-enter", *"a test", "enter")
+
+    assert keys.reply == Answered(False, reason="it drops\na test")
+    assert keys.transcript == 'Apply patch? no: "it drops ⏎ a test"'.replace(" ⏎", "⏎")
+
+
+def test_escape_leaves_the_reason_without_answering() -> None:
+    keys = pressed(ASKED, "p", *"hm", "escape")
+
+    assert keys.reply is None
+    assert keys.live == ["Apply patch? [y,Y,n,N,p,b,r,s,?]"]
+
+
+def test_reply_takes_the_words_or_none() -> None:
+    assert pressed(ASKED, "r", *"no, the other", "enter").reply == Replied("no, the other")
+    assert pressed(ASKED, "r", "enter").reply == Replied(None)
+
+
+def test_help_comes_and_goes() -> None:
+    keys = pressed(ASKED, "?")
+    assert "  Y - yes, and remember for this turn" in keys.live
+    assert "  Enter - nothing: no default here; Ctrl-C - cancel and end the turn" in keys.live
+
+    assert keys.press("?").live == ["Apply patch? [y,Y,n,N,p,b,r,s,?]"]
+
+
+def test_an_optional_question_can_be_skipped() -> None:
+    keys = pressed(PROMPTS["boolean_optional"], "-")
+
+    assert keys.reply == Answered(None)
+    assert keys.transcript == "Send a message to everybody? (skipped)"
+
+
+@pytest.mark.parametrize("key", ["y", "n", "enter", "s", "b", "?"])
+def test_keys_that_come_too_soon_are_not_taken(key: str) -> None:
+    keys = Keys(PROMPTS["boolean_default"], quiet=0.3)
+
+    keys.now = 0.2
+    assert keys.press(key).reply is None
+    assert keys.live[-1] == "that key came too soon and was not taken: press it again"
+
+    keys.now = 0.6
+    assert keys.press("y").reply == Answered(True)
+
+
+def test_ctrl_c_is_never_too_soon() -> None:
+    assert Keys(ASKED, quiet=0.3).press("c-c").reply == EndedTurn()
+
+
+def test_arguments_are_edited_and_must_stay_an_object() -> None:
+    keys = pressed(RUN, "e", "c-home", *["c-k"] * 30, *"[1]", "enter")
+    assert keys.reply is None
+    assert "! arguments are a JSON object: { ... }" in keys.live
+
+    keys.press("c-u", *'{"env": "staging"}', "enter")
+    assert keys.reply == Edited({"env": "staging"})
+    assert keys.transcript == "Run deploy? yes, edited"
+
+
+def test_skipping_a_call_may_carry_a_reason() -> None:
+    assert pressed(RUN, "r", *"not today", "enter").reply == Answered(False, reason="not today")
+
+
+def test_arguments_can_be_printed_in_full() -> None:
+    keys = pressed(RUN, "p")
+    assert keys.live[0] == "│ {"
+
+    assert keys.press("y").reply is None
+    assert keys.press("q", "y").reply == Answered(True)
+
+
+def test_a_result_can_be_edited() -> None:
+    assert pressed(DELIVER, "e", "c-u", *"other", "enter").reply == Edited("line one\nother")
+
+
+def test_who_approves_what_was_cut_off_is_told_and_who_saw_it_is_not() -> None:
+    assert pressed(PROMPTS["boolean_cut"], "y").transcript == "Apply all of it? yes (80 rows were not viewed)"
+    assert pressed(PROMPTS["boolean_cut"], "v", "q", "y").transcript == "Apply all of it? yes (80 rows were not viewed)"
+    assert pressed(PROMPTS["boolean_cut"], "v", "end", "q", "y").transcript == "Apply all of it? yes"
+    assert pressed(PROMPTS["boolean_cut"], "n").transcript == "Apply all of it? no"
+
+
+def test_enter_sends_a_review_and_back_edits() -> None:
+    assert pressed(REVIEW, "enter").reply == Submitted()
+    assert pressed(REVIEW, "b").reply == WentBack()
+    assert pressed(REVIEW, "y").reply is None

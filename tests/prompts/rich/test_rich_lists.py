@@ -1,0 +1,197 @@
+"""One or several of many, by keys."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.prompts.rich.key import Paste
+from midturn.prompts.rich.options import KEYS, MOST_WITH_KEYS, key_names
+from support.prompt_catalogue import CHECKS, FILES, MULTI, PROMPTS, SELECT
+from support.rich_talk import Keys, pressed
+
+ASKED = PROMPTS["select"]
+LONG = PROMPTS["select48"]
+
+
+def several(count: int) -> Prompt:
+    """Return a select over `count` options."""
+    options = tuple(SelectOption(f"option {number}") for number in range(count))
+    return replace(SELECT, question=replace(SELECT.question, answer_type=SelectType(options), default="option 0"))
+
+
+def many_of_48(*, least: int = 0) -> Prompt:
+    """Return a multi-select over 48 options."""
+    return replace(LONG, question=replace(LONG.question, answer_type=MultiSelectType(FILES, min=least)))
+
+
+def test_keys_of_options_never_collide_with_those_that_leave_or_move() -> None:
+    assert not set(KEYS) & set("brsovjk?-")
+    assert len(KEYS) == len(set(KEYS)) >= MOST_WITH_KEYS
+
+
+def test_key_names_are_short() -> None:
+    assert key_names(3) == "1-3"
+    assert key_names(1) == "1"
+    assert key_names(20) == "1-9,a,c-i,l-n"
+
+
+@pytest.mark.parametrize("place", range(20))
+def test_the_key_of_an_option_picks_it_at_once(place: int) -> None:
+    assert pressed(several(20), KEYS[place]).reply == Answered(f"option {place}")
+
+
+def test_arrows_and_letters_move_and_enter_picks() -> None:
+    assert pressed(ASKED, "enter").reply == Answered("staging")
+    assert pressed(ASKED, "down", "enter").reply == Answered("production")
+    assert pressed(ASKED, "j", "j", "j", "enter").reply == Answered("staging")
+    assert pressed(ASKED, "k", "enter").reply == Answered("local")
+    assert pressed(ASKED, "end", "up", "c-j").reply == Answered("production")
+
+
+def test_the_highlight_starts_at_the_earlier_answer_then_at_the_default() -> None:
+    assert pressed(PROMPTS["form"], "enter").reply == Answered("production")
+    assert pressed(several(3), "enter").reply == Answered("option 0")
+
+
+@pytest.mark.parametrize(("key", "reply"), [("b", WentBack()), ("s", EndedTurn()), ("c-d", EndedTurn())])
+def test_a_list_can_be_left_with_one_key(key: str, reply: object) -> None:
+    assert pressed(ASKED, key).reply == reply
+
+
+def test_escape_opens_the_ways_out_and_escape_goes_back() -> None:
+    keys = pressed(ASKED, "down", "escape")
+    assert keys.live == ["Cancel: Back/Reply/End Turn? (Esc resumes) [b,r,s,?]"]
+
+    assert keys.press("escape", "enter").reply == Answered("production")
+    assert pressed(ASKED, "escape", "b").reply == WentBack()
+    assert pressed(ASKED, "escape", "s").reply == EndedTurn()
+    assert pressed(ASKED, "escape", "r", *"hm", "enter").reply == Replied("hm")
+
+
+def test_leaving_the_reply_goes_back_to_the_list() -> None:
+    assert pressed(ASKED, "escape", "r", "escape", "2").reply == Answered("production")
+
+
+def test_a_paste_picks_nothing() -> None:
+    assert pressed(ASKED, Paste("1")).reply is None
+
+
+def test_what_is_not_in_a_list_rings() -> None:
+    assert pressed(ASKED, "4").live[-1] == "4 is not an option; press ? for help"
+
+
+def test_other_words_are_an_answer() -> None:
+    assert pressed(PROMPTS["select_other"], "o", *"my laptop", "enter").reply == Answered({"other": "my laptop"})
+    assert pressed(PROMPTS["select_other"], "o", "enter", "1").reply == Answered("staging")
+
+
+def test_an_optional_list_can_be_skipped() -> None:
+    assert pressed(PROMPTS["select_other"], "-").reply == Answered(None)
+
+
+def test_descriptions_stand_beside_the_labels_where_there_is_room_and_below_elsewhere() -> None:
+    assert Keys(ASKED, columns=80).live[1] == "> 1 staging     Nightly copy of production; safe to break"
+    assert Keys(ASKED, columns=40).live[1:4] == ["> 1 staging", "    Nightly copy of production; safe to", "    break"]
+
+
+def test_a_long_description_is_whole_only_where_it_is_highlighted() -> None:
+    keys = Keys(ASKED)
+    assert keys.live[2].endswith("a second pair of eye…")
+
+    assert keys.press("down").live[2:4] == [
+        "> 2 production  Live customers; needs a change ticket and a second pair of eyes",
+        "                before you pick it",
+    ]
+
+
+def test_marks_are_toggled_by_space_and_by_key() -> None:
+    assert pressed(MULTI, "enter").reply == Answered(["lint"])
+    assert pressed(MULTI, "2", "j", " ", "enter").reply == Answered(["lint", "types", "unit tests"])
+    assert pressed(MULTI, "1", "5", "enter").reply == Answered(["docs build"])
+
+
+def test_ctrl_a_marks_all_or_none() -> None:
+    assert pressed(MULTI, "c-a", "enter").reply == Answered([option.value for option in CHECKS])
+    assert pressed(MULTI, "c-a", "c-a", "enter").reply is None
+
+
+def test_too_few_are_not_submitted() -> None:
+    keys = pressed(MULTI, "1", "enter")
+
+    assert keys.reply is None
+    assert keys.live[-1] != "0 chosen · [1-5,?] Space toggles, Enter submits, Esc cancels"
+    assert keys.press("2", "enter").reply == Answered(["types"])
+
+
+def test_escape_keeps_what_is_marked() -> None:
+    assert pressed(MULTI, "2", "escape", "escape", "enter").reply == Answered(["lint", "types"])
+
+
+def test_other_words_join_what_is_marked() -> None:
+    asked = PROMPTS["multi_other"]
+
+    assert pressed(asked, "o", *"fuzzing", "enter", "2", "enter").reply == Answered(["types", {"other": "fuzzing"}])
+    assert pressed(asked, "o", *"fuzzing", "enter", "o", "c-u", "enter", "enter").reply == Answered([])
+
+
+def test_typing_filters_label_and_description() -> None:
+    keys = pressed(LONG, *"E_4 5")
+    assert keys.live[1:3] == ["filter: E_4 5", "> src/module_40.py  580 lines"]
+
+    assert keys.press("enter").reply == Answered("src/module_40.py")
+
+
+def test_keys_that_answer_elsewhere_are_letters_in_a_filter() -> None:
+    keys = pressed(LONG, *"bsrjk")
+
+    assert keys.reply is None
+    assert keys.live[1] == "filter: bsrjk"
+
+
+def test_escape_clears_the_filter_and_then_cancels() -> None:
+    keys = pressed(LONG, *"zz", "escape")
+    assert keys.live[-1].startswith("48/48")
+
+    assert keys.press("escape").live == ["Cancel: Back/Reply/End Turn? (Esc resumes) [b,r,s,?]"]
+
+
+def test_nothing_that_matches_is_nothing_to_pick() -> None:
+    keys = pressed(LONG, *"zz", "enter")
+
+    assert keys.reply is None
+    assert keys.live[-1] == "nothing matches: change the filter, or press Esc"
+
+
+def test_ctrl_d_edits_a_filter_and_ends_the_turn_without_one() -> None:
+    assert pressed(LONG, "4", "home", "c-d").live[1] == "filter:"
+    assert pressed(LONG, "c-d").reply == EndedTurn()
+
+
+def test_twelve_rows_are_seen_and_the_highlight_is_among_them() -> None:
+    keys = Keys(LONG)
+    for _ in range(30):
+        keys.press("down")
+
+    shown = [line for line in keys.live if "module_" in line]
+    assert len(shown) == 12
+    assert "> src/module_30.py  210 lines" in shown
+    assert keys.live[-1].endswith("↓ 36 more")
+
+
+def test_several_of_many_are_marked_in_any_filter() -> None:
+    keys = pressed(many_of_48(), *"_47", " ", "escape", *"_03", " ", "escape")
+    assert keys.live[-2].startswith("2 chosen · 48/48")
+
+    assert keys.press("enter").reply == Answered(["src/module_03.py", "src/module_47.py"])
+
+
+def test_ctrl_a_marks_what_the_filter_shows() -> None:
+    assert pressed(many_of_48(), *"e_4", "c-a", "enter").reply == Answered([f"src/module_4{digit}.py" for digit in range(8)])
+
+
+def test_too_few_of_many_are_not_submitted() -> None:
+    assert pressed(many_of_48(least=1), "enter").reply is None

@@ -1,0 +1,167 @@
+"""Text, JSON and secrets, by keys."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.core.secret import SecretValue
+from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.key import Paste
+from midturn.prompts.rich.screen import Span
+from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
+from support.rich_talk import Keys, pressed
+
+ASKED = PROMPTS["text"]
+EMPTY = PROMPTS["text_empty"]
+
+
+def test_the_field_opens_at_once_with_the_default_in_it() -> None:
+    keys = pressed(TEXT)
+
+    assert keys.live[1] == "> none"
+    assert keys.press("enter").reply == Answered("none")
+
+
+def test_letters_are_letters() -> None:
+    """Typing `staging` must not hit `s`."""
+    assert pressed(EMPTY, *"staging?-", "enter").reply == Answered("staging?-")
+
+
+@pytest.mark.parametrize("key", ["m-enter", "s-enter", "c-j"])
+def test_a_new_line_is_not_the_end(key: str) -> None:
+    keys = pressed(EMPTY, *"one", key, *"two", "enter")
+
+    assert keys.reply == Answered("one\ntwo")
+    assert keys.transcript == "Note for the migration log? one⏎ two"
+
+
+def test_a_paste_goes_into_the_text_and_never_submits() -> None:
+    assert pressed(EMPTY, Paste("one\ntwo\n")).reply is None
+    assert pressed(EMPTY, Paste("one\ntwo\n"), "enter").reply == Answered("one\ntwo\n")
+
+
+def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
+    keys = pressed(ASKED, *" so far", "escape")
+    assert keys.live == ["Note for the migration log? [a,b,r,s,?] (a)"]
+
+    for back in ("a", "enter", "escape"):
+        keys.press(back)
+        assert keys.live[1] == "> none so far"
+        keys.press("escape")
+    assert keys.press("b").reply == WentBack()
+
+
+def test_the_menu_comes_first_where_that_is_configured() -> None:
+    keys = Keys(ASKED, menu_first=True)
+
+    assert keys.live == ["Note for the migration log? [a,b,r,s,?] (a)"]
+    assert keys.press("enter", "enter").reply == Answered("none")
+    assert Keys(ASKED, menu_first=True).press("r", *"why?", "enter").reply == Replied("why?")
+
+
+def test_ctrl_d_deletes_and_ends_the_turn_only_when_there_is_nothing_to_delete() -> None:
+    assert pressed(TEXT, "home", "c-d").live[1] == "> one"
+    assert pressed(EMPTY, "c-d").reply == EndedTurn()
+
+
+def test_only_enter_can_come_too_soon() -> None:
+    keys = Keys(EMPTY, quiet=0.3).press(*"note", "enter")
+    assert keys.reply is None
+    assert keys.live[1] == "> note"
+
+    keys.now = 1
+    assert keys.press("enter").reply == Answered("note")
+
+
+def test_the_editor_is_given_the_text_and_what_it_wrote_is_not_submitted() -> None:
+    keys = pressed(TEXT, "c-x")
+    assert keys.outcome == Edit("none")
+
+    keys.prompt.edited("from the editor")
+    assert keys.live[1] == "> from the editor"
+    assert keys.press("enter").reply == Answered("from the editor")
+
+
+def test_what_cannot_be_shown_becomes_one_reversed_mark_and_stays_in_the_text() -> None:
+    keys = pressed(EMPTY, Paste("a\x1b[31m\u202eb"))
+
+    assert keys.live[1] == "> a?[31m?b"
+    assert Span("?", "hidden") in keys.frame().rows[1]
+    assert keys.press("enter").reply == Answered("a\x1b[31m\u202eb")
+
+
+def test_a_long_text_scrolls_with_its_cursor() -> None:
+    keys = Keys(EMPTY, rows=6).press(Paste("\n".join(map(str, range(50)))))
+    assert "  49" in keys.live
+    assert len(keys.live) <= 6
+
+    keys.press("c-home")
+    assert "> 0" in keys.live
+
+
+def test_json_that_does_not_fit_is_kept_with_its_errors_below() -> None:
+    keys = pressed(SCHEMA, "c-home", "down", "end", "left", "backspace", *"99", "enter")
+    assert keys.reply is None
+    assert any(line.startswith("! $.replicas: ") for line in keys.live)
+    assert '    "replicas": 99,' in keys.live
+
+    keys.press("backspace", "enter")
+    assert keys.reply == Answered({"replicas": 9, "region": "eu"})
+    assert keys.transcript == 'Deployment settings? {"replicas": 9, "region": "eu"}'
+
+
+def test_the_cursor_goes_where_json_stops_making_sense() -> None:
+    keys = pressed(SCHEMA, "c-home", "down", "end", "backspace", "c-end", "enter")
+
+    assert keys.live[keys.frame().cursor[0]] == '    "region": "eu"'
+
+
+def test_json_starts_from_the_shape_that_is_asked_for() -> None:
+    assert pressed(PROMPTS["schema_skeleton"]).live[1:5] == ["> {", '    "replicas": 0,', '    "region": ""', "  }"]
+
+
+def test_new_lines_of_json_are_indented_like_the_one_before() -> None:
+    keys = pressed(SCHEMA, "c-home", "down", "end", "m-enter", "x")
+
+    assert "    x" in keys.live
+
+
+@pytest.mark.parametrize("columns", [80, 40, 10])
+def test_the_screen_is_the_same_however_much_of_a_secret_was_typed(columns: int) -> None:
+    keys = Keys(SECRET, columns=columns)
+    frames = [keys.frame()]
+    for key in (*"hunter2 本", "backspace", Paste("pasted\n"), "left", "c-u", *"x"):
+        keys.press(key)
+        frames.append(keys.frame())
+
+    assert all(frame == frames[0] for frame in frames)
+
+
+def test_a_secret_is_taken_as_it_was_typed() -> None:
+    keys = pressed(SECRET, *"hunx", "backspace", *"ter2", "enter")
+
+    assert keys.reply == Answered(SecretValue("hunter2"))
+    assert keys.transcript == "API token? (hidden)"
+    assert pressed(SECRET, Paste("one\ntwo\n"), "enter").reply == Answered(SecretValue("one\ntwo"))
+    assert pressed(SECRET, *"abc", "c-u", "d", "enter").reply == Answered(SecretValue("d"))
+
+
+def test_a_secret_has_no_editor_and_its_menu_keeps_it() -> None:
+    keys = pressed(SECRET, *"abc", "c-x")
+    assert keys.outcome is None
+
+    assert keys.press("escape", "a", "enter").reply == Answered(SecretValue("abc"))
+    assert pressed(SECRET, "escape", "s").reply == EndedTurn()
+
+
+def test_ctrl_d_in_a_secret_ends_the_turn_only_when_nothing_was_typed() -> None:
+    assert pressed(SECRET, "c-d").reply == EndedTurn()
+    assert pressed(SECRET, "x", "c-d").reply is None
+
+
+def test_an_optional_text_is_skipped_from_the_menu() -> None:
+    optional = replace(TEXT, question=replace(TEXT.question, optional=True))
+
+    assert pressed(optional, "escape", "-").reply == Answered(None)

@@ -1,0 +1,75 @@
+"""A rich prompt without a terminal: keys in, rows and the reply out."""
+
+from __future__ import annotations
+
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Reply
+from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.face import Sign
+from midturn.prompts.rich.key import Paste, Press
+from midturn.prompts.rich.prompt import RichPrompt
+from midturn.prompts.rich.screen import POINTER, Frame, Size, row_text
+from midturn.prompts.rich.settle import Settle
+
+
+class Keys:
+    """One prompt and the keys that are pressed: single characters, names, or a paste."""
+
+    def __init__(self, prompt: Prompt, *, columns: int = 80, rows: int = 30, quiet: float = 0, menu_first: bool = False) -> None:
+        self.size = Size(columns, rows)
+        self.prompt = RichPrompt(prompt, columns, Settle(quiet, 0), menu_first=menu_first)
+        self.outcome: Reply | Edit | Sign | None = None
+        self.now = 0.0
+        self.frame()
+
+    def press(self, *keys: str | Paste) -> Keys:
+        """Press keys one after the other, each drawn."""
+        for key in keys:
+            assert self.outcome is None or isinstance(self.outcome, Sign | Edit), f"{key!r} comes after {self.outcome}"
+            self.outcome = self.prompt.press(key if isinstance(key, Paste) else Press(key), self.now)
+            self.frame()
+        return self
+
+    def type(self, text: str) -> Keys:
+        """Type a text."""
+        return self.press(*text)
+
+    def frame(self) -> Frame:
+        """Return the live rows, and check what holds for all: they fit, and the cursor is on them."""
+        frame = self.prompt.frame(self.size)
+        at, column = frame.cursor
+        assert len(frame.rows) <= self.size.rows
+        assert 0 <= at < len(frame.rows)
+        assert 0 <= column < self.size.columns
+        return frame
+
+    @property
+    def live(self) -> list[str]:
+        """What the live rows say, the arrow of the highlighted row as `>`."""
+        return [row_text(spans).rstrip().replace(POINTER[0], ">") for spans in self.frame().rows]
+
+    @property
+    def reply(self) -> Reply | None:
+        """What the keys answered."""
+        return None if isinstance(self.outcome, Sign | Edit) else self.outcome
+
+    @property
+    def transcript(self) -> str:
+        """The row that stays."""
+        assert self.reply is not None
+        return row_text(self.prompt.transcript(self.reply, self.size.columns))
+
+    def drawn(self, title: str) -> str:
+        """Draw everything with a frame around, as the golden screens are kept."""
+        static = [row_text(spans) for spans in self.prompt.static()]
+        frame = self.prompt.frame(self.size)
+        rows = [*static, *(row_text(spans) for spans in frame.rows)]
+        at, column = frame.cursor
+        edge = f"+{'-' * self.size.columns}+"
+        body = "".join(f"|{text.rstrip()}\n" for text in rows)
+        return f"{edge} {title}\n{body}{edge} cursor column {column}, row {at + len(static)}\n"
+
+
+def pressed(prompt: Prompt, *keys: str | Paste) -> Keys:
+    """Press keys at a fresh prompt."""
+    return Keys(prompt).press(*keys)
