@@ -7,8 +7,11 @@ from pathlib import Path
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.output import say
-from midturn.cli.starter import starter_config
+from midturn.cli.output import note, say
+from midturn.cli.place import environment
+from midturn.cli.starter import Starter, choose
+from midturn.config.approvals import Approvals, create_private, sha256
+from midturn.config.places import state_directory
 from midturn.errors import StoreError
 from midturn.store.workspace import Workspace
 
@@ -17,16 +20,30 @@ from midturn.store.workspace import Workspace
 @click.option("--review", is_flag=True, help="Have patches reviewed by a second model.")
 def command(*, review: bool) -> ExitStatus:
     """Make this directory a workspace, with a configuration to begin from."""
-    workspace = Workspace.make(Path.cwd())
-    file = workspace.home / "config.toml"
+    file = Path.cwd() / ".midturn" / "config.toml"
     if file.exists():
-        say(f"This is a workspace already; {file.relative_to(workspace.root)} was left as it is.")
+        say("This is a workspace already; {} was left as it is.", _short(file))
+        if review:
+            note("To have patches reviewed, add what `midturn init --review` writes into an empty directory, or edit {}.", _short(file))
         return ExitStatus.DONE
-    text, chosen = starter_config(review=review)
+    starter = choose(environment(), review=review)
+    Workspace.make(Path.cwd())
+    _write(file, starter)
+    say("Wrote {}.", _short(file))
+    for sentence in starter.says:
+        say(sentence)
+    return ExitStatus.DONE
+
+
+def _write(file: Path, starter: Starter) -> None:
+    """Write the file, and approve it: its user has just asked for it."""
+    data = starter.text.encode()
     try:
-        file.write_text(text, encoding="utf-8")
-        file.chmod(0o600)
+        create_private(file, data)
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror}.") from error
-    say(f"Wrote {file.relative_to(workspace.root)}. {chosen}")
-    return ExitStatus.DONE
+    Approvals.of(state_directory(), environment()).approve(file.resolve(), sha256(data))
+
+
+def _short(file: Path) -> str:
+    return str(file.relative_to(Path.cwd()))

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.cli.output import note
 from midturn.cli.place import Place, environment
+from midturn.cli.shown import block, line
 from midturn.config.assign import Assignment
 from midturn.config.load import Loaded, LoadRequest, load
+from midturn.core.enabling import Toggle
 from midturn.core.events import ConfigDelta, Event
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
+from midturn.store.workspace import Workspace
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """What a command's flags set: `--cfg`, and every flag that stands for a key. `defer` makes every question wait."""
+    """What a command's flags set: `--cfg`, `-t` and `-T`, every flag that stands for a key. `defer` makes every question wait."""
 
     cfg: Sequence[str] = ()
+    toggles: Sequence[Toggle] = ()
     assignments: Sequence[Assignment] = ()
     defer: bool = False
+
+
+_EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 
 
 def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
@@ -32,21 +40,22 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded
         environment=environment(),
         cfg=flags.cfg,
         flags=flags.assignments,
+        toggles=flags.toggles,
         recorded=[event.delta for event in events if isinstance(event, ConfigDelta)],
     )
     loaded = load(request)
     if not flags.defer:
         return loaded
-    names = ["*", *(name for name in loaded.settings.tools if name != "*")]
-    deferred = [Assignment(f"conversation.tools.{_quoted(name)}.detached", _EVERYTHING, "--defer") for name in names]
+    names = ["'*'", *(name for name in loaded.settings.tools if name != "*")]
+    deferred = [Assignment(f"conversation.tools.{name}.detached", _EVERYTHING, "--defer") for name in names]
     return load(replace(request, flags=[*flags.assignments, *deferred]))
 
 
-_EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if name == "*" else name
+def load_here() -> Loaded:
+    """Read the configuration as it is in this directory, in a workspace or not."""
+    cwd = Path.cwd()
+    workspace = Workspace.find(cwd)
+    return load(LoadRequest(cwd=cwd, root=workspace.root if workspace else None, environment=environment()))
 
 
 def report_ignored(loaded: Loaded, *, attached: bool) -> None:
@@ -58,4 +67,4 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
     if loaded.ignored and not attached:
         raise ConfigError("\n".join(loaded.ignored))
     for sentence in loaded.ignored:
-        note(f"midturn: {sentence}")
+        note(line("midturn: {}", block(sentence)))

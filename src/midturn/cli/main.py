@@ -2,76 +2,94 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
-import sys
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.output import note
+from midturn.cli.lazy import Entry, LazyGroup
+from midturn.cli.output import note, say
+from midturn.cli.shown import Shown, block, line
+from midturn.cli.stdout import flush_stdout, forget_stdout
 from midturn.errors import ConfigError, MidturnError
 
-COMMANDS = {
-    "answer": "midturn.cli.answer",
-    "config": "midturn.cli.config",
-    "conversation": "midturn.cli.conversation",
-    "demo": "midturn.cli.demo.command",
-    "inbox": "midturn.cli.inbox",
-    "init": "midturn.cli.init",
-    "query": "midturn.cli.query",
-    "resume": "midturn.cli.resume",
-    "trust": "midturn.cli.trust",
+SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+    "Ask": {
+        "query": Entry("midturn.cli.query", 'Ask; `midturn "two words"` is the same.'),
+        "resume": Entry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
+        "demo": Entry("midturn.cli.demo.command", "See the whole thing, without any key."),
+    },
+    "Answer": {
+        "inbox": Entry("midturn.cli.inbox", "List the open questions."),
+        "answer": Entry("midturn.cli.answer.command", "Answer one of them."),
+    },
+    "Look": {
+        "conversation": Entry("midturn.cli.conversation", "Show, search, move and remove conversations."),
+        "tools": Entry("midturn.cli.tools", "Show the tools, or run one by hand."),
+        "models": Entry("midturn.cli.models", "List the models that are reachable."),
+        "doctor": Entry("midturn.cli.doctor", "Find out what works here."),
+    },
+    "Set up": {
+        "init": Entry("midturn.cli.init", "Make this directory a workspace."),
+        "config": Entry("midturn.cli.config", "Show and change the configuration."),
+        "trust": Entry("midturn.cli.trust", "Approve what the workspace's files enable."),
+        "completions": Entry("midturn.cli.completions", "Print completions for your shell."),
+    },
 }
-ALIASES = {"q": "query", "c": "conversation"}
 
 
-class Commands(click.Group):
-    """Loads a command's module when it is called: `midturn --help` costs nothing of what a command needs.
+class Commands(LazyGroup):
+    """All commands. Several words in one argument are a query: `midturn "two words"`."""
 
-    Several words in one argument are a query: `midturn "two words"`.
-    """
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Return the names of all commands."""
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
-        """Load a command."""
-        module = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
-        return importlib.import_module(module).command if module else None
+    sections = SECTIONS
+    shortcuts: Mapping[str, str] = {"q": "query", "c": "conversation"}
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments name."""
-        first = args[0]
-        if any(letter.isspace() for letter in first):
+        """Find the command that the arguments name, and start the log for it."""
+        from midturn.cli.log import start_log  # help and version log nothing
+
+        start_log(os.environ)
+        if any(letter.isspace() for letter in args[0]):
             return "query", self.get_command(ctx, "query"), args
-        if self.get_command(ctx, first) is None:
-            near = get_close_matches(first, [*COMMANDS, *ALIASES], n=1)
-            hint = f" Did you mean `{near[0]}`?" if near else f' To ask something, write `midturn query "{first} …"`.'
-            raise click.UsageError(f"There is no command {first!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def advice(self, unknown: str) -> str:
+        """Show how a single word is asked."""
+        return f' To ask something, write `midturn query "{unknown} …"`; `midturn --help` lists the commands.'
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  click's signature
     if value:
         from midturn import __version__
 
-        click.echo(f"midturn {__version__}")
+        say("midturn {}", __version__)
         ctx.exit()
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="New here? `midturn demo` shows what this is, `midturn init` sets it up.",
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Say which version this is.")
 def midturn() -> None:
     """Ask whoever should answer, in the middle of an agent's turn, and lose nothing."""
 
 
-def run(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  one return a kind of ending
-    """Run a command; return its exit status."""
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit status. No error ends in a traceback."""
+    try:
+        status = _run(arguments)
+        flush_stdout()
+    except BrokenPipeError:
+        forget_stdout()
+        return 128 + signal.SIGPIPE
+    return status
+
+
+def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a kind of ending
     try:
         status = midturn.main(args=list(arguments) if arguments is not None else None, prog_name="midturn", standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -80,25 +98,37 @@ def run(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  one re
         note(_usage(error))
         return ExitStatus.USAGE
     except ConfigError as error:
-        note(f"midturn: {error}")
+        note(line("midturn: {}", block(str(error))))
         return ExitStatus.USAGE
     except MidturnError as error:
-        note(f"midturn: {error}")
+        note(line("midturn: {}", block(str(error))))
         return ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
         return ExitStatus.ENDED_BY_USER
     except BrokenPipeError:
-        _forget_stdout()
-        return 128 + signal.SIGPIPE
+        raise
+    except Exception as error:  # noqa: BLE001  whatever it is, it is said in a line, and kept in the log
+        return _unexpected(error)
     return status if isinstance(status, int) else ExitStatus.DONE
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage(error: click.ClickException) -> Shown:
     context = getattr(error, "ctx", None)
-    hint = f"\nTry `{context.command_path} --help`." if isinstance(context, click.Context) else ""
-    return f"midturn: {error.format_message()}{hint}"
+    message = block(error.format_message())
+    if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+        return message
+    return line("midturn: {}\nTry `{} --help`.", message, context.command_path) if context else line("midturn: {}", message)
 
 
-def _forget_stdout() -> None:
-    """Whoever read stdout is gone: keep Python from complaining about it when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _unexpected(error: Exception) -> int:
+    from midturn.cli.log import log_file, log_unexpected
+    from midturn.config.places import shown
+
+    log_unexpected(error)
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename if isinstance(error.filename, str) else ""
+        note("midturn: {}{}. The log has the details: {}", f"{name}: " if name else "", error.strerror, shown(log_file()))
+    else:
+        what = f"{type(error).__name__}: {error}"
+        note("midturn: something went wrong that should not have ({}). The log has the details: {}", what[:300], shown(log_file()))
+    return ExitStatus.ERROR

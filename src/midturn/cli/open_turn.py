@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from midturn.cli.asking import ask_here
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.held import Held
 from midturn.cli.place import Place
-from midturn.core.prompt import Prompt
-from midturn.core.question import Question
+from midturn.core.question import Question, SelectOption
 from midturn.core.reply import Answered
 from midturn.core.stream import open_turn
 from midturn.errors import StoreError
-from midturn.runtime.prompter import ask_once
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
+_OPTIONS = (
+    SelectOption(RESUME, "Go on with it; your new request comes after it."),
+    SelectOption(DISCARD, "End it; your new request comes next."),
+    SelectOption(QUIT, "Leave everything as it is."),
+)
 
 
-def settle_open_turn(place: Place, conversation: str, *, attached: bool) -> ExitStatus | None:
+def settle_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus | None:
     """Deal with an open turn; None where the new turn may begin.
 
     Raises:
         StoreError: Nobody is there to decide.
     """
-    if open_turn(place.store.read(conversation).events) is None:
+    if open_turn(held.events) is None:
         return None
     if not attached:
         raise StoreError(
-            f"Conversation {conversation} has an open turn. `midturn resume {conversation}` goes on with it, "
-            f"`midturn resume {conversation} --discard` ends it."
+            f"Conversation {held.conversation} has an open turn. `midturn resume {held.conversation}` goes on with it, "
+            f"`midturn resume {held.conversation} --discard` ends it."
         )
-    match _choice(conversation):
+    from midturn.cli.resume import discard, resume_held
+
+    match _choice(held.conversation):
         case "resume":
-            from midturn.cli.resume import Resume, run_resume
-
-            return run_resume(Resume(id=conversation))
+            status = resume_held(place, held, attached=attached)
+            return None if status in (ExitStatus.DONE, ExitStatus.REFUSED) else status
         case "discard":
-            from midturn.cli.resume import discard
-
-            discard(place, conversation)
+            discard(held)
             return None
         case _:
             return ExitStatus.DONE
 
 
 def _choice(conversation: str) -> str:
-    from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
-
-    question = Question.select(
-        "open_turn", f"Conversation {conversation} has an open turn. What about it?", [RESUME, DISCARD, QUIT], default=RESUME
-    )
-    reply = asyncio.run(ask_once(TerminalPrompter(), Prompt(question=question, asked_by="midturn", can_reply=False)))
+    text = f"Conversation {conversation} has an open turn. What about it?"
+    reply = ask_here(Question.select("open_turn", text, _OPTIONS, default=RESUME))
     return str(reply.value) if isinstance(reply, Answered) else QUIT

@@ -1,28 +1,27 @@
-"""Where a command's words go: every string from outside reaches a terminal through the one sink (spec 9.1)."""
+"""Where a command's words go: its result to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import TextIO
+from contextlib import suppress
+from typing import LiteralString, TextIO
 
+from midturn.cli.layout import wrapped
+from midturn.cli.shown import Shown, line
 from midturn.core.json_value import Json
-from midturn.core.visible import exact, exact_block
 
 
-def say(line: str) -> None:
-    """Print a line, or several, of a listing on stdout."""
-    _write(sys.stdout, exact_block(line) if _is_terminal(sys.stdout) else line)
+def say(text: LiteralString | Shown = "", *fields: object) -> None:
+    """Print a line of a listing on stdout: a template of ours with its fields, or shown text."""
+    _write(sys.stdout, text if isinstance(text, Shown) else line(text, *fields))
 
 
-def note(line: str) -> None:
-    """Print a line, or several, beside the result, on stderr."""
-    _write(sys.stderr, exact_block(line) if _is_terminal(sys.stderr) else line)
-
-
-def cell(text: str) -> str:
-    """Return text as one line, for a listing made of several fields."""
-    return exact(text)
+def note(text: LiteralString | Shown, *fields: object) -> None:
+    """Print something beside the result, on stderr; a terminal gets it wrapped between words. Nobody listening is no error."""
+    with suppress(OSError):
+        for row in wrapped(text if isinstance(text, Shown) else line(text, *fields), sys.stderr):
+            _write(sys.stderr, row)
 
 
 def say_json(value: Json) -> None:
@@ -35,11 +34,18 @@ def say_json_line(value: Json) -> None:
     _write(sys.stdout, json.dumps(value, ensure_ascii=_is_terminal(sys.stdout), separators=(",", ":")))
 
 
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty()
+def is_terminal() -> bool:
+    """Say whether a person reads stdout on a terminal."""
+    return _is_terminal(sys.stdout)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def _write(stream: TextIO | None, text: str) -> None:
+    if stream is None:  # it was closed before we began
+        return
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()

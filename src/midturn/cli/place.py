@@ -6,24 +6,35 @@ import os
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 from platformdirs.unix import Unix
 
+from midturn.core.limits import Limits
 from midturn.errors import ConfigError, StoreError
 from midturn.store.file_store import FileStore
 from midturn.store.workspace import Workspace
 
 
-class Place(Struct, frozen=True):
-    """`workspace` is None with `--store` outside of any; `store` is where new conversations go."""
+class Place(Struct, frozen=True, kw_only=True):
+    """`workspace` is None outside of any; new conversations go into the first of `folders`.
+
+    `is_own_store`: the folder was named with `--store`, so that no workspace remembers which of its conversations is the current one.
+    """
 
     workspace: Workspace | None
+    folders: tuple[Path, ...]
     store: FileStore
     cwd: Path
+    is_own_store: bool = False
 
     @property
     def root(self) -> Path:
         """Where tools work."""
         return self.workspace.root if self.workspace else self.cwd
+
+    def under(self, limits: Limits) -> Place:
+        """Return the same place with the configured limits."""
+        return replace(self, store=FileStore(*self.folders, limits=limits))
 
     def conversation(self, id: str | None) -> str:
         """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one (spec 7.1).
@@ -37,11 +48,21 @@ class Place(Struct, frozen=True):
         fitting = [known for known in ids if known.startswith(id)]
         if id in fitting or len(fitting) == 1:
             return id if id in fitting else fitting[0]
-        what = "There is no conversation" if not fitting else f"{len(fitting)} conversations begin with"
-        raise StoreError(f"{what} {id!r}. `midturn conversation ls` lists them.")
+        what = f"There is no conversation {id!r}" if not fitting else f"{len(fitting)} conversations begin with {id!r}"
+        raise StoreError(f"{what}. `midturn conversation ls` lists them.")
+
+    def is_current(self, id: str) -> bool:
+        """Say whether commands act on this conversation by default."""
+        return id == (self.workspace.current(self.store) if self.workspace and not self.is_own_store else None)
+
+    def set_current(self, id: str) -> None:
+        """Have commands act on this conversation by default."""
+        if self.workspace and not self.is_own_store:
+            self.workspace.set_current(id)
 
     def _current(self, ids: list[str]) -> str:
-        current = self.workspace.current(self.store) if self.workspace else (ids[-1] if ids else None)
+        newest = ids[-1] if ids else None
+        current = self.workspace.current(self.store) if self.workspace and not self.is_own_store else newest
         if current is None:
             raise StoreError('There is no conversation yet. `midturn query "…"` begins one.')
         return current
@@ -56,11 +77,17 @@ def find_place(store: Path | None = None, *, local: bool = False) -> Place:
     cwd = Path.cwd()
     workspace = Workspace.find(cwd)
     if store is not None:
-        return Place(workspace, FileStore(store), cwd)
+        return Place(workspace=workspace, folders=(store,), store=FileStore(store), cwd=cwd, is_own_store=True)
     if workspace is None:
         raise ConfigError("This is no workspace: neither here nor above is a `.midturn` directory. `midturn init` makes one.")
-    data = user_data()
-    return Place(workspace, workspace.local_store(data) if local else workspace.store(data), cwd)
+    return place_of(workspace, cwd, local=local)
+
+
+def place_of(workspace: Workspace, cwd: Path, *, local: bool = False) -> Place:
+    """Return the place of a workspace; with `local`, new conversations go into the user's data directory."""
+    shared, private = workspace.conversations, workspace.local_conversations(user_data())
+    folders = (private, shared) if local else (shared, private)
+    return Place(workspace=workspace, folders=folders, store=FileStore(*folders), cwd=cwd)
 
 
 def user_data() -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -11,12 +12,17 @@ from msgspec import Struct
 
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
+from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
 from midturn.cli.turn_display import OutputFormat
-from midturn.cli.turn_run import TurnRun, run_turn
+from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
+from midturn.errors import StoreLocked
+
+_LOOK = 0.5  # seconds between two looks for answers (`--watch`)
 
 
 class Resume(Struct, frozen=True, kw_only=True):
@@ -24,42 +30,83 @@ class Resume(Struct, frozen=True, kw_only=True):
 
     id: str | None = None
     discard: bool = False
+    ready: bool = False
+    watch: bool = False
     non_interactive: bool = False
     store: Path | None = None
     output: OutputFormat = "text"
 
 
 @click.command
-@click.argument("id", required=False)
+@with_conversation
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
-@click.option("--non-interactive", is_flag=True, help="Ask nobody; the detached policies decide.")
-@click.option("--store", type=click.Path(path_type=Path, file_okay=False), help="The directory of the conversations.")
-@click.option("--output", type=click.Choice(["text", "json", "jsonl"]), default="text", help="What stdout carries.")
+@click.option("--ready", is_flag=True, help="Go on with every turn of which a question was answered.")
+@click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
+@with_non_interactive
+@with_store
+@with_output
 def command(**given: object) -> ExitStatus:
     """Go on with the open turn of conversation ID (by default the current one)."""
     return run_resume(Resume(**given))  # type: ignore[arg-type]  # click has checked every field
 
 
 def run_resume(resume: Resume) -> ExitStatus:
-    """Resume or discard an open turn."""
+    """Resume or discard an open turn, or resume all that are ready."""
+    _check(resume)
     place = find_place(resume.store)
-    conversation = place.conversation(resume.id)
-    if resume.discard:
-        return discard(place, conversation)
-    attached = is_attached(environment(), non_interactive=resume.non_interactive)
-    journal = place.store.open(conversation)
-    try:
-        loaded = load_for(place, Flags(), journal.events)
-        report_ignored(loaded, attached=attached)
-    except BaseException:
-        journal.close()
-        raise
-    return run_turn(TurnRun(place=place, loaded=loaded, attached=attached, output=resume.output), journal, None)
+    if resume.ready:
+        return _resume_ready(resume, place)
+    with Held.existing(place.store, place.conversation(resume.id)) as held:
+        if resume.discard:
+            discard(held)
+            return ExitStatus.DONE
+        return resume_held(place, held, attached=_attached(resume), output=resume.output)
 
 
-def discard(place: Place, conversation: str) -> ExitStatus:
+def resume_held(place: Place, held: Held, *, attached: bool, output: OutputFormat = "text") -> ExitStatus:
+    """Go on with the open turn of a conversation, under what was set for it."""
+    loaded = load_for(place, Flags(), held.events)
+    report_ignored(loaded, attached=attached)
+    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output)).run(held, None)
+
+
+def discard(held: Held) -> None:
     """End an open turn as if the user had stopped it (spec 2.4)."""
-    with closing(place.store.open(conversation)) as journal:
-        asyncio.run(discard_turn(journal))
-    note(f"midturn: the open turn of conversation {conversation} was ended.")
-    return ExitStatus.DONE
+    asyncio.run(discard_turn(held.journal))
+    note("midturn: the open turn of conversation {} was ended.", held.conversation)
+
+
+def _check(resume: Resume) -> None:
+    if resume.watch and not resume.ready:
+        raise click.UsageError("`--watch` stays for turns that become ready: use it with `--ready`.")
+    if resume.ready and (resume.id or resume.discard):
+        raise click.UsageError("`--ready` goes on with every turn that is ready: give neither an ID nor `--discard`.")
+
+
+def _resume_ready(resume: Resume, place: Place) -> ExitStatus:
+    """Go on with turns that are ready; the first status that is not 0 is the status of all."""
+    statuses = [_resume_one(resume, place, conversation) for conversation in _ready(place, watch=resume.watch)]
+    if not statuses:
+        note("midturn: no turn is ready. `midturn inbox` lists what waits for an answer.")
+    return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
+
+
+def _resume_one(resume: Resume, place: Place, conversation: str) -> ExitStatus:
+    note("midturn: conversation {}", conversation)
+    try:
+        with Held.existing(place.store, conversation) as held:
+            return resume_held(place, held, attached=_attached(resume), output=resume.output)
+    except StoreLocked:
+        note("midturn: somebody else goes on with it.")
+        return ExitStatus.DONE
+
+
+def _ready(place: Place, *, watch: bool) -> Iterator[str]:
+    yield from place.store.ready()
+    while watch:
+        time.sleep(_LOOK)
+        yield from place.store.ready()
+
+
+def _attached(resume: Resume) -> bool:
+    return is_attached(environment(), non_interactive=resume.non_interactive)

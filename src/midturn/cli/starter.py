@@ -1,43 +1,106 @@
-"""The configuration that `midturn init` writes to begin from."""
+"""The configuration that `midturn init` writes to begin from: a model that is at hand here, and why it was chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 
-from midturn.cli.place import environment
+from msgspec import Struct
+
+from midturn.cli.shown import Shown, line
+from midturn.models.at_hand import AtHand, providers_at_hand
+from midturn.models.registry import KEYS, Surroundings
 
 PREFERRED = {
-    "ANTHROPIC_API_KEY": ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"),
-    "OPENAI_API_KEY": ("openai/gpt-5.6", "openai/gpt-5.6-mini"),
-    "GOOGLE_API_KEY": ("google/gemini-3-pro", "google/gemini-3-flash"),
+    "anthropic": ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"),
+    "openai": ("openai/gpt-6.1-sol", "openai/gpt-6-luna"),
+    "google": ("google/gemini-4-argon", "google/gemini-3.8-flash"),
 }
+"""Per provider: who writes, and who reviews what was written."""
 
 
-def starter_config(*, review: bool, keys: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Return the text of the file, and a sentence that says which model was chosen and why."""
-    variables = environment() if keys is None else keys
-    found = next((name for name in PREFERRED if variables.get(name)), None)
-    model, reviewer = PREFERRED[found] if found else ("", "")
-    lines = ["# What the keys mean: `midturn config explain KEY`.", "", "[assistant]"]
-    if model:
-        lines.append(f'model.id = "{model}"')
-    else:
-        lines.append('# model.id = "anthropic/claude-sonnet-5-5"   # and its key in ANTHROPIC_API_KEY')
-    if review:
-        lines += ["", *_review(reviewer)]
-    chosen = f"The model is {model}, because {found} is set." if found else _no_key()
-    return "\n".join(lines) + "\n", chosen
+class Choice(Struct, frozen=True, kw_only=True):
+    """Two models, the second one None where there is no other; `why` says what was found, `then` what is still to be done."""
+
+    writes: str
+    reviews: str | None
+    why: Shown
+    then: Shown | None = None
+    server: AtHand | None = None
 
 
-def _no_key() -> str:
-    return f"No model was chosen: none of {', '.join(PREFERRED)} is set. `midturn demo` needs none."
+class Starter(Struct, frozen=True):
+    """The text of the file, and what is said about it."""
+
+    text: str
+    says: Sequence[Shown]
 
 
-def _review(reviewer: str) -> list[str]:
+def choose(environment: Mapping[str, str], *, review: bool) -> Starter:
+    """Look at what is at hand, and write the configuration for it."""
+    choice = _choice(providers_at_hand(Surroundings(environment=environment)), environment)
+    return Starter("\n".join([*_text(choice), *(_review(choice) if review else [])]) + "\n", [*_says(choice, review=review)])
+
+
+def _choice(at_hand: Sequence[AtHand], environment: Mapping[str, str]) -> Choice | None:
+    """Prefer a provider whose key is set, then a local server."""
+    by_name = {found.provider: found for found in at_hand}
+    for provider, (writes, reviews) in PREFERRED.items():
+        variable = next((name for name in KEYS[provider] if environment.get(name)), None)
+        if variable:
+            missing = by_name[provider].missing
+            then = line("Its library is not installed yet: {}", missing) if missing else None
+            return Choice(writes=writes, reviews=reviews, why=line("because {} is set", variable), then=then)
+    server = next((found for found in at_hand if found.base_url and found.models), None)
+    if server is None:
+        return None
+    writes, *others = server.models
+    reviews = others[0] if others else None
+    return Choice(writes=writes, reviews=reviews, why=line("because a server answers at {}", server.base_url), server=server)
+
+
+def _text(choice: Choice | None) -> Iterator[str]:
+    yield "# `midturn config explain KEY` says what a key means, and who set it."
+    yield ""
+    yield "[assistant]"
+    if choice is None:
+        yield f"# model.id = {_quoted(PREFERRED['anthropic'][0])}   # its key is read from ANTHROPIC_API_KEY"
+        return
+    yield f"model.id = {_quoted(choice.writes)}"
+    if choice.server:
+        yield ""
+        yield f"[providers.llm.{choice.server.provider}]"
+        yield 'kind = "openai-compatible"'
+        yield f"base_url = {_quoted(choice.server.base_url or '')}"
+
+
+def _review(choice: Choice | None) -> Iterator[str]:
     """Have patches reviewed by another model than the one that writes them (spec 4.4)."""
-    return [
-        "# A model reviews each change; what it rejects goes to you. `midturn trust` lets this take effect.",
-        "[conversation.tools.fs_modify_file.questions.apply_changes.target]",
-        f'model.id = "{reviewer}"' if reviewer else '# model.id = "anthropic/claude-haiku-4-5"',
-        "escalation = true",
-    ]
+    yield ""
+    yield "# Another model reviews each change to a file; what it rejects goes to you."
+    yield "[conversation.tools.fs_modify_file.questions.apply_changes.target]"
+    if choice and choice.reviews:
+        yield f"model.id = {_quoted(choice.reviews)}"
+    else:
+        yield f"# model.id = {_quoted(PREFERRED['anthropic'][1])}   # better another model than the one that writes"
+    yield "escalation = true"
+
+
+def _says(choice: Choice | None, *, review: bool) -> Iterator[Shown]:
+    if choice is None:
+        names = ", ".join(KEYS[provider][0] for provider in PREFERRED)
+        yield line("No model was chosen: none of {} is set, and no local server answers. `midturn demo` needs none.", names)
+    else:
+        yield line("The model is {}, {}.", choice.writes, choice.why)
+        if choice.then:
+            yield choice.then
+    if review:
+        reviewer = choice.reviews if choice else None
+        yield line("Changes to files are reviewed by {}.", reviewer or "the same model, until you name another in the file")
+    if choice:
+        yield line('Try it: midturn query "What is in this directory?"')
+
+
+def _quoted(text: str) -> str:
+    """Write a TOML string."""
+    return json.dumps(text)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from midturn.agent.result import RunResult
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.output import cell, note, say_json
-from midturn.core.events import Event, InquiryAnswered, InquiryRedacted
+from midturn.cli.given_answers import unused_answers
+from midturn.cli.layout import table
+from midturn.cli.output import note, say_json
+from midturn.cli.shown import Shown, block, joined, line
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
 from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 
-_COUNTED = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
+_WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
 
 
 def status_of(result: RunResult) -> ExitStatus:
@@ -33,46 +35,69 @@ def status_of(result: RunResult) -> ExitStatus:
 def report(result: RunResult, turn: Sequence[Event], *, attached: bool) -> None:
     """Say on stderr how the run ended."""
     if result.status == "failed":
-        note(f"midturn: the turn failed: {result.error}")
-    if not attached:
-        _count_answers(turn)
+        note(line("midturn: the turn failed: {}", block(result.error or "")))
+    if result.status == "ended_by_user":
+        note("midturn: the turn was ended.")
     if result.refused:
-        note(f"midturn: refused, because nobody was there to ask: {', '.join(map(cell, result.refused))}.")
+        note("midturn: refused, because nobody was there to ask: {}.", joined(", ", result.refused))
     if result.status == "suspended":
         report_waiting(result.pending)
+    elif unused := unused_answers(turn):
+        note("midturn: no question used the --answer for {}.", joined(", ", unused))
+    if not attached:
+        _count_answers(turn)
 
 
-def report_waiting(pending: Sequence[OpenQuestion]) -> None:
-    """Print the open questions with their ids and the command that answers them."""
-    note(f"midturn: the turn waits for {len(pending)} answer{'s' if len(pending) != 1 else ''}:")
-    for question in pending:
-        note(f"  {question.id}  {cell(question.source.header)} asks: {cell(question.question.text)}")
+def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None) -> None:
+    """Print the open questions with their ids, and the command that answers them."""
+    note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
+    rows = [(line("  {}", question.id), line("{} asks: {}", question.source.header, question.question.text)) for question in pending]
+    for row in table(rows, sys.stderr):
+        note(row)
     if pending:
-        note(f"Answer with `midturn answer {pending[0].id} [VALUE]`, then go on with `midturn resume {pending[0].conversation}`.")
+        note("Answer with `midturn answer {} [VALUE]`, then go on with `midturn resume {}`.", pending[0].id, pending[0].conversation)
+    if then:
+        note(then)
 
 
-def result_json(result: RunResult) -> dict[str, Json]:
-    """Return the object that `--output json` prints."""
-    return {
-        "conversation": result.conversation,
-        "status": result.status,
-        "text": result.text,
-        "structured": result.structured,
-        "pending": [question.to_json() for question in result.pending],
-        "refused": list(result.refused),
-        "usage": msgspec.to_builtins(result.usage),
-    }
+def report_left_open(conversation: str, error: str) -> None:
+    """Say that the model stayed down, and how to go on."""
+    note(line("midturn: {}\nThe turn is open: `midturn resume {}` goes on with it.", block(error), conversation))
 
 
-def print_result(result: RunResult) -> None:
-    """Print a result as one JSON object."""
-    say_json(result_json(result))
+def print_result(result: RunResult, status: str = "") -> None:
+    """Print a result as one JSON object (`--output json`)."""
+    say_json(
+        {
+            "conversation": result.conversation,
+            "status": status or result.status,
+            "text": result.text,
+            "structured": result.structured,
+            "pending": [question.to_json() for question in result.pending],
+            "refused": list(result.refused),
+            "usage": _usage(result),
+        }
+    )
+
+
+def _usage(result: RunResult) -> Json:
+    return {field: getattr(result.usage, field) for field in result.usage.__struct_fields__}
 
 
 def _count_answers(turn: Sequence[Event]) -> None:
-    """Say in one line who answered while nobody was there."""
-    answers = (event.answered_by for event in turn if isinstance(event, InquiryAnswered | InquiryRedacted))
-    counted = Counter(who.by for who in answers if who and who.by in _COUNTED)
-    if counted:
-        parts = ", ".join(f"{count} {_COUNTED[by]}" for by, count in sorted(counted.items()))
-        note(f"midturn: {counted.total()} question{'s were' if counted.total() != 1 else ' was'} answered without a person: {parts}.")
+    """Say in one line who answered while nobody was there, if anything was asked."""
+    if not any(isinstance(event, InquiryRequest | Approval) for event in turn):
+        return
+    answers = Counter(_answerers(turn))
+    parts = ", ".join(f"{answers[by]} {what}" for by, what in _WHO.items())
+    approved = sum(isinstance(event, Approval) and event.state == "approved" and _by(event.answered_by) == "default" for event in turn)
+    went_ahead = f"; {approved} call{'s' if approved > 1 else ''} approved by default" if approved else ""
+    note("midturn: answered without a person: {}{}.", parts, went_ahead)
+
+
+def _answerers(turn: Sequence[Event]) -> Iterator[str]:
+    return (_by(event.answered_by) for event in turn if isinstance(event, InquiryAnswered | InquiryRedacted))
+
+
+def _by(who: AnsweredBy | None) -> str:
+    return who.by if who else ""

@@ -4,101 +4,150 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 
 from msgspec import Struct
 
 from midturn.agent.result import RunResult, result_of
+from midturn.cli.asking import terminal
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.held import Held
+from midturn.cli.output import note, say
 from midturn.cli.place import Place
+from midturn.cli.shown import block, line
 from midturn.cli.turn_display import OutputFormat, display_for
-from midturn.cli.turn_report import print_result, report, status_of
+from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
-from midturn.errors import ModelError
 from midturn.runtime.driver import Ending
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
-from midturn.store.store import ConversationJournal
 
 DEADLY = (signal.SIGTERM, signal.SIGHUP)
+_LOOK = 0.1  # seconds between two looks for an answer that was handed over
 
 
 class TurnRun(Struct, frozen=True, kw_only=True):
-    """Everything a run needs besides its conversation. `prompter` replaces the terminal."""
+    """Everything a run needs besides its conversation. `prompter` replaces the terminal; with `waits`, a suspended turn is not left."""
 
     place: Place
     loaded: Loaded
     attached: bool
     output: OutputFormat = "text"
     prompter: Prompter | None = None
+    waits: bool = False
 
 
-def run_turn(run: TurnRun, journal: ConversationJournal, requested: TurnRequested | None) -> ExitStatus:
-    """Run a new turn, or resume the open one; say how it ended."""
-    with closing(journal):
-        session = _session(run, journal)
-        work = session.resume if requested is None else lambda: session.run(requested)
-        ending = asyncio.run(_with_signals(work, session.interrupt))
+class TurnRunner:
+    """A run that is set up: what is wrong with the configuration, its model or its tools has been found.
+
+    Raises:
+        ConfigError: Something is.
+    """
+
+    def __init__(self, run: TurnRun) -> None:
+        settings = run.loaded.settings
+        hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
+        prompter = (run.prompter or terminal(settings)) if run.attached else None
+        parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
+        self._run = run
+        self._display = display_for(run.output, hidden)
+        self._command_line = CommandLine(parts, RunParts(prompter=prompter, display=self._display))
+
+    def run(self, held: Held, requested: TurnRequested | None) -> ExitStatus:
+        """Run a new turn, or resume the open one (None); say how it ended."""
+        status = self._run_once(held, requested)
+        while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held):
+            status = self._run_once(held, None)
+        return status
+
+    def _run_once(self, held: Held, requested: TurnRequested | None) -> ExitStatus:
+        session = self._command_line.session(held.journal)
+        try:
+            ending = asyncio.run(self._perform(session, requested))
+        except SystemExit:  # a signal: what is recorded stays
+            note("midturn: the turn is open. `midturn resume {}` goes on with it.", held.conversation)
+            raise
+        finally:
+            self._display.end()
         if ending.status == "open":
-            raise ModelError(f"{ending.error}\nThe turn is open: `midturn resume {journal.conversation}` goes on with it.")
-        result = result_of(journal.conversation, session.window, ending)
-    return _tell(run, result, session)
+            return self._left_open(held, ending)
+        return self._tell(result_of(held.conversation, session.window, ending), session)
+
+    async def _perform(self, session: Session, requested: TurnRequested | None) -> Ending:
+        work = session.resume if requested is None else lambda: session.run(requested)
+        try:
+            return await _with_signals(work, session.interrupt)
+        finally:
+            await self._command_line.aclose()
+
+    def _left_open(self, held: Held, ending: Ending) -> ExitStatus:
+        result = RunResult(conversation=held.conversation, status="failed", error=ending.error, usage=ending.usage)
+        if self._run.output == "json":
+            print_result(result, status="open")
+        report_left_open(held.conversation, ending.error or "")
+        return ExitStatus.ERROR
+
+    def _tell(self, result: RunResult, session: Session) -> ExitStatus:
+        status = status_of(result)
+        waits = status == ExitStatus.SUSPENDED and self._run.waits
+        match self._run.output:
+            case "json" if not waits:
+                print_result(result)
+            case "text" if result.structured is not None:
+                say(block(_json_text(result.structured)))
+            case _:
+                pass
+        if waits:
+            report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."))
+        else:
+            report(result, session.window, attached=self._run.attached)
+        return status
 
 
-def _session(run: TurnRun, journal: ConversationJournal) -> Session:
-    settings = run.loaded.settings
-    hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
-    prompter = (run.prompter or _terminal(run)) if run.attached else None
-    parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
-    return CommandLine(parts, RunParts(prompter=prompter, display=display_for(run.output, hidden))).session(journal)
+def _json_text(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _terminal(run: TurnRun) -> Prompter:
-    from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
-    from midturn.terminal.settings import PromptSettings
-
-    prompt = run.loaded.settings.prompt
-    return TerminalPrompter(
-        PromptSettings(
-            mode=prompt.mode,
-            settle=prompt.settle_ms / 1_000,
-            text_menu=prompt.text_menu,
-            bell=prompt.bell,
-            notify=prompt.notify,
-            notify_command=run.loaded.settings.notify,
-        )
-    )
-
-
-def _tell(run: TurnRun, result: RunResult, session: Session) -> ExitStatus:
-    if run.output == "json":
-        print_result(result)
-    report(result, session.window, attached=run.attached)
-    return status_of(result)
+def _answered(held: Held) -> bool:
+    """Hold on until somebody answers; False when the person here does not want to wait any longer."""
+    try:
+        while not held.has_answers():
+            time.sleep(_LOOK)
+    except KeyboardInterrupt:
+        note("midturn: not waiting any longer; the turn stays open. `midturn resume {}` goes on with it.", held.conversation)
+        return False
+    held.take_answers()
+    return True
 
 
 async def _with_signals(work: Callable[[], Awaitable[Ending]], interrupt: Callable[[], None]) -> Ending:
-    """Let Ctrl-C end the turn, and a deadly signal leave it open: it can be resumed."""
+    """Let Ctrl-C end the turn (a second one leaves at once), and a deadly signal leave it open: it can be resumed."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work())
-    died: list[signal.Signals] = []
+    signals: list[signal.Signals] = []
 
-    def die(number: signal.Signals) -> None:
-        died.append(number)
+    def leave(number: signal.Signals) -> None:
+        signals.append(number)
         task.cancel()
 
-    loop.add_signal_handler(signal.SIGINT, interrupt)
+    def stop() -> None:
+        loop.add_signal_handler(signal.SIGINT, leave, signal.SIGINT)
+        interrupt()
+
+    loop.add_signal_handler(signal.SIGINT, stop)
     for number in DEADLY:
-        loop.add_signal_handler(number, die, number)
+        loop.add_signal_handler(number, leave, number)
     try:
         return await task
     except asyncio.CancelledError:
-        if died:
-            raise SystemExit(128 + died[0]) from None
+        if signals:
+            raise SystemExit(128 + signals[0]) from None
         raise
     finally:
         for number in (signal.SIGINT, *DEADLY):

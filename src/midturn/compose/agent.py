@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import get_args
 
+import msgspec
 from msgspec import Struct
 
 from midturn.assistant.settings import AssistantSettings
-from midturn.compose.models import model_named
-from midturn.compose.run_parts import RunParts
-from midturn.core.json_value import JsonObject
+from midturn.compose.models import Models
+from midturn.compose.run_parts import RunParts, Silence
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, TargetKind, ToolPolicy
+from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, ToolPolicy
+from midturn.core.source import Source
 from midturn.core.turn.settings import TurnSettings
-from midturn.errors import ConfigError
 from midturn.ports import Model, Tool
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.clock import SystemClock
@@ -24,21 +24,24 @@ from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
 from midturn.store.store import ConversationJournal
 
+_RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
+
 
 class AgentParts(Struct, frozen=True, kw_only=True):
-    """What an embedding program gives an agent (spec 8b)."""
+    """What an embedding program gives an agent (spec 8b). `routes` are by `<tool>.<question>`; `models` are those that they name."""
 
     model: Model
     tools: Sequence[Tool] = ()
     instructions: str = ""
     detached: DetachedPolicy = "defer"
-    routes: Mapping[str, TargetKind | Target | JsonObject] = {}
+    routes: Mapping[str, Target] = {}
     limits: Limits = DEFAULT_LIMITS
+    models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
 
 
 def compose_agent(parts: AgentParts, run: RunParts, journal: ConversationJournal) -> Session:
     """Return a session in which the program's own tools run, and nothing is read from any configuration."""
-    tools = _by_name(parts.tools)
+    tools = {tool.definition.name: tool for tool in parts.tools}
     settings = TurnSettings(
         tools={name: _policy(tool, parts) for name, tool in tools.items()},
         conversation=journal.conversation,
@@ -53,7 +56,7 @@ def compose_agent(parts: AgentParts, run: RunParts, journal: ConversationJournal
         deps=run.deps,
         limits=parts.limits,
     )
-    assistants = Assistants(_same_or_named(parts.model), {"model": {"id": parts.model.name}}, {})
+    assistants = Assistants(_same_or_named(parts.model, parts.models), {"model": {"id": parts.model.name}}, {})
     assistants.attend(settings, surroundings)
     services = Services(
         model=parts.model,
@@ -69,42 +72,28 @@ def compose_agent(parts: AgentParts, run: RunParts, journal: ConversationJournal
     return Session(services, settings, surroundings)
 
 
-def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    named: dict[str, Tool] = {}
-    for tool in tools:
-        name = tool.definition.name
-        if name in named:
-            raise ConfigError(f"Two tools are named {name!r}; give one of them another name.")
-        named[name] = tool
-    return named
-
-
 def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:
     """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's."""
-    run = cast("RunPolicy", getattr(tool, "run", "unattended"))
-    prefix = f"{tool.definition.name}."
+    declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
+    run = declared if declared in _RUN_POLICIES else "unattended"
+    return tool_policy(tool.definition.name, parts.routes, source=tool.inquiry_source(), run=run, detached=parts.detached)
+
+
+def tool_policy(name: str, routes: Mapping[str, Target], *, source: Source, run: RunPolicy, detached: DetachedPolicy) -> ToolPolicy:
+    """Return what holds for one tool; nothing comes from configuration."""
+    prefix = f"{name}."
     return ToolPolicy(
-        source=tool.inquiry_source(),
+        source=source,
         run=run,
-        detached=DetachedPolicies(parts.detached, parts.detached, parts.detached),
-        questions={key.removeprefix(prefix): _routed(to) for key, to in parts.routes.items() if key.startswith(prefix)},
+        detached=DetachedPolicies(detached, detached, detached),
+        questions={key.removeprefix(prefix): QuestionPolicy(to) for key, to in routes.items() if key.startswith(prefix)},
     )
 
 
-def _routed(to: TargetKind | Target | JsonObject) -> QuestionPolicy:
-    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation` (spec 8.1)."""
-    if isinstance(to, str):
-        return QuestionPolicy(Target(to))
-    if isinstance(to, Target):
-        return QuestionPolicy(to)
-    kind: TargetKind = "assistant_with_escalation" if to.get("escalation") else "assistant"
-    return QuestionPolicy(Target(kind, {key: value for key, value in to.items() if key != "escalation"}))
-
-
-def _same_or_named(main: Model) -> Callable[[AssistantSettings], Model]:
+def _same_or_named(main: Model, models: Models) -> Callable[[AssistantSettings], Model]:
     """Return how models are found: the main one where it is meant, else by name."""
 
     def find(settings: AssistantSettings) -> Model:
-        return main if settings.model in ("", main.name) else model_named(settings.model)
+        return main if settings.model in ("", main.name) else models.for_assistant(settings)
 
     return find

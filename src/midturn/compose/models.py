@@ -71,6 +71,14 @@ class Models(Struct, frozen=True, kw_only=True):
             found = self.made[id, max_retries] = self._make(id, max_retries)
         return found
 
+    def named(self, id: str) -> Model:
+        """Return the model with this id, with as many retries as by default."""
+        return self.get(id, RetryPolicy().max_retries)
+
+    def around(self, model: Model) -> Model:
+        """Return a model that the program made itself, asked again when it is down for a moment."""
+        return RetryingModel(model, SystemClock(), report=self._waits)
+
     def for_assistant(self, settings: AssistantSettings) -> Model:
         """Return the model that answers a question."""
         return self.get(settings.model, settings.max_retries)

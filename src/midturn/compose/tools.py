@@ -18,6 +18,10 @@ from midturn.tools.redescribed import Redescribed, Wording
 ASK_USER = "ask_user"
 DEFAULT_TIMEOUT = 600.0  # seconds that a local command may run
 BUILT_IN_QUESTIONS: Mapping[str, tuple[str, ...]] = {
+    "describe_tools": (),
+    "fs_list_files": (),
+    "fs_read_file": (),
+    "fs_grep_files": (),
     "fs_create_file": ("overwrite_file",),
     "fs_modify_file": ("apply_changes",),
     "fs_delete_file": ("confirm",),

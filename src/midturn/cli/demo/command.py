@@ -9,14 +9,19 @@ import tempfile
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
 from midturn.cli.attachment import is_attached
-from midturn.cli.audit_trail import print_inquiries
+from midturn.cli.conversation.audit_trail import print_inquiries
+from midturn.cli.conversation.transcript import print_transcript
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for
+from midturn.cli.options import with_non_interactive
 from midturn.cli.output import note, say
-from midturn.cli.place import Place, environment, user_data
-from midturn.cli.turn_run import TurnRun, run_turn
+from midturn.cli.place import Place, environment, place_of
+from midturn.cli.shown import block
+from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.config.assign import Assignment
 from midturn.core.json_value import Json
 from midturn.core.turn.inputs import TurnRequested
@@ -27,82 +32,101 @@ from midturn.testing.prompter import ScriptedPrompter
 
 HERE = Path(__file__).parent
 DEMO = "the demo"
-REQUEST = "Add a rollback step to the release plan, and publish it."
-ANSWERS = {"edit_file.apply": True, "ask_user.answer": "team", "publish.go_ahead": True}
+
+
+class Play(Struct, frozen=True):
+    """A script for the model, what it is asked, and what a scripted person answers."""
+
+    script: str
+    request: str
+    answers: dict[str, Json]
+
+
+RELEASE = Play(
+    "play.toml",
+    "Add a rollback step to the release plan, and publish it.",
+    {"fs_modify_file.apply_changes": True, "ask_user.answer": "team", "publish.go_ahead": True},
+)
+FORM = Play(
+    "forms.toml",
+    "Plan the migration of the customers' database.",
+    {"ask_user.migrate": True, "ask_user.where": ["staging", "production"], "ask_user.when": "Sunday, 6:00", "ask_user.why_not": None},
+)
 
 
 @click.command
-@click.option("--non-interactive", is_flag=True, help="Let a scripted person answer, even if there is a terminal.")
-def command(*, non_interactive: bool) -> ExitStatus:
+@click.option("--forms", is_flag=True, help="Show a form: several questions at once, some of which depend on others.")
+@with_non_interactive
+def command(*, forms: bool, non_interactive: bool) -> ExitStatus:
     """Play a turn in which tools ask: no key, no network, nothing of yours is touched."""
-    return play(attached=is_attached(environment(), non_interactive=non_interactive))
+    return play(FORM if forms else RELEASE, attached=is_attached(environment(), non_interactive=non_interactive))
 
 
-def play(*, attached: bool) -> ExitStatus:
+def play(chosen: Play, *, attached: bool) -> ExitStatus:
     """Set up a workspace, play the turn, and show what was recorded."""
-    workspace = _workspace(Path(tempfile.mkdtemp(prefix="midturn-demo-")))
-    place = Place(workspace, workspace.store(user_data()), workspace.root)
-    note(f"A model is asked: {REQUEST}\n")
+    root = Path(tempfile.mkdtemp(prefix="midturn-demo-"))
+    place = place_of(_workspace(root), root)
+    note("You ask: {}", chosen.request)
     person: Prompter | None = None
     if not attached:
-        note("There is no terminal to ask at, so a scripted person answers.\n")
-        person = ScriptedPrompter(ANSWERS)
-    run = TurnRun(place=place, loaded=load_for(place, Flags(assignments=configuration())), attached=True, prompter=person)
-    journal = place.store.create(REQUEST)
-    workspace.set_current(journal.conversation)
-    status = run_turn(run, journal, TurnRequested(REQUEST))
-    _show(place, journal.conversation)
+        note("There is no terminal to ask at, so a scripted person answers.")
+        person = ScriptedPrompter({key: value for key, value in chosen.answers.items() if value is not None})
+    note("")
+    run = TurnRun(place=place, loaded=load_for(place, Flags(assignments=_configuration(chosen))), attached=True, prompter=person)
+    runner = TurnRunner(run)
+    with Held(place.store, place.store.create(chosen.request)) as held:
+        place.set_current(held.conversation)
+        status = runner.run(held, TurnRequested(chosen.request))
+        _show(chosen, place, held.conversation)
     return status
 
 
-def _show(place: Place, conversation: str) -> None:
+def _show(chosen: Play, place: Place, conversation: str) -> None:
     """Show what stands on disk now."""
-    directory = place.store.path(conversation)
+    recorded = place.store.read(conversation)
     say("\n$ midturn conversation show --inquiries")
-    print_inquiries(place.store.read(conversation))
-    say("\n$ git diff")
-    say(_git(place.root, "diff", "--no-color") or "(nothing was changed)")
-    note(f"\nThe workspace is {place.root}; every event is in {directory / 'events.jsonl'}.")
+    print_inquiries(recorded)
+    if chosen is FORM:
+        say("\n$ midturn conversation show")
+        print_transcript(recorded)
+    else:
+        say("\n$ git diff")
+        say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))
+    note("\nAll of this is in {}", place.root)
+    note("Every event is a line of {}", (place.store.path(conversation) / "events.jsonl").relative_to(place.root))
 
 
 def _workspace(root: Path) -> Workspace:
-    """Make a git repository with a plan, two local commands, and the configuration that declares them."""
-    for name in ("plan.md",):
-        shutil.copy(HERE / name, root / name)
+    """Make a git repository with a plan and a local command."""
+    shutil.copy(HERE / "plan.md", root / "plan.md")
     tools = root / "tools"
     tools.mkdir()
-    for name in ("edit_file.py", "publish.py"):
-        shutil.copy(HERE / name, tools / name)
+    shutil.copy(HERE / "publish.py", tools / "publish.py")
     _git(root, "init", "--quiet")
     _git(root, "add", "plan.md", "tools")
-    _git(root, "-c", "user.name=midturn", "-c", "user.email=demo@localhost", "commit", "--quiet", "--message", "The plan")
+    _git(root, "-c", "user.name=midturn", "-c", "user.email=demo@localhost", "commit", "--quiet", "--no-verify", "--message", "The plan")
     return Workspace.make(root)
 
 
-def configuration() -> list[Assignment]:
+def _configuration(chosen: Play) -> list[Assignment]:
     """Return the configuration of the demo: it is set like flags are, so that it needs no trust."""
-    return [
-        Assignment("assistant.model.id", f"scripted:{HERE / 'play.toml'}", DEMO),
-        _tool("edit_file", "Change a text file: `old` becomes `new`.", ("path", "old", "new")),
-        _tool("publish", "Publish a file.", ("path",)),
-    ]
-
-
-def _tool(name: str, summary: str, parameters: tuple[str, ...]) -> Assignment:
-    declared: dict[str, Json] = {
+    publish: dict[str, Json] = {
         "source": "local",
-        "summary": summary,
-        "command": [sys.executable, f"tools/{name}.py"],
+        "summary": "Publish a file.",
+        "command": [sys.executable, "tools/publish.py"],
         "protocol": "outcome",
         "run": "unattended",
-        "parameters": {parameter: {"type": "string", "required": True} for parameter in parameters},
+        "parameters": {"path": {"type": "string", "required": True}},
     }
-    return Assignment(f"conversation.tools.{name}", declared, DEMO)
+    return [
+        Assignment("assistant.model.id", f"scripted:{HERE / chosen.script}", DEMO),
+        Assignment("conversation.tools.publish", publish, DEMO),
+    ]
 
 
 def _git(root: Path, *arguments: str) -> str:
     try:
-        command_line = ["git", "-C", str(root), *arguments]
+        command_line = ["git", "-C", str(root), "-c", "commit.gpgSign=false", *arguments]
         finished = subprocess.run(command_line, check=True, capture_output=True, text=True, timeout=20)  # noqa: S603  ours alone
     except FileNotFoundError:
         raise ConfigError("The demo needs git, and there is none.") from None

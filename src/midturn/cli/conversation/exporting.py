@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.output import note, say
-from midturn.core.visible import exact_block
+from midturn.cli.output import is_terminal, note, say
+from midturn.cli.shown import block
 from midturn.errors import ConfigError, StoreError
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.file_store import FileStore
@@ -23,8 +23,8 @@ def write_export(store: FileStore, id: str, form: str, to: Path | None) -> ExitS
     )
     if to is not None:
         _write(to, content)
-    elif sys.stdout.isatty():
-        say(exact_block(content.decode("utf-8", "replace")))
+    elif is_terminal():
+        say(block(content.decode("utf-8", "replace")))
     else:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -39,7 +39,7 @@ def _write_jp(store: FileStore, id: str, to: Path | None) -> ExitStatus:
     to.mkdir(parents=True, exist_ok=True)
     _write(to / "events.json", files.events)
     _write(to / "metadata.json", files.metadata)
-    note(f"midturn: wrote {to / 'events.json'} and {to / 'metadata.json'}.")
+    note("midturn: wrote {} and {}.", to / "events.json", to / "metadata.json")
     return ExitStatus.DONE
 
 

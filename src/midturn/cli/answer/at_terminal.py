@@ -1,0 +1,192 @@
+"""`midturn answer` without a VALUE: the person at the terminal is asked as the turn would ask, question by question (spec 3.4, 7.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, cast
+
+from midturn.cli.answer.submitting import Decision, Edit, Ended, Submitted, Submitting, Value
+from midturn.cli.asking import terminal
+from midturn.config.settings import Settings
+from midturn.core.events import Approval, Event, InquiryAnswered
+from midturn.core.form import Form
+from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
+from midturn.core.form.walker import FormWalker
+from midturn.core.json_value import Json
+from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, Subject, ToolCall
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted as Sent, Unavailable, WentBack
+from midturn.core.stream import OpenQuestion, pairs
+from midturn.errors import AnswerError, Problem
+from midturn.runtime.prompter import Prompter, ask_once
+from midturn.store.file_store import FileStore
+
+Outcome: TypeAlias = "Submitted | Replied | Ended"
+
+
+def answer_here(store: FileStore, question: OpenQuestion, settings: Settings, reason: str | None) -> Outcome:
+    """Ask, and hand what was answered to the store.
+
+    Raises:
+        AnswerError: Nobody could be asked, or the answer came too late to fit.
+    """
+    asking = _Asking(terminal(settings), question, store.last_turn(question.conversation))
+    outcome = asyncio.run(asking.outcome())
+    submitting = Submitting(store, question.id, asking.reason or reason)
+    match outcome:
+        case Replied(text):
+            submitting.reply(text or "")
+        case Ended():
+            submitting.cancel()
+        case submitted:
+            submitting.value(submitted)
+    return outcome
+
+
+class _Asking:
+    """One open question at the terminal; `reason` is what was typed with a "no"."""
+
+    def __init__(self, prompter: Prompter, question: OpenQuestion, turn: Sequence[Event]) -> None:
+        self._prompter = prompter
+        self._question = question
+        self._turn = turn
+        self.reason: str | None = None
+
+    async def outcome(self) -> Outcome:
+        """Ask what there is to ask."""
+        if self._question.kind != "tool":
+            return await self._approval()
+        if self._question.form is not None:
+            return await self._form(self._question.form.questions)
+        reply = await self._ask(Prompt(question=self._question.question.asked(self._question.id)))
+        match reply:
+            case Answered(value, reason=reason):
+                self.reason = reason
+                return Value(cast("Json", value))
+            case _:
+                return _left(reply)
+
+    async def _approval(self) -> Outcome:
+        reply = await self._ask(
+            Prompt(
+                question=self._question.question.asked(f"__{self._question.kind}__"),
+                kind=self._question.kind,
+                subject=self._subject(),
+                can_reply=self._question.kind == "review",
+            )
+        )
+        match reply:
+            case Answered(value, reason=reason):
+                self.reason = reason
+                return Decision(value is True)
+            case Sent():
+                return Decision(approve=True)
+            case Edited(value):
+                return Edit(value)
+            case _:
+                return _left(reply)
+
+    def _subject(self) -> Subject:
+        """Return what an approval is about."""
+        call = ToolCall(self._question.request.call, "", self._question.tool, self._question.arguments)
+        request = self._question.request
+        match self._question.kind:
+            case "deliver" if isinstance(request, Approval):
+                return ResultSubject(call, request.content or "", bool(request.is_error))
+            case "review":
+                return self._answers()
+            case _:
+                return CallSubject(call)
+
+    def _answers(self) -> AnswersSubject:
+        asked = [request for request, _ in pairs(self._turn) if request.call == self._question.request.call]
+        answers = _recorded(self._turn, self._question.request.call)
+        latest = {request.question_id: request.question.asked(request.question_id) for request in asked}
+        return AnswersSubject(tuple(latest.values()), answers)
+
+    async def _form(self, questions: Sequence[Mapping[str, Json]]) -> Outcome:
+        """Walk the form; what was answered before stays answered, and Back does not go there."""
+        form = Form.from_json(list(questions), review=True)
+        walker = _walker(form, _recorded(self._turn, self._question.request.call))
+        error: str | None = None
+        while True:
+            match walker.step():
+                case Ask() as ask:
+                    reply = await self._ask(_prompt(ask, error))
+                case Review(answers):
+                    plain = {key: cast("Json", value) for key, value in answers.items() if value is not None}
+                    question = self._question.question.asked("__review__")
+                    subject = AnswersSubject(form.questions, plain)
+                    reply = await self._ask(Prompt(question=question, kind="review", subject=subject, can_go_back=True))
+                case Completed(answers):
+                    optional = {question.id for question in form.questions if question.optional}
+                    return Value({key: cast("Json", value) for key, value in answers.items() if value is not None or key in optional})
+                case Cancelled(reply=text):
+                    return Replied(text)
+                case FormEnded():
+                    return Ended()
+            error = _feed(walker, reply)
+
+    async def _ask(self, prompt: Prompt) -> Reply:
+        """Show a prompt as the turn would."""
+        from msgspec.structs import replace
+
+        question = self._question
+        return await ask_once(
+            self._prompter,
+            replace(
+                prompt,
+                asked_by=question.source.header,
+                id=question.request.id,
+                event=question.id,
+                conversation=question.conversation,
+                tool=question.tool,
+                arguments=question.arguments,
+            ),
+        )
+
+
+def _prompt(ask: Ask, error: str | None) -> Prompt:
+    return Prompt(question=ask.question, index=ask.index, total=ask.total, prefill=ask.prefill, can_go_back=ask.can_go_back, error=error)
+
+
+def _feed(walker: FormWalker, reply: Reply) -> str | None:
+    """Move the walk; return why the reply does not fit."""
+    match reply:
+        case Answered(value=True) if isinstance(walker.step(), Review):
+            walker.feed(Sent())
+        case Answered() | WentBack() | Replied() | EndedTurn() | Sent():
+            try:
+                walker.feed(reply)
+            except AnswerError as error:
+                return str(error)
+        case Edited() | Unavailable():
+            _left(reply)
+    return None
+
+
+def _walker(form: Form, recorded: Mapping[str, Json]) -> FormWalker:
+    walker = FormWalker(form)
+    while isinstance(ask := walker.step(), Ask) and ask.question.id in recorded:
+        walker.feed(Answered(recorded[ask.question.id], automatic=True))
+    return walker
+
+
+def _recorded(turn: Sequence[Event], call: str) -> dict[str, Json]:
+    """Return the latest recorded answer to each question of a call."""
+    return {
+        request.question_id: response.answer
+        for request, response in pairs(turn)
+        if request.call == call and isinstance(response, InquiryAnswered)
+    }
+
+
+def _left(reply: Reply) -> Outcome:
+    """Return how the person left without an answer."""
+    match reply:
+        case Replied():
+            return reply
+        case EndedTurn():
+            return Ended()
+        case _:
+            raise AnswerError([Problem("", "Nobody could be asked: name a VALUE, or answer at a terminal.")])

@@ -1,0 +1,116 @@
+"""`midturn answer`: answers one open question, or a whole form (spec 7.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from midturn.cli.answer.submitting import Ended, Submitting, read_value, secret_in
+from midturn.cli.attachment import is_attached
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.options import with_question, with_store
+from midturn.cli.output import note
+from midturn.cli.place import Place, environment, find_place
+from midturn.core.stream import OpenQuestion
+from midturn.store.answering import find
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """What was given on the command line."""
+
+    id: str
+    value: str | None = None
+    reason: str | None = None
+    reply: str | None = None
+    cancel: bool = False
+    resume: bool = False
+    store: Path | None = None
+
+
+@click.command
+@with_question
+@click.argument("value", required=False)
+@click.option("--reason", metavar="TEXT", help="Why; recorded with the answer.")
+@click.option("--reply", metavar="TEXT", help="Say this to the model instead of answering.")
+@click.option("--cancel", is_flag=True, help="End the turn.")
+@click.option("--resume", is_flag=True, help="Go on with the turn at once.")
+@with_store
+def command(**given: object) -> ExitStatus:
+    """Answer the open question ID (or a unique beginning of it).
+
+    VALUE is JSON where that fits the question, else the bare words; for a form it may be an object by question id, for an approval it is
+    y, n, or {"edit": …}. Without a VALUE you are asked at the terminal, question by question.
+    """
+    return run_answer(Given(**given))  # type: ignore[arg-type]  # click has checked every field
+
+
+def run_answer(given: Given) -> ExitStatus:
+    """Answer a question, and go on with its turn where that is wanted."""
+    _check(given)
+    place = find_place(given.store)
+    conversation, id = find(place.store, given.id)  # noqa: A001  the specification's word
+    question = next((one for one in place.store.pending() if one.id == id), None)
+    if question is None:  # it is closed: the store says by whom
+        asyncio.run(place.store.answer(id, given.value or ""))
+        return ExitStatus.DONE
+    if given.value is None and given.reply is None and not given.cancel:
+        return _at_the_terminal(place, question, given)
+    held = place.store.is_held(conversation)
+    submitting = Submitting(place.store, id, given.reason)
+    if given.cancel:
+        submitting.cancel()
+        note("midturn: the turn of conversation {} was ended.", conversation)
+        return ExitStatus.DONE
+    if given.reply is not None:
+        submitting.reply(given.reply)
+    else:
+        submitting.value(read_value(question, given.value or ""))
+    return _go_on(question, given, held=held)
+
+
+def _check(given: Given) -> None:
+    ways = {"a VALUE": given.value is not None, "--reply": given.reply is not None, "--cancel": given.cancel}
+    named = [name for name, is_given in ways.items() if is_given]
+    if len(named) > 1:
+        raise click.UsageError(f"Answer in one way only, not with {' and '.join(named)}.")
+    if given.reason is not None and named not in ([], ["a VALUE"]):
+        raise click.UsageError(f"`--reason` explains an answer; with {named[0]} there is none.")
+
+
+def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> ExitStatus:
+    if not is_attached(environment(), non_interactive=False):
+        raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE`.")
+    if secret_in(question):
+        return _in_place(question, given)
+    from midturn.cli.answer.at_terminal import answer_here
+    from midturn.cli.loading import load_here
+
+    held = place.store.is_held(question.conversation)
+    if isinstance(answer_here(place.store, question, load_here().settings, given.reason), Ended):
+        note("midturn: the turn of conversation {} was ended.", question.conversation)
+        return ExitStatus.ENDED_BY_USER
+    return _go_on(question, given, held=held)
+
+
+def _in_place(question: OpenQuestion, given: Given) -> ExitStatus:
+    """Go on with the turn itself: a secret is given to nobody but the tool that waits for it (spec 7.5)."""
+    from midturn.cli.resume import Resume, run_resume
+
+    note("midturn: a secret is given to its tool directly, so the turn goes on here and now.")
+    return run_resume(Resume(id=question.conversation, store=given.store))
+
+
+def _go_on(question: OpenQuestion, given: Given, *, held: bool) -> ExitStatus:
+    if held:
+        note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
+        return ExitStatus.DONE
+    if not given.resume:
+        note("midturn: answered. `midturn resume {}` goes on with the turn.", question.conversation)
+        return ExitStatus.DONE
+    from midturn.cli.resume import Resume, run_resume
+
+    note("midturn: answered.")
+    return run_resume(Resume(id=question.conversation, store=given.store))

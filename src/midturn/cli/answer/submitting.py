@@ -1,0 +1,112 @@
+"""From what was typed to what the store takes (spec 7.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.answer import answer_from_words
+from midturn.core.answer_type import SecretType
+from midturn.core.json_value import Json
+from midturn.core.stream import OpenQuestion
+from midturn.errors import AnswerError, Problem
+from midturn.store.file_store import FileStore
+
+_DECISIONS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+
+
+class Value(Struct, frozen=True):
+    """An answer to a question, or a map of answers to a form."""
+
+    json: Json
+
+
+class Decision(Struct, frozen=True):
+    """Whether a call may run, a result may be delivered, answers may be sent."""
+
+    approve: bool
+
+
+class Edit(Struct, frozen=True):
+    """The arguments or the content to use instead."""
+
+    json: Json
+
+
+class Ended(Struct, frozen=True):
+    """The person ended the turn."""
+
+
+Submitted: TypeAlias = Value | Decision | Edit
+
+
+def read_value(question: OpenQuestion, words: str) -> Submitted:
+    """Read VALUE: for an approval `y`, `n` or `{"edit": …}`; for a form also a map of answers; else an answer.
+
+    Raises:
+        AnswerError: It is none of them.
+    """
+    if question.kind != "tool":
+        return _decision(words)
+    if question.form is not None and words.lstrip().startswith("{"):
+        return Value(_json(words))
+    return Value(answer_from_words(question.question.asked(question.id), words))
+
+
+class Submitting:
+    """Answers one question in a store."""
+
+    def __init__(self, store: FileStore, id: str, reason: str | None = None) -> None:
+        self._store = store
+        self._id = id
+        self._reason = reason
+
+    def value(self, submitted: Submitted) -> None:
+        """Answer, decide, or edit."""
+        match submitted:
+            case Value(json):
+                self._answer(value=json, reason=self._reason)
+            case Decision(approve):
+                self._answer(approve=approve, reason=self._reason)
+            case Edit(json):
+                self._answer(arguments=json, reason=self._reason)
+
+    def reply(self, words: str) -> None:
+        """Say something to the model instead."""
+        self._answer(reply=words)
+
+    def cancel(self) -> None:
+        """End the turn."""
+        self._answer(cancel=True)
+
+    def _answer(self, **how: Any) -> None:
+        asyncio.run(self._store.answer(self._id, via="inbox", **how))
+
+
+def secret_in(question: OpenQuestion) -> bool:
+    """Say whether the question, or one of its form, is a secret: those are answered where the turn runs."""
+    if isinstance(question.question.answer_type, SecretType):
+        return True
+    types = [one.get("answer_type") for one in question.form.questions] if question.form else []
+    return any(isinstance(kind, Mapping) and kind.get("type") == "secret" for kind in types)
+
+
+def _decision(words: str) -> Submitted:
+    decided = _DECISIONS.get(words.strip().lower())
+    if decided is not None:
+        return Decision(decided)
+    edit = _json(words) if words.lstrip().startswith("{") else None
+    if isinstance(edit, dict) and list(edit) == ["edit"]:
+        return Edit(edit["edit"])
+    raise AnswerError([Problem("", 'This is an approval: it takes y, n, or {"edit": …} with what to use instead.')])
+
+
+def _json(words: str) -> Json:
+    try:
+        return cast("Json", msgspec.json.decode(words))
+    except (ValueError, RecursionError) as error:
+        raise AnswerError([Problem("", f"The value is not valid JSON: {error}")]) from error

@@ -1,0 +1,53 @@
+"""What commands themselves ask the person at the terminal: nothing of it is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import click
+
+from midturn.config.settings import Settings
+from midturn.core.prompt import Prompt
+from midturn.core.question import Question
+from midturn.core.reply import Answered, Reply, Unavailable
+from midturn.runtime.prompter import Prompter, ask_once
+
+ASKED_BY = "midturn"
+
+
+def terminal(settings: Settings | None = None) -> Prompter:
+    """Return the prompter of this terminal, as it is configured."""
+    from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
+    from midturn.terminal.settings import PromptSettings
+
+    if settings is None:
+        return TerminalPrompter()
+    prompt = settings.prompt
+    return TerminalPrompter(
+        PromptSettings(
+            mode=prompt.mode,
+            settle=prompt.settle_ms / 1_000,
+            text_menu=prompt.text_menu,
+            bell=prompt.bell,
+            notify=prompt.notify,
+            notify_command=settings.notify,
+        )
+    )
+
+
+def ask_here(question: Question[Any]) -> Reply:
+    """Ask a question of ours at the terminal."""
+    return asyncio.run(ask_once(terminal(), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
+
+
+def confirmed(question: Question[bool], otherwise: str) -> bool:
+    """Ask for a yes.
+
+    Raises:
+        click.UsageError: Nobody can be asked; `otherwise` says what to write instead.
+    """
+    reply = ask_here(question)
+    if isinstance(reply, Unavailable):
+        raise click.UsageError(f"There is no terminal to ask at. {otherwise}")
+    return isinstance(reply, Answered) and reply.value is True

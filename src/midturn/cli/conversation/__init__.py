@@ -1,0 +1,22 @@
+"""`midturn conversation`: looks at conversations, and moves them in and out (spec 8.2)."""
+
+from __future__ import annotations
+
+from midturn.cli.lazy import Entry, lazy_group
+
+command = lazy_group(
+    "conversation",
+    "Look at conversations, and move them in and out. Without an ID, the current conversation is meant.",
+    {
+        "ls": Entry("midturn.cli.conversation.ls", "List them."),
+        "show": Entry("midturn.cli.conversation.show", "Show one: what was said, asked, or spent."),
+        "grep": Entry("midturn.cli.conversation.grep", "Search what was said and done."),
+        "use": Entry("midturn.cli.conversation.use", "Make one the current one."),
+        "edit": Entry("midturn.cli.conversation.edit", "Change a title or labels, or open the file."),
+        "fork": Entry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
+        "rm": Entry("midturn.cli.conversation.rm", "Remove conversations for good."),
+        "export": Entry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),
+        "import": Entry("midturn.cli.conversation.import_jp", "Take in one that jp recorded."),
+        "path": Entry("midturn.cli.conversation.path", "Print the directory of one."),
+    },
+)

@@ -1,0 +1,98 @@
+"""`conversation show --inquiries`: what was asked, by whom, who answered what, and why (spec 8.2)."""
+
+from __future__ import annotations
+
+import json
+
+from midturn.cli.layout import table
+from midturn.cli.output import say, say_json
+from midturn.cli.shown import Shown, joined, line
+from midturn.core.events import (
+    AnsweredBy,
+    Approval,
+    ChatRequest,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+)
+from midturn.core.json_value import Json
+from midturn.store.conversation import Conversation
+
+_NOTHING = line("")
+
+
+def print_inquiries_json(conversation: Conversation) -> None:
+    """Print every pair of request and response as JSON."""
+    pairs: list[Json] = [
+        {"request": request.to_json(), "response": response.to_json() if response else None} for request, response in conversation.pairs()
+    ]
+    say_json(pairs)
+
+
+def print_inquiries(conversation: Conversation) -> None:
+    """Draw the audit trail."""
+    responses = {id(request): response for request, response in conversation.pairs()}
+    tools = {event.event_id: event.name for event in conversation.events if isinstance(event, ToolCallRequest)}
+    for event in conversation.events:
+        if isinstance(event, ChatRequest):
+            say("Turn: {}", next(iter(event.content.splitlines()), ""))
+        elif rows := _rows(event, responses.get(id(event)), tools):
+            for text in table([(line("  {}", left), right) for left, right in rows]):
+                say(text)
+
+
+def _rows(event: Event, response: InquiryResponse | None, tools: dict[str, str]) -> list[tuple[Shown, Shown]]:
+    match event:
+        case InquiryRequest():
+            details = [_asked(event), *_outcome(response)]
+        case Approval(state="waiting"):
+            return []
+        case Approval(kind=kind, state=state, answered_by=who, reason=reason):
+            details = [line("{} {}: {}{}", kind, tools.get(event.call, "?"), state, _by(who)), *_reason(reason)]
+        case _:
+            return []
+    return [(_time(event) if place == 0 else _NOTHING, detail) for place, detail in enumerate(details)]
+
+
+def _asked(request: InquiryRequest) -> Shown:
+    marks = [
+        mark
+        for mark, is_set in (("human only", request.question.exclusive), ("review", request.escalates), ("again", request.revises))
+        if is_set
+    ]
+    shown_marks = line("  [{}]", joined(", ", marks)) if marks else _NOTHING
+    return line("{} asks: {}{}", request.source.header, request.question.text, shown_marks)
+
+
+def _outcome(response: InquiryResponse | None) -> list[Shown]:
+    match response:
+        case None:
+            return [line("waits for an answer")]
+        case InquiryAnswered(answer=answer, answered_by=who, reason=reason):
+            return [line("answered {}{}", json.dumps(answer, ensure_ascii=False), _by(who)), *_reason(reason)]
+        case InquiryRedacted(answered_by=who):
+            return [line("answered <redacted>{}", _by(who))]
+        case InquiryCancelled(reason=reason):
+            return [line("cancelled ({})", reason)]
+
+
+def _by(who: AnsweredBy | None) -> Shown:
+    if who is None:
+        return _NOTHING
+    detail = who.model or who.origin or who.user
+    return line(" by {}{}{}", who.by, line(" {}", detail) if detail else _NOTHING, line(" via {}", who.via) if who.via else _NOTHING)
+
+
+def _reason(reason: str | None) -> list[Shown]:
+    return [line("reason: {}", reason)] if reason else []
+
+
+def _time(event: Event) -> Shown:
+    try:
+        return line("{}", event.at.astimezone().strftime("%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return line("--:--:--")

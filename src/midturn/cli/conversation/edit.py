@@ -1,0 +1,56 @@
+"""`midturn conversation edit`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import click
+
+from midturn.cli.conversation.reading import read_for_a_person
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.held import Held
+from midturn.cli.options import with_conversation, with_store
+from midturn.cli.output import note
+from midturn.cli.place import Place, find_place
+from midturn.errors import StoreError
+from midturn.store.reader import NAME
+
+
+@click.command
+@with_conversation
+@click.option("--title", metavar="TEXT", help="What it is called from now on.")
+@click.option("--label", "labels", multiple=True, metavar="TEXT", help="Its labels from now on; may be given several times.")
+@click.option("--no-labels", is_flag=True, help="Take its labels away.")
+@with_store
+def command(id: str | None, *, title: str | None, labels: tuple[str, ...], no_labels: bool, store: Path | None) -> ExitStatus:
+    """Change the title or the labels of conversation ID (by default the current one); with neither, open its file in your editor."""
+    if labels and no_labels:
+        raise click.UsageError("`--label` sets labels, `--no-labels` takes them away: choose one.")
+    place = find_place(store)
+    number = place.conversation(id)
+    changes: dict[str, str | tuple[str, ...]] = {} if title is None else {"title": title}
+    if labels or no_labels:
+        changes["labels"] = labels
+    if not changes:
+        return _edit_file(place, number)
+    place.store.rename(number, **changes)
+    note("midturn: conversation {} was changed.", number)
+    return ExitStatus.DONE
+
+
+def _edit_file(place: Place, number: str) -> ExitStatus:
+    """Let the person edit the events; nobody else writes meanwhile, and what cannot be read afterwards is said."""
+    from midturn.terminal.editor import NoEdit, editor_command
+
+    with Held.existing(place.store, number):
+        try:
+            command_line = [*editor_command(os.environ), str(place.store.path(number) / NAME)]
+            status = subprocess.run(command_line, check=False).returncode  # noqa: S603  the person's own editor
+        except (NoEdit, OSError) as error:
+            raise StoreError(f"The file cannot be edited: {error}") from error
+    read_for_a_person(place, number)
+    if status:
+        raise StoreError(f"The editor ended with status {status}.")
+    return ExitStatus.DONE

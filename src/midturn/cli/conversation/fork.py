@@ -1,0 +1,27 @@
+"""`midturn conversation fork`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.options import with_conversation, with_store
+from midturn.cli.output import note, say
+from midturn.cli.place import find_place
+
+
+@click.command
+@with_conversation
+@click.option("--turns", type=click.IntRange(min=1), metavar="N", help="Copy the first N turns only.")
+@with_store
+def command(id: str | None, *, turns: int | None, store: Path | None) -> ExitStatus:
+    """Copy the finished turns of conversation ID (by default the current one) into a new one, and make that the current one."""
+    place = find_place(store)
+    source = place.conversation(id)
+    made = place.store.fork(source, turns)
+    place.set_current(made)
+    note("midturn: conversation {} begins as {} does; `midturn query -c` goes on with it.", made, source)
+    say("{}", made)
+    return ExitStatus.DONE

@@ -1,0 +1,22 @@
+"""`midturn conversation path`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.options import with_conversation, with_store
+from midturn.cli.output import say
+from midturn.cli.place import find_place
+
+
+@click.command
+@with_conversation
+@with_store
+def command(id: str | None, *, store: Path | None) -> ExitStatus:
+    """Print the directory of conversation ID (by default the current one)."""
+    place = find_place(store)
+    say("{}", place.store.path(place.conversation(id)))
+    return ExitStatus.DONE

@@ -1,0 +1,74 @@
+"""Listings on a terminal of any width; what is not read on a terminal is neither wrapped nor cut."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from midturn.cli.shown import Shown
+
+_GAP = 2
+_LEAST = 24  # cells; a last column with less room begins on a line of its own
+_INDENT = "  "
+
+
+def columns(stream: TextIO | None) -> int | None:
+    """Return how wide the terminal is that `stream` goes to; None where it goes elsewhere."""
+    if stream is None or not stream.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):  # a terminal that does not say
+        return 80
+
+
+def wrapped(text: Shown, stream: TextIO | None, indent: str = "") -> list[Shown]:
+    """Break text between words to the width of the terminal; lines after the first of a paragraph stand behind `indent`."""
+    width = columns(stream)
+    rows: list[Shown] = []
+    for paragraph in text.split("\n"):
+        rows += [Shown(row) for row in _hang(paragraph, width, indent)]
+    return rows
+
+
+def table(rows: Sequence[Sequence[Shown]], stream: TextIO | None = None) -> list[Shown]:
+    """Align columns for stdout (or `stream`); the last one wraps behind its own beginning, or below the others if there is little room."""
+    width = columns(stream or sys.stdout)
+    widths = [max(map(_cells, column)) for column in zip(*(row[:-1] for row in rows), strict=True)]
+    start = sum(widths) + _GAP * len(widths)
+    below = width is not None and width - start < _LEAST
+    lines: list[Shown] = []
+    for row in rows:
+        *firsts, last = row
+        padded = "".join(cell + " " * (column - _cells(cell) + _GAP) for cell, column in zip(firsts, widths, strict=True))
+        if below:
+            found = [*_hang(padded.rstrip(), width, _INDENT), *_hang(_INDENT + last, width, _INDENT)]
+        else:
+            found = _hang(padded + last, width, " " * start)
+        lines += [Shown(text.rstrip()) for text in found if text.strip()]
+    return lines
+
+
+def indented(text: Shown, gutter: Shown) -> list[Shown]:
+    """Put each line behind a gutter, wrapped for stdout so that no continuation begins where a line of ours would."""
+    width = columns(sys.stdout)
+    room = None if width is None else max(width - len(gutter), _LEAST // 2)
+    return [Shown((gutter + row).rstrip()) for paragraph in text.split("\n") for row in _hang(paragraph, room, "")]
+
+
+def _hang(text: str, width: int | None, indent: str) -> list[str]:
+    if width is None or (text.isascii() and len(text) <= width):
+        return [text]
+    from midturn.prompts.cells import hang  # measuring needs a table of Unicode
+
+    return hang(text, width, indent)
+
+
+def _cells(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from midturn.prompts.cells import cells
+
+    return cells(text)

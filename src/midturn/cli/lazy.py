@@ -1,0 +1,70 @@
+"""Groups of commands whose modules are loaded when they are called: `--help` costs nothing of what a command needs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import LiteralString
+
+import click
+from msgspec import Struct
+
+
+class Entry(Struct, frozen=True):
+    """One command: the module that has it, as `command`, and what it does, in a few words."""
+
+    module: str
+    help: LiteralString
+
+
+class LazyGroup(click.Group):
+    """A group whose `sections` name its commands under headings; `shortcuts` are other names for some of them."""
+
+    sections: Mapping[str, Mapping[str, Entry]] = {}
+    shortcuts: Mapping[str, str] = {}
+
+    @property
+    def entries(self) -> dict[str, Entry]:
+        """Every command by name."""
+        return {name: entry for section in self.sections.values() for name, entry in section.items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
+        """Return the names of all commands."""
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
+        """Load a command."""
+        entry = self.entries.get(self.shortcuts.get(cmd_name, cmd_name))
+        return importlib.import_module(entry.module).command if entry else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that the arguments name."""
+        first = args[0]
+        if self.shortcuts.get(first, first) not in self.entries:
+            raise click.UsageError(f"There is no command {first!r}.{self._hint(first)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
+        """List the commands under their headings, without loading one."""
+        names = {full: short for short, full in self.shortcuts.items()}
+        for heading, section in self.sections.items():
+            with formatter.section(heading):
+                rows = [(f"{name}, {names[name]}" if name in names else name, entry.help) for name, entry in section.items()]
+                formatter.write_dl(rows)
+
+    def _hint(self, unknown: str) -> str:
+        near = get_close_matches(unknown, [*self.entries, *self.shortcuts], n=1)
+        return f" Did you mean `{near[0]}`?" if near else self.advice(unknown)
+
+    def advice(self, unknown: str) -> str:
+        """Say what else could be meant by a command that there is not."""
+        del unknown
+        return f" There are: {', '.join(self.entries)}."
+
+
+def lazy_group(name: str, help: str, commands: Mapping[str, Entry]) -> LazyGroup:
+    """Make a group of commands under one heading."""
+    group = LazyGroup(name, help=help)
+    group.sections = {"Commands": commands}
+    return group

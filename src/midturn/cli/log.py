@@ -1,0 +1,85 @@
+"""The log: what went wrong behind the scenes, and with `MIDTURN_LOG=debug` what models are sent and answer (spec 4b.4)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from midturn.config.places import state_directory
+from midturn.core.visible import exact
+from midturn.errors import ConfigError
+
+VARIABLE = "MIDTURN_LOG"
+LEVELS = ("debug", "info", "warning", "error")
+_USUAL = "warning"
+_OURS = ("midturn", "asyncio")  # the latter reports what nobody waited for
+_LOG = logging.getLogger("midturn")
+
+
+def log_file() -> Path:
+    """Return where the log is, in the user's state directory."""
+    return state_directory() / "midturn.log"
+
+
+def start_log(environment: Mapping[str, str]) -> None:
+    """Send what is logged to the file, never to the terminal; the file is made with the first line.
+
+    Raises:
+        ConfigError: `MIDTURN_LOG` names no level.
+    """
+    level = environment.get(VARIABLE, "").strip().lower() or _USUAL
+    if level not in LEVELS:
+        raise ConfigError(f"{VARIABLE}: `{environment[VARIABLE]}` is no level; allowed are {', '.join(LEVELS)}.")
+    handler = _PrivateFile(log_file())
+    handler.setFormatter(_OneLine("%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"))
+    for name in _OURS:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level.upper() if name == "midturn" else logging.ERROR)
+        logger.propagate = False
+    threading.excepthook = _log_thread
+    sys.unraisablehook = _log_unraisable
+
+
+def log_unexpected(error: BaseException) -> None:
+    """Keep the whole story of an error that should not have happened."""
+    _LOG.error("unexpected", exc_info=error)
+
+
+class _OneLine(logging.Formatter):
+    """Every record on one line in which every character is seen."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write a record out."""
+        return exact(super().format(record))
+
+
+class _PrivateFile(logging.Handler):
+    """A file that only its user reads and writes; a record is one write. Where it cannot be written, there is nobody left to tell."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self._descriptor: int | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append a record."""
+        with suppress(OSError):
+            if self._descriptor is None:
+                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+                self._descriptor = os.open(self._path, flags, 0o600)
+            os.write(self._descriptor, f"{self.format(record)}\n".encode(errors="backslashreplace"))
+
+
+def _log_thread(args: threading.ExceptHookArgs) -> None:
+    _LOG.error("in thread %s", args.thread.name if args.thread else "?", exc_info=args.exc_value)
+
+
+def _log_unraisable(args: sys.UnraisableHookArgs) -> None:
+    _LOG.error("%s %r", args.err_msg or "ignored", args.object, exc_info=args.exc_value)

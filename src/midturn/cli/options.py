@@ -1,0 +1,72 @@
+"""Options and arguments that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from midturn.cli.place import find_place
+from midturn.errors import MidturnError
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the id of a conversation."""
+    del param
+    try:
+        store = find_place(ctx.params.get("store")).store
+        return [CompletionItem(known, help=store.path(known).name) for known in store.ids() if known.startswith(incomplete)]
+    except (MidturnError, OSError):
+        return []  # nothing to choose from: the command itself says why
+
+
+def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the id of an open question."""
+    del param
+    try:
+        pending = find_place(ctx.params.get("store")).store.pending()
+        return [CompletionItem(question.id, help=question.tool) for question in pending if question.id.startswith(incomplete)]
+    except (MidturnError, OSError):
+        return []  # as above
+
+
+def with_store(command: _F) -> _F:
+    """Add `--store`."""
+    path = click.Path(path_type=Path, file_okay=False)
+    return click.option("--store", type=path, metavar="DIR", help="The directory of the conversations.")(command)
+
+
+def with_json(command: _F) -> _F:
+    """Add `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def with_output(command: _F) -> _F:
+    """Add `--output`."""
+    formats = click.Choice(["text", "json", "jsonl"])
+    return click.option("--output", type=formats, default="text", show_default=True, help="What stdout carries.")(command)
+
+
+def with_non_interactive(command: _F) -> _F:
+    """Add `--non-interactive`."""
+    return click.option("--non-interactive", is_flag=True, help="Ask nobody; the detached policies decide.")(command)
+
+
+def with_conversation(command: _F) -> _F:
+    """Add the argument ID, a conversation; without it, the current one is meant."""
+    return click.argument("id", required=False, metavar="[ID]", shell_complete=_conversations)(command)
+
+
+def with_conversations(command: _F) -> _F:
+    """Add the argument ID…, one or more conversations."""
+    return click.argument("ids", nargs=-1, required=True, metavar="ID...", shell_complete=_conversations)(command)
+
+
+def with_question(command: _F) -> _F:
+    """Add the argument ID, an open question."""
+    return click.argument("id", metavar="ID", shell_complete=_questions)(command)

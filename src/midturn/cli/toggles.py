@@ -1,0 +1,46 @@
+"""`-t` and `-T`: which tools are offered, in the order given, bare or with a name (spec 6.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+
+import click
+
+from midturn.core.enabling import Toggle
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_ON, _OFF = "tools_on", "tools_off"
+_KEY = "midturn.toggles"
+_BARE = ""
+
+
+def with_toggles(command: _F) -> _F:
+    """Add both options; `TogglingCommand` keeps their order."""
+    on = click.option("-t", _ON, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help="Offer a tool, or all of them.")
+    off = click.option("-T", _OFF, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help="Do not offer a tool, or any.")
+    return on(off(command))
+
+
+class TogglingCommand(click.Command):
+    """A command whose parameter `toggles` holds each `-t` and `-T` in the order given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse once more for the order alone: what click hands over is sorted by option."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[_KEY] = [param.name for param in order if param.name in (_ON, _OFF)]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Put the two lists together."""
+        given = {_ON: iter(_named(ctx, _ON)), _OFF: iter(_named(ctx, _OFF))}
+        ctx.params["toggles"] = tuple(_toggle(name, given[name]) for name in cast("list[str]", ctx.meta[_KEY]))
+        return super().invoke(ctx)
+
+
+def _named(ctx: click.Context, option: str) -> Sequence[str]:
+    return cast("Sequence[str]", ctx.params.pop(option))
+
+
+def _toggle(option: str, names: Iterator[str]) -> Toggle:
+    return Toggle(on=option == _ON, name=next(names) or None)

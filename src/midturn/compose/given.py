@@ -1,0 +1,185 @@
+"""What a program passes, checked at once and read into our types; what is wrong is said before anything runs (spec 8b)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar, cast, get_args
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.json_value import JsonObject
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
+from midturn.core.suggestion import did_you_mean
+from midturn.errors import ConfigError
+from midturn.ports import Model, Tool
+from midturn.tools.function import FunctionTool
+from midturn.tools.names import BUILTIN_NAMES
+from midturn.tools.registry import register
+
+GivenTool: TypeAlias = Tool | Callable[..., Any]
+GivenTarget: TypeAlias = TargetKind | Target | JsonObject
+T = TypeVar("T")
+_OF_A_TOOL = ("definition", "inquiry_source", "execute")
+_TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
+_POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
+
+
+class _ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
+    id: str | UnsetType = UNSET
+    parameters: dict[str, Any] | UnsetType = UNSET
+
+
+class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A target as a table (spec 8.1): what differs from the main assistant."""
+
+    escalation: bool = False
+    name: str | UnsetType = UNSET
+    system_prompt: str | UnsetType = UNSET
+    model: _ModelTable | UnsetType = UNSET
+    request: dict[str, Any] | UnsetType = UNSET
+
+
+def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
+    """Return the tools; a function that nobody decorated becomes one.
+
+    Raises:
+        TypeError: Something is no tool, or a function cannot become one.
+        ConfigError: A name is none, is taken twice, or belongs to a built-in tool.
+    """
+    if _is_tool(given) or not isinstance(cast("object", given), Iterable):
+        raise TypeError("`tools` takes a list: `tools=[deploy]`.")
+    tools = [_tool(one) for one in given]
+    built_in = [tool for tool in tools if _is_built_in(tool)]
+    register([tool for tool in tools if tool not in built_in], built_in)
+    return tools
+
+
+def routes_of(given: Mapping[str, GivenTarget] | None, tools: Iterable[Tool] | None) -> dict[str, Target]:
+    """Return who is to answer, by `<tool>.<question>` (or `<tool>.*`); `tools` are those that there are, where that is known.
+
+    Raises:
+        ConfigError: A key names no tool, or a target is none.
+    """
+    names = None if tools is None else [tool.definition.name for tool in tools]
+    for key in given or {}:
+        tool, dot, question = key.partition(".")
+        if not (dot and tool and question):
+            raise ConfigError(f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all questions of a tool.")
+        if names is not None and tool not in names:
+            known = ", ".join(f"`{name}`" for name in names) or "none"
+            raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
+    return {key: _target(key, to) for key, to in (given or {}).items()}
+
+
+def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
+    """Return the limits; a mapping changes those that it names.
+
+    Raises:
+        ConfigError: A name is unknown, or a value is no number.
+    """
+    if given is None:
+        return DEFAULT_LIMITS
+    if isinstance(given, Limits):
+        return given
+    known = [field.name for field in msgspec.structs.fields(Limits)]
+    for name in given:
+        if name not in known:
+            raise ConfigError(f"limits[{name!r}] is unknown.{did_you_mean(name, known)} The limits are: {', '.join(known)}.")
+    return _converted("limits", given, Limits)
+
+
+def policy_of(given: DetachedPolicy) -> DetachedPolicy:
+    """Return what happens while nobody is attached.
+
+    Raises:
+        ConfigError: There is no such policy.
+    """
+    if given not in _POLICIES:
+        raise ConfigError(f"detached={given!r}: it is one of {', '.join(repr(policy) for policy in _POLICIES)}.")
+    return given
+
+
+def check_model(given: object) -> Model:
+    """Return a model that the program made itself.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if inspect.isclass(given) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
+        raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', or a model, not {_shown(given)}.")
+    return cast("Model", given)
+
+
+def check_prompter(given: T) -> T:
+    """Return the prompter.
+
+    Raises:
+        TypeError: It cannot be asked.
+    """
+    if given is None:
+        return given
+    if inspect.isclass(given):
+        raise TypeError(f"`prompter` takes an object, not the class `{given.__name__}`: write `prompter={given.__name__}(…)`.")
+    if not callable(getattr(given, "prompt", None)):
+        raise TypeError(f"`prompter` takes something with `async def prompt(self, prompt)`, not {_shown(given)}.")
+    return given
+
+
+def _tool(given: object) -> Tool:
+    if inspect.isclass(given):
+        hint = " The tool that lets the model ask is `midturn.ask_user`." if given.__name__ == "AskUser" else ""
+        raise TypeError(f"`{given.__name__}` is a class; a tool is an object.{hint}")
+    if _is_tool(given):
+        return cast("Tool", given)
+    if inspect.isroutine(given):
+        return FunctionTool(given)
+    raise TypeError(f"{_shown(given)} is no tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.")
+
+
+def _is_tool(given: object) -> bool:
+    return not inspect.isclass(given) and all(hasattr(given, name) for name in _OF_A_TOOL)
+
+
+def _is_built_in(tool: Tool) -> bool:
+    ours = type(tool).__module__.startswith("midturn.tools.") and not isinstance(tool, FunctionTool)
+    return ours and tool.definition.name in BUILTIN_NAMES
+
+
+def _target(key: str, to: object) -> Target:
+    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation` (spec 8.1)."""
+    where = f"routes[{key!r}]"
+    match to:
+        case str() if to in _TARGETS:
+            return Target(cast("TargetKind", to))
+        case Target(kind) if kind in _TARGETS:
+            return to
+        case Mapping():
+            return _target_of_table(where, cast("JsonObject", to))
+        case str() | Target():
+            said = to if isinstance(to, str) else to.kind
+            names = ", ".join(repr(target) for target in _TARGETS)
+            raise ConfigError(
+                f"{where}: {said!r} is no target.{did_you_mean(said, _TARGETS)} It is {names}, or a table of assistant settings."
+            )
+        case _:
+            raise ConfigError(f"{where}: a target is a name, a `Target`, or a table of settings, not {_shown(to)}.")
+
+
+def _target_of_table(where: str, table: JsonObject) -> Target:
+    escalates = _converted(where, table, _TargetTable).escalation
+    settings = {key: value for key, value in table.items() if key != "escalation"}
+    return Target("assistant_with_escalation" if escalates else "assistant", settings or None)
+
+
+def _converted(where: str, value: object, into: type[T]) -> T:
+    try:
+        return msgspec.convert(value, into)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}.") from error
+
+
+def _shown(given: object) -> str:
+    return f"a `{type(given).__name__}`"
