@@ -24,8 +24,6 @@ HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 _RUNS = gates.always("runs a program")
 _REACHES = gates.always("sends requests there")
 
-BOOLEAN = Leaf(kind="boolean")
-
 
 def _detached(value: Json) -> dict[str, Json]:
     return dict.fromkeys(("run", "deliver", "tool"), value)
@@ -47,7 +45,9 @@ def _passed_on(value: Json) -> dict[str, Json]:
 MODEL = Branch(
     keys={
         "id": Leaf(kind="model", help="provider/model, `scripted:FILE`, or `inherit` where another assistant's is meant"),
-        "parameters": Branch(names=Names(Leaf(kind="json"), "a parameter of the model", ".+")),
+        "parameters": Branch(
+            names=Names(Leaf(kind="json", help="goes to the model as it is, such as `temperature`"), "a parameter of the model", ".+")
+        ),
     }
 )
 REQUEST = Branch(
@@ -100,11 +100,15 @@ ENABLE = Branch(
             allowed=get_args(AllowToggle), aliases={"always": "any"}, gate=gates.UNLOCKS, help="whether -t and -T may change that"
         ),
     },
-    shorthand=Shorthand(BOOLEAN, _enable),
+    shorthand=Shorthand(Leaf(kind="boolean", help="whether the tool is offered"), _enable),
 )
 ENVIRONMENT = Branch(
-    names=Names(Leaf(kind="variable", private=True, gate=gates.always("sets a program's environment")), "a variable", VARIABLE),
-    shorthand=Shorthand(Leaf(kind="argv"), _passed_on),
+    names=Names(
+        Leaf(kind="variable", private=True, gate=gates.always("sets a program's environment"), help="its value for the program"),
+        "a variable",
+        VARIABLE,
+    ),
+    shorthand=Shorthand(Leaf(kind="argv", help="the variables that the program is given"), _passed_on),
 )
 QUESTIONS = Branch(names=Names(QUESTION, "a question id", QUESTION_ID, star=QUESTION), star_covers_names=True)
 
@@ -122,8 +126,12 @@ _ANY_TOOL: dict[str, Node] = {
     "style": Leaf(allowed=get_args(Style), help="how calls and results are drawn"),
 }
 PARAMETER = Branch(
-    keys={"required": Leaf(kind="required", help="whether it must be given"), "description": Leaf(), "type": Leaf(kind="json_type")},
-    names=Names(Leaf(kind="json"), "a keyword of JSON Schema", ".+"),
+    keys={
+        "required": Leaf(kind="required", help="whether it must be given"),
+        "description": Leaf(help="what a model is told of it"),
+        "type": Leaf(kind="json_type", help="its type in JSON"),
+    },
+    names=Names(Leaf(kind="json", help="such as `enum`, `minimum`, `items`"), "a keyword of JSON Schema", ".+"),
 )
 TOOL = Branch(
     keys={
@@ -131,7 +139,11 @@ TOOL = Branch(
         "source": Leaf(allowed=get_args(ToolSource), help="where the tool comes from"),
         "command": Leaf(kind="argv", gate=_RUNS, help="program and arguments"),
         "shell": Leaf(kind="boolean", gate=_RUNS, help="the command is a shell script"),
-        "protocol": Leaf(allowed=get_args(Protocol), gate=gates.values("lets what a program prints ask questions", "outcome")),
+        "protocol": Leaf(
+            allowed=get_args(Protocol),
+            gate=gates.values("lets what a program prints ask questions", "outcome"),
+            help="what stdout is: the result, or an outcome, which may ask",
+        ),
         "parameters": Branch(names=Names(PARAMETER, "a parameter", TOOL_NAME)),
         "summary": Leaf(help="what a model is told; `describe_tools` tells the rest"),
         "description": Leaf(help="the whole documentation"),
@@ -142,7 +154,7 @@ MCP = Branch(
     keys={
         "command": Leaf(kind="argv", help="program and arguments"),
         "url": Leaf(help="where the server listens"),
-        "headers": Branch(names=Names(Leaf(private=True), "a header", HEADER)),
+        "headers": Branch(names=Names(Leaf(private=True, help="sent with every request"), "a header", HEADER)),
         "environment": ENVIRONMENT,
         "sampling": Leaf(kind="boolean", help="may the server ask models?"),
     },
@@ -150,21 +162,39 @@ MCP = Branch(
 )
 LLM = Branch(
     keys={
-        "kind": Leaf(allowed=get_args(ProviderKind)),
+        "kind": Leaf(allowed=get_args(ProviderKind), help="which protocol it speaks"),
         "base_url": Leaf(gate=_REACHES, help="where requests go"),
         "api_key_env": Leaf(gate=gates.always("sends a variable of your environment"), help="the variable that holds the key"),
-        "profile": Branch(names=Names(Leaf(kind="json"), "a capability", ".+")),
+        "profile": Branch(names=Names(Leaf(kind="json", help="corrects what is known of its models"), "a capability", ".+")),
     }
 )
+_LIMITS = {
+    "question": "characters of a question's text, and of an option",
+    "context": "bytes of a question's context",
+    "options": "options of a question",
+    "form": "questions of a form",
+    "shown": "different questions that are shown in a turn",
+    "repeats": "how often a call may ask the same question",
+    "rejected_cycles": "rejections by a model in a row, until only a person may answer",
+    "cycles": "model calls of a turn",
+    "seconds": "how long a turn may take, without the time that people take",
+    "tool_output": "bytes of a tool's result that a model reads",
+    "batch": "bytes of what is written at once",
+    "json_depth": "how deep JSON may be nested",
+    "event_line": "bytes of one event",
+}
 LIMITS = Branch(
-    keys={name: Leaf(kind="number", least=0) if name == "seconds" else Leaf(kind="integer", least=1) for name in Limits.__struct_fields__}
+    keys={
+        name: Leaf(kind="number", least=0, help=_LIMITS[name]) if name == "seconds" else Leaf(kind="integer", least=1, help=_LIMITS[name])
+        for name in Limits.__struct_fields__
+    }
 )
 PROMPT = Branch(
     keys={
         "mode": Leaf(allowed=get_args(Mode), help="how prompts are drawn"),
         "text_menu": Leaf(kind="boolean", help="a menu row before every text field"),
         "settle_ms": Leaf(kind="integer", least=0, most=10_000, gate=gates.below("takes keys that were meant for something else", 300)),
-        "bell": BOOLEAN,
+        "bell": Leaf(kind="boolean", help="ring the terminal's bell when somebody has to answer"),
         "notify": Leaf(kind="boolean", help="desktop notifications"),
     }
 )
