@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from midturn.core.reply import Answered, Reply
 from midturn.core.secret import SecretValue
+from midturn.terminal.gate import Gate
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.terminal.settings import PromptSettings
 from support.prompt_catalogue import PROMPTS
@@ -23,14 +25,37 @@ async def main(name: str, result: Path, case: str) -> None:
         sys.stdout.write("busy")
         sys.stdout.flush()
         time.sleep(0.5)  # noqa: ASYNC251 (a host that is busy, so that keys pile up)
-    settings = PromptSettings(settle=float(os.environ.get("SETTLE", "0")), text_menu=case == "menu")
-    asking = asyncio.create_task(TerminalPrompter(settings).prompt(PROMPTS[name]))
+    if case == "thread":
+        refuse_terminals(asyncio.get_running_loop())
+    settings = PromptSettings(
+        settle=float(os.environ.get("SETTLE", "0")),
+        text_menu=case == "menu",
+        notify_command=tuple(shlex.split(os.environ.get("NOTIFY", ""))),
+    )
+    gate = Gate()
+    prompter = TerminalPrompter(settings, gate)
+    asking = asyncio.create_task(prompter.prompt(PROMPTS[name]))
     if case == "host":
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, write, result, "host heard SIGINT")
-    if case == "cancel":
+    if case == "output":
+        await asyncio.sleep(0.2)
+        gate.write(sys.stderr, "held: line 1\n")
+        gate.write(sys.stdout, "held: line 2\n")
+    if case in {"cancel", "withdrawn"}:
         await asyncio.sleep(0.5)
         asking.cancel()
     write(result, await settled(asking))
+    if case == "withdrawn":
+        prompter.withdrawn(PROMPTS[name].id, "ann\x1b")
+
+
+def refuse_terminals(loop: asyncio.AbstractEventLoop) -> None:
+    """Be a loop whose selector cannot wait for terminals, as on some systems."""
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    loop.add_reader = refuse  # type: ignore[method-assign]  # it is what such a loop does
 
 
 async def settled(asking: asyncio.Task[Reply]) -> str:

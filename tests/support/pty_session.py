@@ -73,6 +73,11 @@ class PtySession:
         self.child.wait() if self.child.isalive() else None
         return -self.child.signalstatus if self.child.signalstatus else self.child.exitstatus or 0
 
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the size of the window."""
+        self.screen.resize(rows, columns)
+        self.child.setwinsize(rows, columns)
+
     def hang_up(self) -> None:
         """Close the window."""
         cast("Any", self.child).ptyproc.fileobj.close()

@@ -1,0 +1,416 @@
+"""Rich prompts on a real terminal: keys, modes, signals, and what is left behind."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support.golden import assert_golden
+from support.prompt_catalogue import PROMPTS
+from support.pty_session import ASK_ONCE, PtySession, ask_once
+
+RICH = {"TERM": "xterm-256color", "SETTLE": "0"}
+OPENED = b"\x1b[?2004h"  # pastes are marked: the live rows are drawn
+COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
+RICH_COLOUR = re.compile(rb"\x1b\[[0-9;]*[34]8[;:]")
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Path:
+    """Return the file that the reply is written to."""
+    return tmp_path / "reply"
+
+
+def rich(
+    name: str, result: Path, *, case: str = "", size: tuple[int, int] = (80, 30), environment: dict[str, str] | None = None
+) -> PtySession:
+    """Ask one prompt of the catalogue with single keys, and wait until it is drawn."""
+    session = ask_once(name, result, case=case, size=size, environment={**RICH, **(environment or {})})
+    session.wait_for_raw(OPENED)
+    return session
+
+
+def assert_restored(session: PtySession) -> None:
+    """Compare the terminal with how it was found: settings, paste mode, cursor, wrapping."""
+    assert session.read_settings() == session.settings
+    for on, off in ((b"\x1b[?2004l", b"\x1b[?2004h"), (b"\x1b[?25h", b"\x1b[?25l"), (b"\x1b[?7h", b"\x1b[?7l")):
+        assert session.raw.rfind(on) > session.raw.rfind(off)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "reply"),
+    [
+        ("boolean", "Y", "Answered(value=True, reason=None, remember=True, automatic=False)"),
+        ("boolean", "pbecause\r", "Answered(value=False, reason='because', remember=False, automatic=False)"),
+        ("select", "\x1b[B\r", "Answered(value='production', reason=None, remember=False, automatic=False)"),
+        ("select48", "_4 580\r", "Answered(value='src/module_40.py', reason=None, remember=False, automatic=False)"),
+        ("multi", "23\r", "Answered(value=['lint', 'types', 'unit tests'], reason=None, remember=False, automatic=False)"),
+        ("text", "\x15naïve 本番\r", "Answered(value='naïve 本番', reason=None, remember=False, automatic=False)"),
+        ("secret", "hunter2\r", "Answered(value='hunter2', reason=None, remember=False, automatic=False)"),
+        ("schema", "\r", "Answered(value={'replicas': 3, 'region': 'eu'}, reason=None, remember=False, automatic=False)"),
+        ("run", "n", "Answered(value=False, reason=None, remember=False, automatic=False)"),
+        ("review", "\r", "Submitted()"),
+        ("form", "b", "WentBack()"),
+        ("text", "\x03", "EndedTurn()"),
+        ("boolean_default", "\x04", "EndedTurn()"),
+    ],
+)
+def test_keys_answer_and_the_terminal_is_as_it_was(name: str, keys: str, reply: str, result: Path) -> None:
+    with rich(name, result) as session:
+        session.send(keys)
+
+        assert session.wait_for_end() == 0
+        assert result.read_text(encoding="utf-8") == reply
+        assert_restored(session)
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
+    """The screen at each step: what is printed stays, what is live goes, one row remains."""
+    steps = [("Esc: menu", "\x1b", "Esc"), ("Esc again", "\x1b", "picks"), ("2", "2", "")]
+    with rich("select", result, size=(columns, 20)) as session:
+        session.wait_for("Enter picks")
+        drawn = [session.framed("select: as asked")]
+        for title, keys, shown in steps[:-1]:
+            session.send(keys)
+            session.wait_for(shown)
+            drawn.append(session.framed(f"select: {title}"))
+        session.send("2")
+        session.wait_for_end()
+        drawn.append(session.framed("select: 2"))
+
+        assert_golden(f"rich_{columns}_terminal", "\n".join(drawn))
+
+
+def test_escape_alone_is_decided_after_a_moment(result: Path) -> None:
+    with rich("text", result) as session:
+        session.wait_for("none")
+        session.send("\x1b")
+        session.wait_for("[a,b,r,s,?] (a)")
+        session.send("s")
+
+        assert session.wait_for_end() == 0
+
+
+@pytest.mark.parametrize("size", [(30, 24), (30, 1), (10, 5), (200, 50)])
+@pytest.mark.parametrize(("name", "keys"), [("boolean_long", "y"), ("select", "2"), ("text", "x\r"), ("schema", "\r")])
+def test_it_works_in_small_and_large_windows(name: str, keys: str, size: tuple[int, int], result: Path) -> None:
+    with rich(name, result, size=size) as session:
+        session.wait_for_quiet(0.05)
+        session.send(keys)
+
+        assert session.wait_for_end() == 0
+        assert result.read_text().startswith("Answered")
+        assert_restored(session)
+
+
+def test_a_window_that_changes_its_size_is_drawn_anew(result: Path) -> None:
+    with rich("text", result) as session:
+        session.wait_for("Enter submits")
+        session.resize(40, 20)
+        session.wait_for("^X editor")
+        session.send("\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='none'" in result.read_text()
+
+
+@pytest.mark.parametrize("name", sorted(PROMPTS))
+def test_without_colours_there_are_none_and_otherwise_only_the_themes_sixteen(name: str, result: Path) -> None:
+    with rich(name, result, environment={"NO_COLOR": "1"}) as session:
+        session.send("\x03")
+        session.wait_for_end()
+        assert not COLOUR.search(session.raw)
+    with rich(name, result) as session:
+        session.send("\x03")
+        session.wait_for_end()
+        assert not RICH_COLOUR.search(session.raw)
+
+
+def test_nothing_hostile_reaches_the_terminal(result: Path) -> None:
+    """What is written are our own sequences only."""
+    with rich("untrusted", result) as session:
+        session.wait_for("Enter picks")
+        session.send("\x1b")
+        session.wait_for("Cancel:")
+        session.send("s")
+        session.wait_for_end()
+
+        for harm in (b"\x1b[31mlogs", b"\x1b]0;", b"\x1b[8m", b"\xc2\x9b", b"\x1bP", "\u202e".encode(), "\u200b".encode(), b"\x1bc"):
+            assert harm not in session.raw
+
+
+def test_a_secret_changes_nothing_on_the_screen_and_is_nowhere_in_the_output(result: Path) -> None:
+    with rich("secret", result) as session:
+        session.wait_for("hidden")
+        before = len(session.raw)
+        session.send("hunter2 🔑\x1b[200~pasted\x1b[201~")
+        session.wait_for_quiet(0.1)
+        assert b"h" not in re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", session.raw[before:])
+
+        session.send("\r")
+        session.wait_for_end()
+        assert b"unter" not in session.raw
+        assert b"paste" not in session.raw
+        assert result.read_text(encoding="utf-8").startswith("Answered(value='hunter2 🔑pasted'")
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", ["boolean_default", "select", "multi", "text", "secret", "run"])
+def test_two_hundred_keys_typed_ahead_answer_nothing(name: str, seed: int, result: Path) -> None:
+    chosen = random.Random(seed)
+    ahead = "".join(chosen.choice("yYnNpsbr123 \r\n\tabcxyz") for _ in range(200))
+    with ask_once(name, result, case="busy", environment={**RICH, "SETTLE": "0.3"}) as session:
+        session.wait_for("busy")
+        session.send(ahead)
+        session.wait_for_raw(OPENED)
+        session.wait_for_quiet(0.4)
+        assert not result.exists()
+
+        session.send("\x03")
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+
+
+def test_keys_that_go_on_while_the_prompt_opens_answer_nothing(result: Path) -> None:
+    """Somebody types on, faster than three keys a second: none of it counts."""
+    with ask_once("boolean_default", result, environment={**RICH, "SETTLE": "0.3"}) as session:
+        session.wait_for_raw(OPENED)
+        for key in "yn\ry Y\r":
+            session.send(key)
+            session.wait_for_quiet(0.02)
+        session.wait_for("too soon")
+        assert not result.exists()
+
+        session.wait_for_quiet(0.6)
+        session.send("n")
+        assert session.wait_for_end() == 0
+        assert "value=False" in result.read_text()
+
+
+def test_a_paste_answers_no_question_and_goes_into_a_text(result: Path) -> None:
+    paste = "\x1b[200~y\ry\r\x1b[201~"
+    with rich("boolean_default", result) as session:
+        session.send(paste)
+        session.wait_for("a paste goes into a text only")
+        session.send("\x03")
+        session.wait_for_end()
+        assert result.read_text() == "EndedTurn()"
+    with rich("text_empty", result) as session:
+        session.send(f"{paste}\r")
+        session.wait_for_end()
+        assert "value='y\\ny\\n'" in result.read_text()
+
+
+@pytest.mark.parametrize("report", ["\x1b[0n", "\x1b[?2026;2$y", "\x1b[24;80R", "\x1b]11;rgb:ffff/ffff/ffff\x1b\\"])
+def test_a_late_report_of_the_terminal_is_no_answer(report: str, result: Path) -> None:
+    with rich("boolean_default", result) as session:
+        session.send(report)
+        session.wait_for_quiet(0.2)
+        assert not result.exists()
+
+        session.send("n")
+        session.wait_for_end()
+        assert "value=False" in result.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("name", ["boolean", "text", "secret"])
+def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: signal.Signals, result: Path) -> None:
+    with rich(name, result) as session:
+        session.child.kill(number)
+
+        assert session.wait_for_end() == -number
+        assert_restored(session)
+        assert not result.exists()
+
+
+def test_cancelling_takes_the_prompt_away_at_once(result: Path) -> None:
+    with rich("select", result, case="cancel") as session:
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "cancelled"
+        assert "(the question was taken away)" in session.text
+        assert "Enter picks" not in session.text
+        assert_restored(session)
+
+
+def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:
+    with rich("boolean", result, case="host") as session:
+        session.child.kill(signal.SIGINT)
+        session.wait_until(result.exists, "signal heard")
+        assert result.read_text() == "host heard SIGINT"
+
+        session.send("y")
+        assert session.wait_for_end() == 0
+        assert result.read_text().startswith("Answered(value=True")
+
+
+@pytest.mark.parametrize("name", ["boolean", "text"])
+def test_a_terminal_that_is_closed_ends_the_turn_of_a_program_that_survives_it(name: str, result: Path) -> None:
+    command = f"trap '' HUP; exec {sys.executable} {ASK_ONCE} {name} {result}"
+    with PtySession(["/bin/sh", "-c", command], environment=RICH) as session:
+        session.wait_for_raw(OPENED)
+        session.hang_up()
+        deadline = time.monotonic() + 30
+        while not (result.exists() and result.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+        assert result.read_text() == "EndedTurn()"
+
+
+def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path) -> None:
+    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
+        session.wait_at("shell$ ")
+        session.send(f"{sys.executable} {ASK_ONCE} text {result}\r")
+        session.wait_for("Enter submits")
+        session.send(" so far\x1a")
+        session.wait_for("Stopped")
+        session.wait_at("shell$ ")
+        session.send("fg\r")
+        session.wait_for_raw(OPENED, count=session.raw.count(OPENED) + 1)
+        session.wait_at("none so far")
+        session.send("!\r")
+        session.wait_until(lambda: result.exists() and bool(result.read_text()), "reply")
+
+        assert "value='none so far!'" in result.read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the job is found in /proc")
+def test_a_job_that_was_stopped_from_outside_goes_on_with_its_keys(result: Path) -> None:
+    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
+        session.wait_at("shell$ ")
+        session.send(f"{sys.executable} {ASK_ONCE} boolean_default {result}\r")
+        session.wait_for("(y)")
+        asking = session.read_settings()
+        os.kill(int(Path(f"/proc/{session.child.pid}/task/{session.child.pid}/children").read_text()), signal.SIGSTOP)
+        session.wait_for("Stopped")
+        session.wait_at("shell$ ")
+        session.send("fg\r")
+        session.wait_until(lambda: session.read_settings() == asking, "keys one by one")
+        session.send("n")
+        session.wait_until(lambda: result.exists() and bool(result.read_text()), "reply")
+
+        assert "value=False" in result.read_text()
+
+
+EDITORS = {
+    "writes": "import os, sys; assert all(map(os.isatty, (0, 1, 2))); open(sys.argv[1], 'a').write('and more')",
+    "fails": "raise SystemExit(3)",
+    "dies": "import os; os.kill(os.getpid(), 9)",
+    "leaves the terminal raw": "import tty; tty.setraw(0)",
+}
+
+
+@pytest.mark.parametrize(
+    ("editor", "text"), [("writes", "none\\nand more"), ("fails", "none"), ("dies", "none"), ("leaves the terminal raw", "none")]
+)
+def test_the_editor_runs_on_the_terminal_and_never_submits(editor: str, text: str, result: Path, tmp_path: Path) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(EDITORS[editor])
+    command = f"{sys.executable} {ASK_ONCE} text {result} < /dev/null > /dev/null 2>&1"
+    with PtySession(["/bin/sh", "-c", command], environment={**RICH, "VISUAL": f"{sys.executable} {script}"}) as session:
+        session.wait_for_raw(OPENED)
+        session.send("\x18")
+        session.wait_for_raw(OPENED, count=2)
+        session.wait_for("Enter submits")
+        assert not result.exists()
+
+        session.send("\r")
+        assert session.wait_for_end() == 0
+        assert f"value='{text}'" in result.read_text()
+        assert_restored(session)
+
+
+def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> None:
+    script = tmp_path / "editor.py"
+    script.write_text(
+        "import sys, pathlib, time\ntry:\n    print('editing', flush=True)\n    time.sleep(30)\n"
+        "except KeyboardInterrupt:\n    pathlib.Path(sys.argv[1]).write_text('kept')\n"
+    )
+    with rich("text", result, environment={"VISUAL": f"{sys.executable} {script}"}) as session:
+        session.send("\x18")
+        session.wait_for("editing")
+        session.send("\x03")
+        session.wait_for("kept")
+        session.send("\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='kept'" in result.read_text()
+
+
+def test_piped_stdin_never_answers_and_nothing_is_drawn_into_redirected_output(result: Path, tmp_path: Path) -> None:
+    out, err = tmp_path / "out", tmp_path / "err"
+    command = f"echo y | {sys.executable} {ASK_ONCE} boolean_default {result} > {out} 2> {err}"
+    with PtySession(["/bin/sh", "-c", command], environment=RICH) as session:
+        session.wait_for("Apply patch?")
+        session.send("n")
+
+        assert session.wait_for_end() == 0
+        assert "value=False" in result.read_text()
+        assert out.read_bytes() + err.read_bytes() == b""
+
+
+def test_where_the_selector_refuses_terminals_a_thread_waits(result: Path) -> None:
+    with rich("text", result, case="thread") as session:
+        session.send(" so far\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='none so far'" in result.read_text()
+        assert_restored(session)
+
+
+def test_the_bell_rings_and_the_title_says_who_waits(result: Path) -> None:
+    with rich("select", result, environment={"TERM_PROGRAM": "WezTerm"}) as session:
+        session.send("1")
+        session.wait_for_end()
+
+        title = b"Assistant: Which environment should the migration run against?"
+        assert session.raw.count(b"\x07") == 1
+        assert b"\x1b[22;2t\x1b]2;" + title + b"\x1b\\" in session.raw
+        assert b"\x1b]9;" + title in session.raw
+        assert session.raw.rstrip().rfind(b"\x1b[23;2t") > session.raw.find(title)
+
+
+def test_a_held_program_may_write_meanwhile_and_is_seen_after_the_answer(result: Path) -> None:
+    with rich("boolean", result, case="output") as session:
+        session.wait_for_quiet(0.3)
+        assert "held" not in session.text
+
+        session.send("y")
+        assert session.wait_for_end() == 0
+        assert session.text.endswith("Apply patch? yes\nheld: line 1\nheld: line 2")
+
+
+def test_somebody_else_answers(result: Path) -> None:
+    with rich("select", result, case="withdrawn") as session:
+        assert session.wait_for_end() == 0
+        assert "The question was answered by ann⟨U+001B⟩." in session.text
+
+
+def test_a_program_of_the_users_is_told_the_question(result: Path, tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    environment = {"NOTIFY": f"{sys.executable} -c \"import sys; open('{heard}', 'w').write(sys.stdin.read())\""}
+    with rich("secret", result, environment=environment) as session:
+        session.send("hunter2\r")
+        session.wait_for_end()
+        deadline = time.monotonic() + 30
+        while not (heard.exists() and heard.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+        assert heard.read_text() == "API token?\n"
+
+
+def test_a_program_that_cannot_be_run_is_said_and_the_question_is_asked(result: Path) -> None:
+    with rich("boolean", result, environment={"NOTIFY": "/nowhere/notify"}) as session:
+        session.wait_for("notify.command: /nowhere/notify cannot be run")
+        session.send("y")
+
+        assert session.wait_for_end() == 0
+        assert result.read_text().startswith("Answered(value=True")
