@@ -43,7 +43,8 @@ class LazyGroup(click.Group):
         first = args[0]
         if self.shortcuts.get(first, first) not in self.entries:
             raise click.UsageError(f"There is no command {first!r}.{self._hint(first)}", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return self.shortcuts.get(name or "", name), command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         """List the commands under their headings, without loading one."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
-from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
@@ -16,6 +14,7 @@ from midturn.cli.held import Held
 from midturn.cli.output import note, say
 from midturn.cli.place import Place
 from midturn.cli.shown import block, line
+from midturn.cli.signals import with_signals
 from midturn.cli.turn_display import OutputFormat, display_for
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
 from midturn.compose import RunParts
@@ -26,7 +25,6 @@ from midturn.runtime.driver import Ending
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 
-DEADLY = (signal.SIGTERM, signal.SIGHUP)
 _LOOK = 0.1  # seconds between two looks for an answer that was handed over
 
 
@@ -80,7 +78,7 @@ class TurnRunner:
     async def _perform(self, session: Session, requested: TurnRequested | None) -> Ending:
         work = session.resume if requested is None else lambda: session.run(requested)
         try:
-            return await _with_signals(work, session.interrupt)
+            return await with_signals(work, session.interrupt)
         finally:
             await self._command_line.aclose()
 
@@ -124,31 +122,3 @@ def _answered(held: Held) -> bool:
         return False
     held.take_answers()
     return True
-
-
-async def _with_signals(work: Callable[[], Awaitable[Ending]], interrupt: Callable[[], None]) -> Ending:
-    """Let Ctrl-C end the turn (a second one leaves at once), and a deadly signal leave it open: it can be resumed."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(work())
-    signals: list[signal.Signals] = []
-
-    def leave(number: signal.Signals) -> None:
-        signals.append(number)
-        task.cancel()
-
-    def stop() -> None:
-        loop.add_signal_handler(signal.SIGINT, leave, signal.SIGINT)
-        interrupt()
-
-    loop.add_signal_handler(signal.SIGINT, stop)
-    for number in DEADLY:
-        loop.add_signal_handler(number, leave, number)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if signals:
-            raise SystemExit(128 + signals[0]) from None
-        raise
-    finally:
-        for number in (signal.SIGINT, *DEADLY):
-            loop.remove_signal_handler(number)

@@ -21,7 +21,7 @@ from midturn.core.turn.inputs import Interrupted
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
-from midturn.ports import Journal, Tool
+from midturn.ports import Journal, Model, Tool
 from midturn.runtime.answering import request_for
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.clock import SystemClock
@@ -39,12 +39,16 @@ NO_MODEL = (
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
-    """What the command line knows of a run: the configuration, where it runs, whether somebody is there, tools from elsewhere."""
+    """What the command line knows of a run: the configuration, where it runs, whether somebody is there.
+
+    `others` are tools from elsewhere; `model` takes the place of the configured one.
+    """
 
     settings: Settings
     root: Path
     attached: bool = True
     others: Sequence[Tool] = ()
+    model: Model | None = None
 
 
 class CommandLine:
@@ -55,16 +59,11 @@ class CommandLine:
     """
 
     def __init__(self, parts: CommandParts, run: RunParts) -> None:
-        main = parts.settings.assistant
-        if main.model.id is None:
-            raise ConfigError(NO_MODEL)
         self._parts = parts
         self._run = run
         self._toolbox = _toolbox(parts)
-        for model in {main.model.id, *_side_models(parts.settings)}:
-            refuse_mute(model)
         self._models = Models(llm=parts.settings.llm, display=run.display)
-        self._model = self._models.get(main.model.id, main.request.max_retries)
+        self._model = parts.model or _main_model(parts.settings, self._models)
 
     def session(self, journal: ConversationJournal) -> Session:
         """Return a session in the conversation that is held."""
@@ -105,6 +104,15 @@ async def discard_turn(journal: Journal) -> None:
     """End the open turn of a conversation; no tool and no model is needed for that (spec 2.4)."""
     turn = Turn.load(open_window(journal), TurnSettings(tools={}), event_ids())
     await record_effects(turn.step(Interrupted()), journal, SystemClock(), Silence())
+
+
+def _main_model(settings: Settings, models: Models) -> Model:
+    main = settings.assistant
+    if main.model.id is None:
+        raise ConfigError(NO_MODEL)
+    for model in {main.model.id, *_side_models(settings)}:
+        refuse_mute(model)
+    return models.get(main.model.id, main.request.max_retries)
 
 
 def _toolbox(parts: CommandParts) -> Toolbox:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from midturn.config.settings import Settings, ToolSettings
 from midturn.core.enabling import offered
+from midturn.core.exchange import ToolDefinition
 from midturn.ports import Tool
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec, arguments_schema
@@ -56,6 +57,11 @@ def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] =
 def known_tools(settings: Settings) -> dict[str, ToolSettings]:
     """Return what the configuration itself declares or has built in, enabled or not."""
     return {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local")}
+
+
+def definition_of(tool: ToolSettings) -> ToolDefinition:
+    """Return what a model is told about a tool that the configuration knows."""
+    return (_reworded(DescribeTools(()), tool) if tool.name == DESCRIBE_TOOLS else _built(tool, "")).definition
 
 
 def _built(tool: ToolSettings, workspace_id: str) -> Tool:

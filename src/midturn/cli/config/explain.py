@@ -1,0 +1,56 @@
+"""`midturn config explain`."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from midturn.cli.config.toml import toml
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.layout import table
+from midturn.cli.loading import load_here, report_ignored
+from midturn.cli.options import with_json
+from midturn.cli.output import say, say_json
+from midturn.cli.shown import Shown, line
+from midturn.config.explain import Explanation, Setting, explain
+from midturn.core.json_value import Json
+
+
+@click.command
+@click.argument("key")
+@with_json
+def command(key: str, *, as_json: bool) -> ExitStatus:
+    """Say what KEY means, which value holds, and every place that sets it: the first one counts."""
+    loaded = load_here()
+    report_ignored(loaded, attached=True)
+    found = explain(loaded, key)
+    if as_json:
+        say_json([_json(one) for one in found])
+        return ExitStatus.DONE
+    for one in found:
+        _print(one)
+    return ExitStatus.DONE
+
+
+def _print(one: Explanation) -> None:
+    if one.settings:
+        say("{} = {}", one.key, toml(one.value))
+    else:
+        say("{} is not set", one.key)
+    if one.help:
+        say("  {}", one.help)
+    rows = [_row(setting, one, holds=place == 0) for place, setting in enumerate(one.settings)]
+    for row in table(rows):
+        say(row)
+
+
+def _row(setting: Setting, one: Explanation, *, holds: bool) -> tuple[Shown, Shown, Shown]:
+    """Show a setting; its key only where it is spelled differently."""
+    spelled = line(" (as {})", setting.key) if setting.key != one.key else line("")
+    value = line("") if holds else line(": {}", toml(setting.value))
+    place = line("") if setting.place == setting.layer else line("{}", setting.place)
+    return line("  {}", "set by" if holds else "over"), line("{}", setting.layer), line("{}{}{}", place, spelled, value)
+
+
+def _json(one: Explanation) -> Json:
+    return msgspec.to_builtins(one)

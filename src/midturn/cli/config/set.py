@@ -1,0 +1,71 @@
+"""`midturn config set`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from midturn.cli.config.toml import toml
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.loading import load_here
+from midturn.cli.output import note
+from midturn.cli.place import environment
+from midturn.config.approvals import Approvals
+from midturn.config.edit import keep_trust, set_value
+from midturn.config.explain import explain
+from midturn.config.load import Loaded
+from midturn.config.places import shown, state_directory, user_config_file
+from midturn.errors import ConfigError
+from midturn.store.workspace import Workspace
+
+
+@click.command
+@click.argument("key")
+@click.argument("value")
+@click.option("--user", is_flag=True, help="For all your workspaces: write your own file, not this workspace's.")
+def command(key: str, value: str, *, user: bool) -> ExitStatus:
+    """Set KEY to VALUE (TOML, or else a string) in this workspace's file; comments and order stay."""
+    workspace = Workspace.find(Path.cwd())
+    if user:
+        file = user_config_file().resolve()
+        _set(file, shown(file), key, value)
+    elif workspace is None:
+        raise ConfigError("This is no workspace. `midturn init` makes one, `--user` writes your own file.")
+    else:
+        _set_here(workspace, key, value)
+    return ExitStatus.DONE
+
+
+def _set_here(workspace: Workspace, key: str, value: str) -> None:
+    """Write the workspace's file; who could approve it before may have it stay approved."""
+    before = _loaded()
+    file = workspace.home.resolve() / "config.toml"
+    _set(file, ".midturn/config.toml", key, value)
+    if before is not None:
+        keep_trust(before, file, Approvals.of(state_directory(), environment()))
+    after = _loaded()
+    if after is not None:
+        _warn_if_overridden(after, key)
+
+
+def _loaded() -> Loaded | None:
+    """Return the configuration; None where it is wrong: setting a value may be how it is mended."""
+    try:
+        return load_here()
+    except ConfigError:
+        return None
+
+
+def _set(file: Path, name: str, key: str, value: str) -> None:
+    written = set_value(file, name, key, value)
+    note("midturn: {} = {} in {}.", key, toml(written), name)
+
+
+def _warn_if_overridden(loaded: Loaded, key: str) -> None:
+    """Say so if what was written is not what holds."""
+    found = explain(loaded, key)
+    if len(found) == 1 and found[0].settings and found[0].settings[0].layer != "workspace":
+        note("midturn: it has no effect here: {} sets it, too, and comes first.", found[0].settings[0].place)
+    for sentence in loaded.ignored:
+        note("midturn: {}", sentence)

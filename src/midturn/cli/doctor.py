@@ -1,0 +1,129 @@
+"""`midturn doctor`: what works here: terminal, editor, git, configuration, models, log (spec 8.2)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from msgspec import Struct
+
+from midturn import __version__
+from midturn.cli.attachment import SWITCHES, is_attached
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.layout import table
+from midturn.cli.loading import load_here
+from midturn.cli.log import log_file
+from midturn.cli.options import with_json
+from midturn.cli.output import say, say_json
+from midturn.cli.place import environment
+from midturn.cli.shown import Shown, line
+from midturn.compose.models import providers_json
+from midturn.config.places import shown, user_config_file
+from midturn.config.settings import Settings
+from midturn.errors import ConfigError
+from midturn.models.at_hand import providers_at_hand
+from midturn.models.registry import Surroundings
+from midturn.store.workspace import Workspace
+
+
+class Finding(Struct, frozen=True):
+    """One thing that works, or does not; `said` says how, or what to do."""
+
+    what: str
+    works: bool
+    said: str
+
+
+@click.command
+@with_json
+def command(*, as_json: bool) -> ExitStatus:
+    """Find out what works here. The status is 1 if something that every turn needs does not."""
+    findings = [finding for find in (_midturn, _workspace, _terminal, _editor, _git, _models, _log) for finding in find()]
+    if as_json:
+        say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
+    else:
+        for row in table([_row(finding) for finding in findings]):
+            say(row)
+    broken = any(not one.works and one.what in _NEEDED for one in findings)
+    return ExitStatus.ERROR if broken else ExitStatus.DONE
+
+
+_NEEDED = ("configuration", "model")
+
+
+def _row(finding: Finding) -> tuple[Shown, Shown, Shown]:
+    return line("{}", "ok" if finding.works else "--"), line("{}", finding.what), line("{}", finding.said)
+
+
+def _midturn() -> Iterator[Finding]:
+    yield Finding("midturn", works=True, said=f"{__version__}, Python {sys.version.split()[0]}")
+
+
+def _workspace() -> Iterator[Finding]:
+    workspace = Workspace.find(Path.cwd())
+    found = str(workspace.root) if workspace else "none here; `midturn init` makes one"
+    yield Finding("workspace", works=workspace is not None, said=found)
+    try:
+        loaded = load_here()
+    except ConfigError as error:
+        yield Finding("configuration", works=False, said=str(error))
+        return
+    user = shown(user_config_file())
+    yield Finding("configuration", works=True, said=f"readable; your own file would be {user}")
+    for sentence in loaded.ignored:
+        yield Finding("trust", works=False, said=sentence)
+
+
+def _terminal() -> Iterator[Finding]:
+    from midturn.terminal.mode import choose_mode
+
+    settings = _settings()
+    switch = next((name for name in SWITCHES if os.environ.get(name)), None)
+    if is_attached(environment(), non_interactive=False):
+        mode = choose_mode(settings.prompt.mode if settings else "auto", environment())
+        yield Finding("terminal", works=True, said=f"questions are asked here, mode {mode}")
+    else:
+        yield Finding("terminal", works=False, said=f"nobody can be asked{f': {switch} is set' if switch else ''}")
+
+
+def _editor() -> Iterator[Finding]:
+    from midturn.terminal.editor import NoEdit, editor_command
+
+    try:
+        command_line = editor_command(environment())
+    except NoEdit as error:
+        yield Finding("editor", works=False, said=str(error))
+        return
+    found = shutil.which(command_line[0])
+    yield Finding("editor", works=found is not None, said=found or f"{command_line[0]} is not found; set EDITOR to the command of yours")
+
+
+def _git() -> Iterator[Finding]:
+    found = shutil.which("git")
+    yield Finding("git", works=found is not None, said=found or "not found: file tools cannot tell what is committed, and ask more often")
+
+
+def _models() -> Iterator[Finding]:
+    settings = _settings()
+    if settings is None:
+        return
+    chosen = settings.assistant.model.id
+    yield Finding("model", works=chosen is not None, said=chosen or "none is set; `midturn init` picks one, `midturn models` lists them")
+    for provider in providers_at_hand(Surroundings(providers=providers_json(settings.llm), environment=environment())):
+        said = provider.missing or f"{len(provider.models)} models"
+        yield Finding(provider.provider, works=provider.missing is None, said=said)
+
+
+def _log() -> Iterator[Finding]:
+    yield Finding("log", works=True, said=f"{shown(log_file())}; MIDTURN_LOG=debug writes requests and responses there")
+
+
+def _settings() -> Settings | None:
+    try:
+        return load_here().settings
+    except ConfigError:  # it has a finding of its own
+        return None
