@@ -1,4 +1,4 @@
-"""What other writers want on the terminal while a prompt is open: held, bounded, and written when it is answered (spec 5.1)."""
+"""What goes to the screen beside prompts: held while one is open, bounded, and written when it is answered (spec 5.1)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 _MOST_HELD = 1_000_000
+_ERASE_ROW = "\r\x1b[K"
 
 
 class Stream(Protocol):
@@ -35,6 +36,7 @@ class Gate:
         self._size = 0
         self._dropped = 0
         self._loser: Stream | None = None
+        self._status: Stream | None = None
         self._closed = False
         self.at_line_start = True
 
@@ -52,12 +54,27 @@ class Gate:
         elif self._closed:
             self._hold(stream, text)
         else:
+            self.clear_status()
             _send(stream, text)
             self.at_line_start = text.endswith("\n")
+
+    def show_status(self, stream: Stream, text: str) -> None:
+        """Show a row that goes away with whatever comes next; not while a prompt is open, nor in the middle of a line."""
+        if self._closed or not self.at_line_start:
+            return
+        _send(stream, f"{_ERASE_ROW}{text}")
+        self._status = stream
+
+    def clear_status(self) -> None:
+        """Take the status row away."""
+        if self._status is not None:
+            stream, self._status = self._status, None
+            _send(stream, _ERASE_ROW)
 
     @contextmanager
     def shut(self) -> Generator[bool]:
         """Hold everything back while the block runs; yield whether the screen stands at the start of a line."""
+        self.clear_status()
         self._closed = True
         try:
             yield self.at_line_start

@@ -1,0 +1,201 @@
+"""What a turn shows, and where."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import re
+
+import pytest
+
+from midturn.core.prompt import ToolCall
+from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolEnded, ToolStarted
+from midturn.terminal.gate import Gate
+from midturn.terminal.output import DisplaySettings, TerminalDisplay
+from midturn.terminal.spinner import FRAMES
+
+CALL = ToolCall("ev", "call", "deploy", {})
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Stream(io.StringIO):
+    """A stream that may be a terminal."""
+
+    encoding = "utf-8"  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleVariableOverride, reportAssignmentType]  # a StringIO has none
+
+    def __init__(self, *, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        """Say what it is."""
+        return self._terminal
+
+
+class Watched:
+    """A display on two streams."""
+
+    def __init__(self, *, terminal: bool = True, gate: Gate | None = None, settings: DisplaySettings | None = None) -> None:
+        self.out, self.err = Stream(terminal=terminal), Stream(terminal=terminal)
+        self.gate = gate or Gate()
+        self.display = TerminalDisplay(settings or DisplaySettings(mode="rich"), self.gate, streams=(self.out, self.err))
+
+    def show(self, *happenings: Happening) -> Watched:
+        """Let things happen, and the turn end."""
+        for happening in happenings:
+            self.display.show(happening)
+        self.display.end()
+        return self
+
+
+def test_a_pipe_gets_the_assistants_words_untouched() -> None:
+    text = "# Title \x1b[31m\n│ as it is"
+
+    watched = Watched(terminal=False).show(*map(TextShown, text))
+
+    assert watched.out.getvalue() == f"{text}\n"
+
+
+def test_a_terminal_gets_markdown_block_by_block() -> None:
+    watched = Watched()
+    watched.display.show(TextShown("# Title\n\nsome **words**"))
+    assert SGR.sub("", watched.out.getvalue()) == "Title\n"
+
+    watched.show(TextShown(" more"))
+    assert SGR.sub("", watched.out.getvalue()) == "Title\n\nsome words more\n"
+    assert "\x1b[1m" in watched.out.getvalue()
+
+
+def test_plain_mode_prints_the_source_without_escapes() -> None:
+    watched = Watched(settings=DisplaySettings(mode="plain")).show(TextShown("**bold** \x1b"), TextShown("[31m\nnext"))
+
+    assert watched.out.getvalue() == "**bold** ⟨U+001B⟩[31m\nnext\n"
+
+
+@pytest.mark.parametrize(("mode", "gutter"), [("rich", "│"), ("plain", "|")])
+@pytest.mark.parametrize("cut", [1, 3, 100])
+def test_no_row_begins_like_a_row_of_a_prompt(mode: str, gutter: str, cut: int) -> None:
+    text = f"{gutter} one\n\n{gutter} two"
+    watched = Watched(settings=DisplaySettings(mode="rich" if mode == "rich" else "plain"))
+
+    watched.show(*(TextShown(text[at : at + cut]) for at in range(0, len(text), cut)))
+
+    assert [row[:2] for row in watched.out.getvalue().split("\n") if row.strip()] == [f" {gutter}"] * 2
+
+
+def test_tools_and_notices_go_to_stderr() -> None:
+    watched = Watched(terminal=False).show(
+        ToolStarted(CALL), ToolStarted(CALL, again=True), ToolEnded(CALL, "no such\nhost", is_error=True), Notice("tried\x1b again")
+    )
+
+    assert watched.out.getvalue() == ""
+    assert watched.err.getvalue() == "· deploy\n· deploy failed: no such\nmidturn: tried⟨U+001B⟩ again\n"
+
+
+def test_hidden_tools_are_not_mentioned() -> None:
+    settings = DisplaySettings(hidden=frozenset({"deploy"}))
+
+    watched = Watched(terminal=False, settings=settings).show(ToolStarted(CALL), ToolEnded(CALL, "x", is_error=True))
+
+    assert watched.err.getvalue() == ""
+
+
+def test_a_line_is_finished_before_a_tool_is_named() -> None:
+    watched = Watched(settings=DisplaySettings(mode="plain"))
+    watched.show(TextShown("I will deploy"), ModelFinished(), ToolStarted(CALL))
+
+    assert watched.out.getvalue() == "I will deploy\n"
+
+
+def test_reasoning_is_shown_dim_on_stderr_where_it_is_asked_for() -> None:
+    happened = (ReasoningShown("hm\x1b[1m"), TextShown("Yes."), ModelFinished())
+
+    assert Watched().show(*happened).err.getvalue() == ""
+    watched = Watched(settings=DisplaySettings(mode="rich", reasoning=True)).show(*happened)
+    assert watched.err.getvalue() == "\x1b[2mhm⟨U+001B⟩[1m\x1b[22m\n"
+    plain = Watched(terminal=False, settings=DisplaySettings(reasoning=True)).show(*happened)
+    assert plain.err.getvalue() == "hm⟨U+001B⟩[1m\n"
+
+
+def test_everything_is_held_while_a_prompt_is_open() -> None:
+    gate = Gate()
+    watched = Watched(gate=gate)
+
+    with gate.shut():
+        watched.show(TextShown("words"), ToolStarted(CALL))
+        assert watched.out.getvalue() + watched.err.getvalue() == ""
+
+    assert SGR.sub("", watched.out.getvalue()) == "words\n"
+    assert watched.err.getvalue() == "· deploy\n"
+
+
+def test_a_row_counts_the_seconds_and_goes_away() -> None:
+    watched = Watched()
+
+    async def wait() -> None:
+        watched.display.show(ModelStarted())
+        await asyncio.sleep(0.7)
+
+    asyncio.run(wait())
+    drawn = watched.err.getvalue()
+    assert re.search(f"\r\x1b\\[K[{FRAMES}] thinking 0 s", drawn)
+
+    watched.show(TextShown("done"))
+    assert watched.err.getvalue().endswith("\r\x1b[K")
+
+
+def test_the_row_makes_room_for_a_prompt() -> None:
+    gate = Gate()
+    watched = Watched(gate=gate)
+
+    async def wait() -> None:
+        watched.display.show(ModelStarted())
+        await asyncio.sleep(0.6)
+        with gate.shut():
+            assert watched.err.getvalue().endswith("\r\x1b[K")
+            before = watched.err.getvalue()
+            await asyncio.sleep(0.3)
+            assert watched.err.getvalue() == before
+
+    asyncio.run(wait())
+
+
+def test_without_a_terminal_nothing_counts() -> None:
+    watched = Watched(terminal=False)
+
+    async def wait() -> None:
+        watched.display.show(ModelStarted())
+        await asyncio.sleep(0.6)
+
+    asyncio.run(wait())
+    assert watched.err.getvalue() == ""
+
+
+def test_the_turn_goes_on_when_nobody_reads() -> None:
+    told: list[str] = []
+
+    class Closed(Stream):
+        def write(self, text: str, /) -> int:
+            """Be a pipe without a reader."""
+            raise BrokenPipeError(errno.EPIPE, f"Nobody reads {text!r}")
+
+    streams = (Closed(terminal=False), Stream(terminal=False))
+    display = TerminalDisplay(nobody_reads=lambda: told.append("gone"), streams=streams)
+    display.show(TextShown("words"))
+    display.show(ToolStarted(CALL))
+
+    assert told[0] == "gone"
+    assert streams[1].getvalue() == "· deploy\n"
+
+
+def test_a_full_disk_is_an_error() -> None:
+    class Full(Stream):
+        def write(self, text: str, /) -> int:
+            """Be a file on a full disk."""
+            raise OSError(errno.ENOSPC, f"No space left for {text!r}")
+
+    display = TerminalDisplay(streams=(Full(terminal=False), Stream(terminal=False)))
+
+    with pytest.raises(OSError, match="No space left"):
+        display.show(TextShown("words"))
