@@ -1,0 +1,52 @@
+"""The commands as `docs/command-line.md` shows them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import click
+
+from midturn.cli.main import midturn
+
+
+def command_tables() -> str:
+    """Return a section for each command, in the order of `midturn --help`, with what it does, its arguments and its options."""
+    return "\n".join(_commands(click.Context(midturn, info_name="midturn")))
+
+
+def _commands(context: click.Context) -> Iterator[str]:
+    group = context.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command, name
+        below = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from _commands(below)
+        else:
+            yield _section(below)
+
+
+def _section(context: click.Context) -> str:
+    usage = " ".join(context.command.collect_usage_pieces(context))
+    head = f"### `{context.command_path} {usage.removeprefix('[OPTIONS]').strip()}".rstrip() + "`\n\n"
+    return head + _prose(context.command.help or "") + _options(context)
+
+
+def _prose(help: str) -> str:
+    paragraphs = inspect.cleandoc(help).split("\n\n")
+    return "".join(f"{' '.join(paragraph.split())}\n\n" for paragraph in paragraphs)
+
+
+def _options(context: click.Context) -> str:
+    options = [option for option in context.command.params if isinstance(option, click.Option) and not option.hidden]
+    if not options:
+        return ""
+    rows = "".join(f"| {_names(option, context)} | {option.help} |\n" for option in options)
+    return f"| option | |\n| --- | --- |\n{rows}"
+
+
+def _names(option: click.Option, context: click.Context) -> str:
+    takes = "" if option.is_flag else f" {option.make_metavar(context)}".replace("|", "\\|")
+    return ", ".join(f"`{name}{takes}`" for name in (*option.opts, *option.secondary_opts))

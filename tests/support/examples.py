@@ -1,0 +1,205 @@
+"""Plays the examples of a document, in order, in a directory of their own: Python, commands, files, configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from midturn.config.load import LoadRequest, load
+from midturn.core.events import OpaqueEvent
+from midturn.core.events.codec import decode_event
+from midturn.core.form import Form
+from midturn.core.question import Question
+from midturn.models.script_reader import build_script, read_script
+from midturn.tools.wire import read_outcome
+from support.documents import Block, is_updating, replace_block
+from support.transcripts import Names
+
+_SECONDS = 60
+
+
+class Examples:
+    """One document on its way through its blocks. `home` is the user's, `root` the directory that the examples work in."""
+
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "example"
+        self.home = directory / "home"
+        self.root.mkdir()
+        self.home.mkdir()
+        self._names = Names()
+        self._status = 0
+        self._printed = ""
+        self._module = types.ModuleType("example")
+
+    def play(self, block: Block) -> None:
+        """Do what a block is for; a kind of block that nobody checks is an error."""
+        if block.file:
+            self._write(block, block.file)
+        match block.language:
+            case "python":
+                self._python(block)
+            case "text":
+                self._text(block)
+            case "console":
+                self._console(block)
+            case "toml":
+                self._toml(block)
+            case "json":
+                self._json(block)
+            case "sh" if block.file:
+                pass  # a console block runs it
+            case _:
+                raise AssertionError(f"{block.place}: a block of the kind `{block.info}` is not checked by anybody")
+
+    def finish(self) -> None:
+        """Nothing that an example prints may be left out."""
+        assert not self._printed, f"the last Python block printed, and no `text` block shows it:\n{self._printed}"
+
+    @contextlib.contextmanager
+    def as_current(self) -> Generator[None]:
+        """Work in the examples' directory, as their module."""
+        with contextlib.chdir(self.root):
+            sys.modules["example"] = self._module
+            sys.path.insert(0, str(self.root))
+            try:
+                yield
+            finally:
+                sys.path.remove(str(self.root))
+                del sys.modules["example"]
+
+    # Python ---------------------------------------------------------------------------------------------------------
+
+    def _python(self, block: Block) -> None:
+        self.finish()
+        code = compile("\n" * (block.line - 1) + block.text, str(block.document), "exec", dont_inherit=True)
+        if "pytest" in block.marks:
+            printed = self._run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", block.file or ""])
+            assert self._status == 0, f"{block.place}:\n{printed}"
+        elif not block.file:
+            with contextlib.redirect_stdout(io.StringIO()) as printed:
+                exec(code, vars(self._module))
+            self._printed = printed.getvalue()
+
+    def _text(self, block: Block) -> None:
+        """Compare what the Python block before it printed; any other text says what it is, and has a test of its own."""
+        if block.follows == "python" and not block.marks:
+            printed, self._printed = self._printed, ""
+            self._check(block, block.text, printed, lambda shown: replace_block(block, shown))
+        else:
+            assert block.marks, f"{block.place}: this text follows no Python block, and says not what it is"
+
+    # Commands -------------------------------------------------------------------------------------------------------
+
+    def _console(self, block: Block) -> None:
+        played: list[tuple[str, str]] = []
+        for command, expected in _commands(block):
+            shown, printed = self._commanded(block, command, expected)
+            assert shown == printed or is_updating(), _difference(block, command, shown, printed)
+            played.append((command, printed))
+        if is_updating():
+            replace_block(block, "".join(f"$ {command}\n{printed}" for command, printed in played))
+
+    def _commanded(self, block: Block, command: str, shown: str) -> tuple[str, str]:
+        """Run a command; return what the document shows and what it should show."""
+        line, last = self._names.in_this_run(command), self._status
+        assert not last or "$?" in command, f"{block.place}: what comes before `{command}` ends with {last}; show that with `echo $?`"
+        printed = self._run(["bash", "-c", f"(exit {last}); {line}"])
+        return shown, shown if self._names.fits(shown, printed) else self._names.as_shown(shown, printed)
+
+    def _run(self, command: list[str]) -> str:
+        """Run a program without a terminal, so that nobody is attached; return what it prints on stdout and stderr."""
+        done = subprocess.run(
+            command,
+            cwd=self.root,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_SECONDS,
+            start_new_session=True,
+            check=False,
+        )
+        self._status = done.returncode
+        return done.stdout
+
+    def _environment(self) -> dict[str, str]:
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        ours = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        return {**ours, "PATH": programs, "HOME": str(self.home), "LC_ALL": "C.UTF-8", "GIT_CONFIG_GLOBAL": os.devnull}
+
+    # Files ----------------------------------------------------------------------------------------------------------
+
+    def _write(self, block: Block, file: str) -> None:
+        path = self.root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+        if block.text.startswith("#!"):
+            path.chmod(0o755)
+
+    def _toml(self, block: Block) -> None:
+        kept = self.home / "checked.toml"
+        kept.write_text(block.text, encoding="utf-8")
+        match block.marks:
+            case ():
+                load(LoadRequest(cwd=self.root, user_file=kept, state=self.home / "state"))
+            case ("script",):
+                read_script(kept)
+            case marks:
+                assert marks == ("broken",), f"{block.place}: nobody knows what `{block.info}` is"
+
+    def _json(self, block: Block) -> None:
+        """Check JSON as what the fence says that it is."""
+        document: Any = json.loads(block.text)
+        match block.marks:
+            case ("question",):
+                Question[Any].from_json(document)
+            case ("questions",):
+                Form.from_json(document)
+            case ("outcome",):
+                read_outcome(block.text.encode())
+            case ("event",):
+                assert not isinstance(read := decode_event(msgspec.json.encode(document), block.place), OpaqueEvent), read
+            case ("script",):
+                build_script(document, origin=block.place)
+            case marks:
+                assert not marks, f"{block.place}: nobody knows what `{block.info}` is"
+
+    def _check(self, block: Block, shown: str, printed: str, write: Callable[[str], None]) -> None:
+        if self._names.fits(shown, printed):
+            return
+        anew = self._names.as_shown(shown, printed)
+        assert is_updating(), _difference(block, "", shown, anew)
+        write(anew)
+
+
+def _commands(block: Block) -> Iterator[tuple[str, str]]:
+    """Yield each command of a console block with what the block shows of its output; a backslash continues a command."""
+    command: str | None = None
+    shown: list[str] = []
+    for line in block.text.splitlines(keepends=True):
+        if command is not None and command.endswith("\\"):
+            command = f"{command}\n{line.rstrip()}"
+        elif line.startswith("$ "):
+            if command is not None:
+                yield command, "".join(shown)
+            command, shown = line.removeprefix("$ ").rstrip("\n"), []
+        else:
+            assert command is not None, f"{block.place}: a console block begins with a command"
+            shown.append(line)
+    assert command is not None, f"{block.place}: a console block without a command"
+    yield command, "".join(shown)
+
+
+def _difference(block: Block, command: str, shown: str, printed: str) -> str:
+    return f"{block.place}: {command}\n--- shown\n{shown}--- printed\n{printed}---"

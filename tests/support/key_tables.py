@@ -1,0 +1,127 @@
+"""The keys of the configuration as the tables that `docs/configuration.md` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from midturn.config.defaults import BUILT_IN_TOOLS, built_in_layer
+from midturn.config.keys import KEYS
+from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.tree import BUILT_IN, KeyPath, Tree, entry
+from midturn.config.values import WrongValue, checked
+
+_NAMES = {
+    "a parameter of the model": "<parameter>",
+    "a question id": "<id>",
+    "a variable": "<VARIABLE>",
+    "a tool's name": "<tool>",
+    "a parameter": "<parameter>",
+    "a keyword of JSON Schema": "<keyword>",
+    "a provider's name": "<name>",
+    "a server's name": "<name>",
+    "a header": "<header>",
+    "a capability": "<capability>",
+}
+_LONGEST = 60  # characters of a default that are shown
+
+
+class Key(Struct, frozen=True):
+    """One key that may be written: `takes` says which values."""
+
+    path: KeyPath
+    takes: str
+    default: str
+    meaning: str
+    gate: str
+
+    def row(self, heading: int) -> str:
+        """Return the key's row in the table of its first `heading` names."""
+        name = ".".join(self.path[heading:])
+        return f"| `{name}` | {self.takes} | {self.default and f'`{self.default}`'} | {self.meaning} | {self.gate} |\n"
+
+
+def key_tables() -> str:
+    """Return one table for each table of the configuration."""
+    return "\n".join(_table(name, node) for name, node in _sections())
+
+
+def names_for_every_tool() -> str:
+    """Return the keys of a tool that may stand under `'*'`, too."""
+    tools = _branch("conversation", "tools")
+    assert tools.names
+    assert isinstance(tools.names.star, Branch)
+    return ", ".join(f"`{name}`" for name in tools.names.star.keys) + "\n"
+
+
+def built_in_tools() -> str:
+    """Return what is configured for each built-in tool."""
+    rows = "".join(f"| `{name}` | {_settings(tool)} |\n" for name, tool in BUILT_IN_TOOLS.items())
+    return f"| tool | |\n| --- | --- |\n{rows}"
+
+
+def _settings(tool: Mapping[str, Any]) -> str:
+    shown = {name: value for name, value in tool.items() if name not in {"source", "questions"}}
+    return ", ".join(f"`{name} = {_toml(value)}`" for name, value in shown.items())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_toml(below)}" for name, below in cast("dict[str, Any]", value).items()) + " }"
+    return msgspec.json.encode(value).decode()
+
+
+def _sections() -> Iterator[tuple[KeyPath, Node]]:
+    for name, node in KEYS.keys.items():
+        if name in {"conversation", "providers"} and isinstance(node, Branch):
+            yield from (((name, below), child) for below, child in node.keys.items())
+        else:
+            yield (name,), node
+
+
+def _table(path: KeyPath, node: Node) -> str:
+    head = "| key | value | default | meaning | in a workspace's file that is not approved |\n| --- | --- | --- | --- | --- |\n"
+    rows = "".join(key.row(len(path)) for key in _keys(path, node, ""))
+    return f"### `{'.'.join(path)}`\n\n{head}{rows}"
+
+
+def _keys(path: KeyPath, node: Node, gate: str) -> Iterator[Key]:
+    gate = f"is ignored: it {node.gate.why}" if node.gate else gate
+    if isinstance(node, Leaf):
+        yield Key(path, _allowed(node), _default(path), node.help, gate)
+        return
+    if node.shorthand:
+        yield Key(path, f"{_allowed(node.shorthand.leaf)}; or a table", "", node.shorthand.leaf.help, gate)
+    for name, child in node.keys.items():
+        yield from _keys((*path, name), child, gate)
+    if node.names:
+        yield from _keys((*path, _NAMES[node.names.what]), node.names.node, gate)
+
+
+def _allowed(leaf: Leaf) -> str:
+    try:
+        checked(object(), leaf, BUILT_IN)
+    except WrongValue as wrong:
+        return wrong.expected
+    return "any value"
+
+
+def _default(path: KeyPath) -> str:
+    layer: Tree = built_in_layer()
+    found = entry(layer, *path) or entry(layer, *("*" if name == "<tool>" else name for name in path))
+    if found is None:
+        return ""
+    text = msgspec.json.encode(found.value).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _branch(*path: str) -> Branch:
+    node: Node = KEYS
+    for name in path:
+        assert isinstance(node, Branch)
+        node = node.keys[name]
+    assert isinstance(node, Branch)
+    return node
