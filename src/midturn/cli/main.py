@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -15,6 +16,7 @@ from midturn.cli.shown import Shown, block, line
 from midturn.cli.stdout import flush_stdout, forget_stdout
 from midturn.errors import ConfigError, MidturnError
 
+STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Ask": {
         "query": Entry("midturn.cli.query", 'Ask; `midturn "two words"` is the same.'),
@@ -55,6 +57,14 @@ class Commands(LazyGroup):
             return "query", self.get_command(ctx, "query"), args
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; that nobody reads its output is no error of ours."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            forget_stdout()
+            raise click.exceptions.Exit(STDOUT_GONE) from None
+
     def advice(self, unknown: str) -> str:
         """Show how a single word is asked."""
         return f' To ask something, write `midturn query "{unknown} …"`; `midturn --help` lists the commands.'
@@ -85,7 +95,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         flush_stdout()
     except BrokenPipeError:
         forget_stdout()
-        return 128 + signal.SIGPIPE
+        return STDOUT_GONE
     return status
 
 
@@ -105,8 +115,6 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
         return ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
         return ExitStatus.ENDED_BY_USER
-    except BrokenPipeError:
-        raise
     except Exception as error:  # noqa: BLE001  whatever it is, it is said in a line, and kept in the log
         return _unexpected(error)
     return status if isinstance(status, int) else ExitStatus.DONE

@@ -28,21 +28,21 @@ def command(*, as_json: bool) -> ExitStatus:
     if as_json:
         say_json({"model": chosen, "providers": [{field: getattr(one, field) for field in AtHand.__struct_fields__} for one in found]})
         return ExitStatus.DONE
-    for provider in found:
+    usable = [provider for provider in found if not provider.missing]
+    for provider in usable:
         _print(provider, chosen)
-    if not any(provider.models for provider in found):
+    if not usable:
         note("midturn: no model is reachable. `midturn demo` needs none.")
+    missing = [provider for provider in found if provider.missing]
+    for row in table([(line("  {}", provider.provider), line("not usable: {}", provider.missing)) for provider in missing]):
+        say(row)
     return ExitStatus.DONE
 
 
 def _print(provider: AtHand, chosen: str | None) -> None:
-    if provider.missing:
-        for row in table([(line("  {}", provider.provider), line("not usable: {}", provider.missing))]):
-            say(row)
-        return
     if not provider.configured:
         say("  {} answers at {}; to use it, set providers.llm.{}.base_url", provider.provider, provider.base_url, provider.provider)
     for model in provider.models:
         say("{} {}", "*" if model == chosen else " ", model)
     if not provider.models:
-        say("  {}: answers, and has no models", provider.provider)
+        say("  {} answers, and has no models", provider.provider)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.assistant.settings import INHERIT, assistant_settings
-from midturn.compose.models import Models, refuse_mute
+from midturn.compose.models import NO_MODEL, Models, refuse_mute
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.tools import Toolbox, toolbox, workspace_id
 from midturn.config.settings import Settings
@@ -31,11 +31,6 @@ from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
 from midturn.store.store import ConversationJournal
-
-NO_MODEL = (
-    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
-    "`midturn demo` needs none."
-)
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):

@@ -12,12 +12,17 @@ from msgspec import Struct
 from midturn.assistant.settings import AssistantSettings
 from midturn.config.settings import LlmProvider
 from midturn.core.json_value import Json, JsonObject
+from midturn.errors import ConfigError
 from midturn.models.logged import LOG, LoggedModel
 from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
 from midturn.ports import Display, Model, Notice
 from midturn.runtime.clock import SystemClock
 
 SCRIPTED = "scripted:"
+NO_MODEL = (
+    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
+    "`midturn demo` needs none."
+)
 
 
 def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
@@ -80,7 +85,13 @@ class Models(Struct, frozen=True, kw_only=True):
         return RetryingModel(model, SystemClock(), report=self._waits)
 
     def for_assistant(self, settings: AssistantSettings) -> Model:
-        """Return the model that answers a question."""
+        """Return the model that answers a question.
+
+        Raises:
+            ConfigError: As of `get`; or none is named at all.
+        """
+        if not settings.model:
+            raise ConfigError(NO_MODEL)
         return self.get(settings.model, settings.max_retries)
 
     async def aclose(self) -> None:

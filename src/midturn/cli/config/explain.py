@@ -7,7 +7,6 @@ import msgspec
 
 from midturn.cli.config.toml import toml
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import table
 from midturn.cli.loading import load_here, report_ignored
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
@@ -39,17 +38,17 @@ def _print(one: Explanation) -> None:
         say("{} is not set", one.key)
     if one.help:
         say("  {}", one.help)
-    rows = [_row(setting, one, holds=place == 0) for place, setting in enumerate(one.settings)]
-    for row in table(rows):
-        say(row)
+    for place, setting in enumerate(one.settings):
+        say(_setting(setting, one, holds=place == 0))
 
 
-def _row(setting: Setting, one: Explanation, *, holds: bool) -> tuple[Shown, Shown, Shown]:
-    """Show a setting; its key only where it is spelled differently."""
-    spelled = line(" (as {})", setting.key) if setting.key != one.key else line("")
-    value = line("") if holds else line(": {}", toml(setting.value))
-    place = line("") if setting.place == setting.layer else line("{}", setting.place)
-    return line("  {}", "set by" if holds else "over"), line("{}", setting.layer), line("{}{}{}", place, spelled, value)
+def _setting(setting: Setting, one: Explanation, *, holds: bool) -> Shown:
+    """Show who set a value; the key only where it is spelled differently, the value only where it does not hold."""
+    place = line("") if setting.place == setting.layer else line(", {}", setting.place)
+    spelled = line(", as {}", setting.key) if setting.key != one.key else line("")
+    if holds:
+        return line("  set by {}{}{}", setting.layer, place, spelled)
+    return line("  over {}{}{}: {}", setting.layer, place, spelled, toml(setting.value))
 
 
 def _json(one: Explanation) -> Json:

@@ -78,7 +78,7 @@ def _pair(word: str) -> tuple[str, Json]:
 
 
 def _call(name: str, arguments: dict[str, Json], place: Place, loaded: Loaded, *, attached: bool) -> ExitStatus:
-    model = ScriptedModel([{"calls": [{"name": name, "arguments": arguments}]}, {}])
+    model = ScriptedModel([{"calls": [{"name": name, "arguments": arguments}]}, {"text": "Done."}])
     parts = CommandParts(settings=loaded.settings, root=Path(place.root), attached=attached, model=model)
     command_line = CommandLine(parts, RunParts(prompter=terminal(loaded.settings) if attached else None))
     with closing(MemoryStore().create(name)) as journal:
