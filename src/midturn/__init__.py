@@ -5,35 +5,50 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOMES: dict[str, str] = {
-    "agent.agent": "Agent",
-    "agent.happenings": "Asked QuestionAnswered ToolFinished ToolStarted TurnEnded",
-    "agent.result": "RunResult",
-    "core.answer_type": "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType",
-    "core.exchange": "TextDelta",
-    "core.form.form": "Form",
-    "core.form.steps": "Ask Cancelled Completed FormEnded Review",
-    "core.form.walker": "FormWalker",
-    "core.limits": "Limits",
-    "core.outcome": "NeedsInput Outcome Success ToolError",
-    "core.prompt": "Prompt",
-    "core.question": "Persistence Question When",
-    "core.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
-    "core.routing": "AskAssistant AskUser DetachedPolicy Fail Route Suspend Target UseCached UseConfigured UseDefault route",
-    "core.secret": "SecretValue",
-    "core.stream": "OpenQuestion sanitize",
-    "errors": ("AlreadyAnswered AnswerError ConfigError MidturnError ModelError NotOpen QuestionError StoreError StoreLocked Suspended"),
-    "models.function": "FunctionModel",
-    "models.scripted": "ScriptedModel",
-    "ports": "Model Tool",
-    "runtime.prompter": "Prompter",
-    "store.conversation": "Conversation",
-    "store.memory_store": "MemoryStore",
-    "store.store": "ConversationStore open_store",
-    "terminal.prompter": "TerminalPrompter",
-    "testing.prompter": "ScriptedPrompter",
-    "tools.context": "Answer ToolContext Unanswered",
-    "tools.function": "tool",
-    "tools.returned": "Rejected",
+    ".agent.agent": "Agent RunOptions",
+    ".agent.happenings": "Asked QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
+    ".agent.inbox_prompter": "InboxPrompter",
+    ".agent.result": "RunResult",
+    ".agent.turn_stream": "TurnStream",
+    ".core.answer_type": "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType",
+    ".core.exchange": (
+        "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta "
+        "ReasoningPart StructuredPart TextDelta TextPart ToolCallPart ToolDefinition Usage"
+    ),
+    ".core.form": "Form",
+    ".core.form.steps": "Ask Cancelled Completed FormEnded Review Step",
+    ".core.form.walker": "FormWalker",
+    ".core.limits": "Limits",
+    ".core.outcome": "NeedsInput Outcome Success ToolError",
+    ".core.prompt": "AnswersSubject CallSubject Prompt ResultSubject ToolCall",
+    ".core.question": "Persistence Question When",
+    ".core.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
+    ".core.routing": "AskAssistant AskUser DetachedPolicy Fail Route Suspend Target UseCached UseConfigured UseDefault route",
+    ".core.secret": "SecretValue",
+    ".core.source": "Source",
+    ".core.stream": "OpenQuestion sanitize",
+    ".errors": (
+        "AlreadyAnswered AnswerError CallEnded ConfigError MidturnError ModelError "
+        "NotOpen Problem QuestionError StoreError StoreLocked Suspended"
+    ),
+    ".inquirer.call": "InquirerCall",
+    ".inquirer.inquirer": "Inquirer",
+    ".models.function": "FunctionModel",
+    ".models.scripted": "ScriptedModel",
+    ".ports": "Model Tool ToolRun",
+    ".runtime.prompter": "Prompter",
+    ".store.answering": "Receipt",
+    ".store.conversation": "Conversation",
+    ".store.memory_store": "MemoryStore",
+    ".store.store": "ConversationJournal ConversationStore open_store",
+    ".terminal.prompter": "TerminalPrompter",
+    ".testing.prompter": "ScriptedPrompter",
+    ".tools.answers": "Answer FormAnswers Unanswered",
+    ".tools.ask_user": "ask_user",
+    ".tools.context": "ToolContext",
+    ".tools.function": "FunctionTool tool",
+    ".tools.returned": "Rejected",
+    "msgspec": "UNSET",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
@@ -42,16 +57,24 @@ def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
     if name == "__version__":
         return _version()
+    if name == "events":
+        return import_module("midturn.core.events")
     home = _HOME_OF.get(name)
-    if name != "events" and home is None:
-        raise AttributeError(f"module 'midturn' has no attribute {name!r}")
-    value = import_module("midturn.core.events") if home is None else getattr(import_module(f"midturn.{home}"), name)
-    globals()[name] = value
+    if home is None:
+        raise AttributeError(_advice(name))
+    value = globals()[name] = getattr(import_module(home, __name__), name)
     return value
 
 
 def __dir__() -> list[str]:
     return sorted(["__version__", "events", *_HOME_OF])
+
+
+def _advice(name: str) -> str:
+    from midturn.core.suggestion import did_you_mean  # only where a name is wrong
+
+    near = "" if name.startswith("_") else did_you_mean(name, _HOME_OF)
+    return f"module 'midturn' has no attribute {name!r}.{near}"
 
 
 def _version() -> str:

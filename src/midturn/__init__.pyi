@@ -1,12 +1,17 @@
-from midturn.agent.agent import Agent as Agent
+from msgspec import UNSET as UNSET
+
+from midturn.agent.agent import Agent as Agent, RunOptions as RunOptions
 from midturn.agent.happenings import (
     Asked as Asked,
     QuestionAnswered as QuestionAnswered,
+    Streamed as Streamed,
     ToolFinished as ToolFinished,
     ToolStarted as ToolStarted,
     TurnEnded as TurnEnded,
 )
+from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
 from midturn.agent.result import RunResult as RunResult
+from midturn.agent.turn_stream import TurnStream as TurnStream
 from midturn.core import events as events
 from midturn.core.answer_type import (
     AnswerType as AnswerType,
@@ -18,19 +23,40 @@ from midturn.core.answer_type import (
     SelectType as SelectType,
     TextType as TextType,
 )
-from midturn.core.exchange import TextDelta as TextDelta
-from midturn.core.form.form import Form as Form
+from midturn.core.exchange import (
+    Finished as Finished,
+    InquiryAsked as InquiryAsked,
+    ModelEvent as ModelEvent,
+    ModelRequest as ModelRequest,
+    Part as Part,
+    ReasoningDelta as ReasoningDelta,
+    ReasoningPart as ReasoningPart,
+    StructuredPart as StructuredPart,
+    TextDelta as TextDelta,
+    TextPart as TextPart,
+    ToolCallPart as ToolCallPart,
+    ToolDefinition as ToolDefinition,
+    Usage as Usage,
+)
+from midturn.core.form import Form as Form
 from midturn.core.form.steps import (
     Ask as Ask,
     Cancelled as Cancelled,
     Completed as Completed,
     FormEnded as FormEnded,
     Review as Review,
+    Step as Step,
 )
 from midturn.core.form.walker import FormWalker as FormWalker
 from midturn.core.limits import Limits as Limits
 from midturn.core.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
-from midturn.core.prompt import Prompt as Prompt
+from midturn.core.prompt import (
+    AnswersSubject as AnswersSubject,
+    CallSubject as CallSubject,
+    Prompt as Prompt,
+    ResultSubject as ResultSubject,
+    ToolCall as ToolCall,
+)
 from midturn.core.question import Persistence as Persistence, Question as Question, When as When
 from midturn.core.reply import (
     Answered as Answered,
@@ -56,30 +82,38 @@ from midturn.core.routing import (
     route as route,
 )
 from midturn.core.secret import SecretValue as SecretValue
+from midturn.core.source import Source as Source
 from midturn.core.stream import OpenQuestion as OpenQuestion, sanitize as sanitize
 from midturn.errors import (
     AlreadyAnswered as AlreadyAnswered,
     AnswerError as AnswerError,
+    CallEnded as CallEnded,
     ConfigError as ConfigError,
     MidturnError as MidturnError,
     ModelError as ModelError,
     NotOpen as NotOpen,
+    Problem as Problem,
     QuestionError as QuestionError,
     StoreError as StoreError,
     StoreLocked as StoreLocked,
     Suspended as Suspended,
 )
+from midturn.inquirer.call import InquirerCall as InquirerCall
+from midturn.inquirer.inquirer import Inquirer as Inquirer
 from midturn.models.function import FunctionModel as FunctionModel
 from midturn.models.scripted import ScriptedModel as ScriptedModel
-from midturn.ports import Model as Model, Tool as Tool
+from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.runtime.prompter import Prompter as Prompter
+from midturn.store.answering import Receipt as Receipt
 from midturn.store.conversation import Conversation as Conversation
 from midturn.store.memory_store import MemoryStore as MemoryStore
-from midturn.store.store import ConversationStore as ConversationStore, open_store as open_store
+from midturn.store.store import ConversationJournal as ConversationJournal, ConversationStore as ConversationStore, open_store as open_store
 from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
-from midturn.tools.context import Answer as Answer, ToolContext as ToolContext, Unanswered as Unanswered
-from midturn.tools.function import tool as tool
+from midturn.tools.answers import Answer as Answer, FormAnswers as FormAnswers, Unanswered as Unanswered
+from midturn.tools.ask_user import ask_user as ask_user
+from midturn.tools.context import ToolContext as ToolContext
+from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import Rejected as Rejected
 
 __version__: str

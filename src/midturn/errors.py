@@ -12,14 +12,15 @@ MidturnError
 ├── ModelError         a model cannot be reached or does not do what was asked
 │   ├── ContextTooLong the conversation does not fit into the model
 │   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
-└── Suspended          nobody is there to answer now; `pending` says what is open
+├── Suspended          nobody is there to answer now; `pending` says what is open
+└── CallEnded          a call of an `Inquirer` is over without the answer; `content` is its result
 ```
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Problem(NamedTuple):
@@ -85,10 +86,12 @@ class ModelError(MidturnError):
     """A model cannot be reached or does not do what was asked.
 
     `status` is the HTTP status where there was one; `retry_after` (seconds) and `transient` say whether and when to try again.
-    `metadata` is what the model wants recorded with the failure, where the failure is recorded.
+    `metadata` is what the model wants recorded with the failure, where the failure is recorded. `conversation` is the one whose turn is
+    open because of it.
     """
 
     metadata: Mapping[str, object] | None = None
+    conversation: str | None = None
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
         self.status = status
@@ -108,6 +111,20 @@ class ScriptError(ModelError):
 class Suspended(MidturnError):  # noqa: N818
     """Nobody is there to answer now; `pending` lists the open questions and the turn waits on disk (spec 7.4)."""
 
-    def __init__(self, message: str, pending: Sequence[object] = ()) -> None:
+    def __init__(self, message: str, pending: Sequence[Any] = ()) -> None:
         self.pending = tuple(pending)
         super().__init__(message)
+
+
+class CallEnded(MidturnError):  # noqa: N818
+    """A call of an `Inquirer` is over without the answer: nobody may give one, or the person replied, or ended the turn.
+
+    `content` is what the model is to read as the call's result, `is_error` whether that is an error. With `turn_ended` the turn is over:
+    make no further model request in it.
+    """
+
+    def __init__(self, content: str, *, is_error: bool = True, turn_ended: bool = False) -> None:
+        self.content = content
+        self.is_error = is_error
+        self.turn_ended = turn_ended
+        super().__init__(content)

@@ -3,66 +3,97 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
+from typing import Self, TypedDict, Unpack
 
-from midturn.agent.happenings import Streamed, TurnEnded, streamed
+from msgspec.structs import replace
+
+from midturn.agent.guard import GuardedStore, MayAnswer
 from midturn.agent.result import RunResult, result_of
-from midturn.compose import AgentParts, RunParts, compose_agent, model_named
+from midturn.agent.turn_stream import TurnStream, Watching
+from midturn.compose import AgentParts, RunParts, compose_agent
+from midturn.compose.given import GivenTarget, GivenTool, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
+from midturn.compose.models import Models
+from midturn.compose.run_parts import Silence
 from midturn.core.json_value import JsonObject
-from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
+from midturn.core.limits import Limits
+from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
-from midturn.errors import ModelError
-from midturn.ports import Happening, Model, Tool
-from midturn.runtime.driver import Ending
+from midturn.errors import ModelError, StoreError
+from midturn.ports import Model
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.memory_store import MemoryStore
 from midturn.store.store import ConversationJournal, ConversationStore
 
 
+class RunOptions(TypedDict, total=False):
+    """How a turn is run; see `Agent.run`."""
+
+    conversation: str | None
+    deps: object
+    author: str | None
+    prompter: Prompter | None
+    schema: JsonObject | None
+
+
 class Agent:
     """Runs turns of conversations in a store. It reads no configuration, and opens no terminal unless a prompter does.
 
     Nobody is attached unless a prompter is passed; what then happens to a question says `detached` (spec 2.3). The default, `defer`,
-    leaves the turn waiting: no model ever answers for somebody's customer by accident.
+    leaves the turn waiting: no model ever answers for somebody's customer by accident. The tools are yours alone: to let the model ask
+    the user something itself, add `midturn.ask_user` to them.
     """
 
     def __init__(  # noqa: PLR0913  the signature of spec 8b
         self,
         model: Model | str,
         *,
-        tools: Sequence[Tool] = (),
+        tools: Sequence[GivenTool] = (),
         instructions: str = "",
         prompter: Prompter | None = None,
         detached: DetachedPolicy = "defer",
-        routes: Mapping[str, TargetKind | Target | JsonObject] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        routes: Mapping[str, GivenTarget] | None = None,
+        limits: Limits | Mapping[str, object] | None = None,
         store: ConversationStore | None = None,
+        may_answer: MayAnswer | None = None,
     ) -> None:
         """Put an agent together.
 
         Args:
-            model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`).
-            tools: What the model may call.
+            model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`). One that fails for a moment is
+                asked again (spec 4b.2).
+            tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
             instructions: The system prompt.
             prompter: Who answers for the user, unless `run` names another.
-            detached: What happens to questions while nobody is attached.
-            routes: Who is to answer, by `<tool>.<question>`; everything else goes to the user.
-            limits: The limits of spec 2.6 and 9.7.
+            detached: What happens to questions while nobody is attached: `defer`, `auto`, `defaults` or `deny`.
+            routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,
+                or a table of assistant settings with `escalation` (spec 8.1). Everything else goes to the user.
+            limits: The limits of spec 2.6, 8.1 and 9.7: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
+            may_answer: Has the last word on answers that come through `agent.store`: `may_answer(question, user)` is given the open
+                question and the `user` of `store.answer`; where it says no, that raises `AnswerError`, and the question stays open.
+
+        Raises:
+            ConfigError: A model, tool, route, limit or policy is none; the message says what is allowed.
+            TypeError: Something of an altogether different kind was passed.
         """
+        self._models = Models(llm={}, display=Silence())
+        own = tools_of(tools)
         self._parts = AgentParts(
-            model=model_named(model) if isinstance(model, str) else model,
-            tools=tools,
+            model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
+            tools=own,
             instructions=instructions,
-            detached=detached,
-            routes=routes or {},
-            limits=limits,
+            detached=policy_of(detached),
+            routes=routes_of(routes, own),
+            limits=limits_of(limits),
+            models=self._models,
         )
-        self._prompter = prompter
-        self.store: ConversationStore = store or MemoryStore()
+        self._prompter = check_prompter(prompter)
+        kept: ConversationStore = MemoryStore(self._parts.limits) if store is None else store
+        self.store: ConversationStore = kept if may_answer is None else GuardedStore(kept, may_answer)
+        """The conversations, their open questions (`pending`), and the way to answer them (`answer`)."""
 
     async def run(
         self,
@@ -76,46 +107,81 @@ class Agent:
     ) -> RunResult:
         """Run one turn: in `conversation`, or in a new one. Cancelling the task leaves the turn open, to be resumed.
 
+        Args:
+            text: What the user says.
+            conversation: The id of a conversation whose last turn has ended; a new one where none is given.
+            deps: What tools find as `ctx.deps`.
+            author: Who says it; recorded.
+            prompter: Who answers in this run, in place of the agent's own.
+            schema: The JSON Schema of the answer, which is then in `RunResult.structured`.
+
         Raises:
-            StoreError: The conversation cannot be written, is held elsewhere, or waits to be resumed.
-            ModelError: The model stayed down after its retries; the turn is open and can be resumed.
+            StoreError: The conversation cannot be written, or its last turn is still open.
+            StoreLocked: Another process, or another run, writes it.
+            ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
         requested = TurnRequested(text, author=author, schema=schema)
-        run = RunParts(prompter=prompter or self._prompter, deps=deps)
+        run = self._run(prompter, deps)
         with closing(self._journal(conversation, text)) as journal:
             return await _finish(journal, self._session(journal, run), requested)
 
-    def run_sync(self, text: str, *, conversation: str | None = None, deps: object = None, prompter: Prompter | None = None) -> RunResult:
-        """Run one turn from a program without an event loop; otherwise like `run`."""
-        return asyncio.run(self.run(text, conversation=conversation, deps=deps, prompter=prompter))
+    def run_sync(self, text: str, **how: Unpack[RunOptions]) -> RunResult:
+        """Run one turn from a program without an event loop; otherwise like `run`. Ctrl-C leaves the turn open.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await agent.run(…)` there.
+        """
+        refuse_inside_a_loop("run_sync", "await agent.run(…)")
+
+        async def once() -> RunResult:
+            async with self:
+                return await self.run(text, **how)
+
+        return asyncio.run(once())
 
     async def resume(self, conversation: str, *, deps: object = None, prompter: Prompter | None = None) -> RunResult:
         """Continue the open turn of a conversation exactly where it stopped (spec 7.4).
 
         Raises:
             NotOpen: Its last turn has ended.
-            StoreError: The conversation cannot be written, or is held elsewhere.
+            StoreError: There is no such conversation, or it cannot be written.
+            StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.
         """
+        run = self._run(prompter, deps)
         with closing(self.store.open(conversation)) as journal:
-            return await _finish(journal, self._session(journal, RunParts(prompter=prompter or self._prompter, deps=deps)), None)
+            return await _finish(journal, self._session(journal, run), None)
 
     @asynccontextmanager
-    async def stream(self, text: str, *, conversation: str | None = None, deps: object = None) -> AsyncGenerator[AsyncIterator[Streamed]]:
+    async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
         """Run one turn, and watch it: `async with agent.stream(…) as events: async for event in events: …`.
 
-        Leaving the block early stops the run and leaves the turn open.
+        The events are `TextDelta`, `ToolStarted`, `Asked`, `QuestionAnswered`, `ToolFinished`, and at last `TurnEnded` with the result.
+        Leaving the block early stops the run and leaves the turn open. Arguments and errors are those of `run`.
         """
-        queue: asyncio.Queue[Streamed | None] = asyncio.Queue()
-        with closing(self._journal(conversation, text)) as journal:
-            session = self._session(journal, RunParts(prompter=self._prompter, display=_Watching(queue, journal), deps=deps))
-            task = asyncio.create_task(_finish(journal, session, TurnRequested(text)))
-            task.add_done_callback(lambda _: queue.put_nowait(None))
+        requested = TurnRequested(text, author=how.get("author"), schema=how.get("schema"))
+        run = self._run(how.get("prompter"), how.get("deps"))
+        with closing(self._journal(how.get("conversation"), text)) as journal:
+            watching = Watching(journal)
+            session = self._session(journal, replace(run, display=watching))
+            events = TurnStream(journal.conversation, watching, asyncio.create_task(_finish(journal, session, requested)))
             try:
-                yield _events(queue, task)
+                yield events
             finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+                await events.stop()
+
+    async def aclose(self) -> None:
+        """Close what was opened to reach models; the agent can be used again all the same."""
+        await self._models.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _run(self, prompter: Prompter | None, deps: object) -> RunParts:
+        return RunParts(prompter=self._prompter if prompter is None else check_prompter(prompter), deps=deps)
 
     def _journal(self, conversation: str | None, text: str) -> ConversationJournal:
         return self.store.create(text) if conversation is None else self.store.open(conversation)
@@ -124,29 +190,41 @@ class Agent:
         return compose_agent(self._parts, run, journal)
 
 
-class _Watching:
-    """A display that hands on what a program wants to know."""
+def refuse_inside_a_loop(name: str, instead: str) -> None:
+    """Say what to do in place of a function that would block the loop that is running.
 
-    def __init__(self, queue: asyncio.Queue[Streamed | None], journal: ConversationJournal) -> None:
-        self._queue = queue
-        self._journal = journal
-
-    def show(self, happening: Happening) -> None:
-        """Hand on what happened."""
-        event = streamed(happening, self._journal.conversation, self._journal.events)
-        if event:
-            self._queue.put_nowait(event)
+    Raises:
+        RuntimeError: One is running in this thread.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(f"`{name}` starts an event loop, and one is running here already. Use `{instead}`.")
 
 
 async def _finish(journal: ConversationJournal, session: Session, requested: TurnRequested | None) -> RunResult:
     """Run or resume a turn, and read what it came to."""
-    ending: Ending = await (session.run(requested) if requested else session.resume())
+    id = journal.conversation  # noqa: A001  the specification's word
+    if requested and session.turn_is_open:
+        raise StoreError(
+            f"The last turn of conversation {id} is still open. Go on with it: `await agent.resume({id!r})`. "
+            "Or end it: answer one of its questions with `cancel=True`."
+        )
+    ending = await (session.run(requested) if requested else session.resume())
     if ending.status == "open":
-        raise ModelError(f"{ending.error} The turn of conversation {journal.conversation} is open and can be resumed.")
-    return result_of(journal.conversation, session.window, ending)
+        raise _model_is_down(id, ending.error or "", ending.failure)
+    return result_of(id, session.window, ending)
 
 
-async def _events(queue: asyncio.Queue[Streamed | None], task: asyncio.Task[RunResult]) -> AsyncIterator[Streamed]:
-    while event := await queue.get():
-        yield event
-    yield TurnEnded(await task)
+def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:
+    said = (
+        f"{message.rstrip('.')}. The turn of conversation {conversation} is open: `await agent.resume({conversation!r})` goes on with it."
+    )
+    if failure is None:
+        error = ModelError(said)
+    else:
+        error = ModelError(said, status=failure.status, retry_after=failure.retry_after, transient=failure.transient)
+    error.conversation = conversation
+    error.__cause__ = failure
+    return error

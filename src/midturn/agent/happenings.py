@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from midturn.agent.result import RunResult
-from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.exchange import TextDelta
 from midturn.core.prompt import ToolCall
 from midturn.core.stream import OpenQuestion, pending
@@ -22,15 +22,16 @@ class ToolStarted(Struct, frozen=True):
 
 
 class Asked(Struct, frozen=True):
-    """A question is on record, and whoever answers it is being asked."""
+    """A question is on record (or an approval, where the turn waits for one), and whoever decides it is asked. `question.id` names it."""
 
     question: OpenQuestion
 
 
 class QuestionAnswered(Struct, frozen=True):
-    """A question has its response."""
+    """A question has its response: answered, redacted (a secret was given) or cancelled. `id` is that of `Asked.question`."""
 
-    response: InquiryAnswered | InquiryRedacted | InquiryCancelled
+    id: str
+    response: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval
 
 
 class ToolFinished(Struct, frozen=True):
@@ -51,7 +52,7 @@ Streamed: TypeAlias = TextDelta | ToolStarted | Asked | QuestionAnswered | ToolF
 
 
 def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -> Streamed | None:
-    """Translate what the runtime shows; None for what a program need not know."""
+    """Translate what the runtime shows; None for what a program need not know. `events` is everything recorded so far."""
     match happening:
         case TextShown(text):
             return TextDelta(text)
@@ -59,9 +60,18 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
             return ToolStarted(call)
         case ToolEnded(call, content, is_error):
             return ToolFinished(call, content, is_error)
-        case Recorded(InquiryRequest(event_id=id)):
-            return next((Asked(question) for question in pending(events, conversation) if question.id == id), None)
-        case Recorded(event) if isinstance(event, InquiryAnswered | InquiryRedacted | InquiryCancelled):
-            return QuestionAnswered(event)
+        case Recorded(InquiryRequest() | Approval(state="waiting") as request):
+            until = next(place for place in range(len(events), 0, -1) if events[place - 1].event_id == request.event_id)
+            return next((Asked(question) for question in pending(events[:until], conversation) if question.id == request.event_id), None)
+        case Recorded(InquiryAnswered() | InquiryRedacted() | InquiryCancelled() | Approval() as response):
+            asked = _asked(response, events)
+            return QuestionAnswered(asked.event_id, response) if asked else None
         case _:
             return None
+
+
+def _asked(response: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval, events: Sequence[Event]) -> Event | None:
+    """Return the latest request that a response belongs to; ids are unique inside a turn, and this turn is the last."""
+    kind = Approval if isinstance(response, Approval) else InquiryRequest
+    requests = (event for event in reversed(events) if isinstance(event, kind) and event.id == response.id)
+    return next((event for event in requests if not isinstance(event, Approval) or event.state == "waiting"), None)

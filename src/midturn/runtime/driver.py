@@ -29,6 +29,7 @@ from midturn.core.turn.effects import (
 )
 from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TurnFailed
 from midturn.core.turn.turn import Turn
+from midturn.errors import ModelError
 from midturn.ports import Notice, ToolEnded, ToolStarted
 from midturn.runtime.answering import Answering, request_for
 from midturn.runtime.consulting import Consulting
@@ -42,11 +43,15 @@ from midturn.runtime.tool_runs import ToolRuns
 
 
 class Ending(Struct, frozen=True):
-    """How a run of a turn ended: `completed`, `ended_by_user`, `failed` (with `error`), `suspended`, or `open` (the model is down)."""
+    """How a run of a turn ended: `completed`, `ended_by_user`, `failed` (with `error`), `suspended`, or `open` (the model is down).
+
+    `failure` is what the model that is down raised.
+    """
 
     status: str
     error: str | None = None
     usage: Usage = Usage()
+    failure: ModelError | None = None
 
 
 class Driver:
@@ -145,7 +150,7 @@ class Driver:
             case Suspend():
                 self._ending = Ending("suspended", usage=self._answering.usage)
             case LeaveOpen(error):
-                self._ending = Ending("open", error, self._answering.usage)
+                self._ending = Ending("open", error, self._answering.usage, self._answering.failure)
             case EndTurn(status, error):
                 self._ending = Ending(status, error, self._answering.usage)
             case _ as other:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
+from midturn.core.form import Form
 from midturn.core.json_value import Json
-from midturn.core.outcome import NeedsInput, Outcome, ToolError
+from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
@@ -51,11 +52,10 @@ class ToolRuns:
     async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
         tool = self._tools[call.name]
         run = self._surroundings.of_run(call, answers, partial(self._ask, call.event, itertools.count(1)))
-        outcome = await self._execute(tool, run)
-        match outcome:
+        match _checked(call.name, await self._execute(tool, run)):
             case NeedsInput(form):
                 self._report(ToolAsked(call.event, 0, Asking(form, tool.inquiry_source())))
-            case _:
+            case outcome:
                 self._report(ToolFinished(call.event, outcome))
 
     async def _execute(self, tool: Tool, run: ToolRun) -> Outcome:
@@ -80,3 +80,15 @@ class ToolRuns:
             if self._asks.pop((call, number), None):
                 self._report(AskDropped(call, number))
             raise
+
+
+def _checked(name: str, outcome: object) -> Outcome:
+    """Return what a tool ended in: whoever wrote the tool, it is an outcome."""
+    match outcome:
+        case Success() | ToolError() | NeedsInput(Form()):
+            return outcome
+        case NeedsInput(asked):
+            return ToolError(f"{name} returned `NeedsInput` with a `{type(asked).__name__}`; it takes a `Form`.")
+        case _:
+            kind = type(outcome).__name__
+            return ToolError(f"{name} returned a `{kind}`; `execute` returns `Success`, `ToolError` or `NeedsInput`.")

@@ -53,6 +53,10 @@ class AskUser:
                 return Success(_text({"answer_type": answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
 
 
+ask_user = AskUser()
+"""The tool itself, for the `tools` of an agent: it lets the model ask the user something. No agent has it unless it is put there."""
+
+
 def _answer(question: Question[Any], given: Given) -> Json:
     """Return the answer once more checked: whoever routed it, the model gets what it asked for.
 

@@ -105,6 +105,8 @@ class ToolContext(Generic[Deps]):
                 raise RuntimeError(f"Nothing was said about `{question.id}`.")
 
     async def _send(self, form: Form, on_failure: OnFailure) -> Given:
+        if not isinstance(cast("object", form), Form):
+            raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
         self._life.check()
         given = await self._run.ask(Asking(form, self._source, on_failure))
         self._life.check()

@@ -30,7 +30,7 @@ class Form(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         questions = tuple(self.questions)
-        problems = form_problems([Entry.of(question) for question in questions], self.limit)
+        problems = _strangers(questions) or form_problems([Entry.of(question) for question in questions], self.limit)
         if problems:
             raise QuestionError(problems)
         by_id = {question.id: question for question in questions}
@@ -62,6 +62,16 @@ class Form(Struct, frozen=True):
     def to_json(self) -> list[dict[str, Json]]:
         """Return the questions as wire objects (spec 1.1), defaults omitted."""
         return [question.to_json() for question in self.questions]
+
+
+def _strangers(questions: Sequence[object]) -> list[Problem]:
+    """Return a problem for whatever is no question at all: nobody checks types before a program runs."""
+    advice = "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or `.schema`."
+    return [
+        Problem(f"/questions/{place}", f"a `{type(given).__name__}` is no question. {advice}")
+        for place, given in enumerate(questions)
+        if not isinstance(given, Question)
+    ]
 
 
 def _settled(question: Question[Any], by_id: dict[str, Question[Any]]) -> Question[Any]:

@@ -46,6 +46,10 @@ class CallLeft(Struct, frozen=True):
     call: str
 
 
+class LoopEnded(Struct, frozen=True):
+    """A loop that is not ours is done with the turn, which is over unless calls of it are unfinished."""
+
+
 class ModelFailed(Struct, frozen=True):
     """The model stayed down after its retries: the turn stays open (spec 2.4)."""
 
@@ -140,6 +144,7 @@ Happened: TypeAlias = (
     | ModelAnswered
     | CallBegun
     | CallLeft
+    | LoopEnded
     | ModelFailed
     | TurnFailed
     | ToolAsked

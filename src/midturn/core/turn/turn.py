@@ -35,6 +35,7 @@ from midturn.core.turn.inputs import (
     CallLeft,
     Happened,
     Interrupted,
+    LoopEnded,
     ModelAnswered,
     ModelFailed,
     PromptFailed,
@@ -142,6 +143,11 @@ class Turn:
                 if live := self._live(call):
                     live.abandon()
                     del self._calls[call]
+            case LoopEnded():
+                if self.record.open_calls():
+                    self._leave(Suspend())
+                else:
+                    self._finish("completed")
             case ModelFailed(error):
                 self._leave(LeaveOpen(error))
             case TurnFailed(error):

@@ -1,0 +1,55 @@
+"""A person who answers through the inbox, while the program waits (spec 7.5, 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from midturn.core.answer_type import SecretType
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Reply, Unavailable
+
+Announce: TypeAlias = Callable[[Prompt], Awaitable[Any] | None]
+Withdrawn: TypeAlias = Callable[[str, str], Awaitable[Any] | None]
+
+
+class InboxPrompter:
+    """Waits until somebody answers with `store.answer` or `midturn answer`, in this process or another; the turn goes on at once then.
+
+    Unlike a turn without a prompter, which is suspended and leaves, the program stays. What an inbox cannot answer while the
+    conversation is held (a secret, a permission, a review) counts as if nobody was attached: `detached` decides, and by default the turn
+    is suspended.
+
+    Args:
+        announce: Hears of each question when it is asked, to tell whoever should answer; `prompt.event` is the id that `store.answer`
+            takes. It may be a coroutine function.
+        withdrawn: Hears, with the prompt's `id`, who answered. It may be a coroutine function.
+    """
+
+    concurrent = True
+    via = "inbox"
+
+    def __init__(self, announce: Announce | None = None, withdrawn: Withdrawn | None = None) -> None:
+        self._announce = announce
+        self._withdrawn = withdrawn
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Wait until the answer has come from elsewhere, which takes this prompt away."""
+        if prompt.kind not in ("tool", "deliver") or isinstance(prompt.question.answer_type, SecretType):
+            return Unavailable()
+        if self._announce:
+            await _done(self._announce(prompt))
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets this event")
+
+    async def withdrawn(self, id: str, by: str) -> None:
+        """Pass on who answered."""
+        if self._withdrawn:
+            await _done(self._withdrawn(id, by))
+
+
+async def _done(said: Awaitable[Any] | None) -> None:
+    if inspect.isawaitable(said):
+        await said

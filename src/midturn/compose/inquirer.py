@@ -1,0 +1,96 @@
+"""From what somebody with a loop of their own gives an inquirer (spec 8b) to a turn that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.assistant.settings import AssistantSettings
+from midturn.compose.agent import tool_policy
+from midturn.compose.models import Models
+from midturn.compose.run_parts import RunParts, Silence
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.routing.policy import DetachedPolicy, Target, ToolPolicy
+from midturn.core.source import Source
+from midturn.core.turn.settings import TurnSettings
+from midturn.errors import ConfigError
+from midturn.ports import Model
+from midturn.runtime.assistants import Assistants
+from midturn.runtime.clock import SystemClock
+from midturn.runtime.foreign_call import ForeignTools
+from midturn.runtime.foreign_turn import ForeignTurn, Outside
+from midturn.runtime.services import Services
+from midturn.runtime.surroundings import Surroundings
+from midturn.store.ids import event_ids
+from midturn.store.store import ConversationJournal
+
+_ENDLESS = 1_000_000_000
+
+
+class InquirerParts(Struct, frozen=True, kw_only=True):
+    """Who answers where a question is routed to an assistant (`model`, or one that a route names), and what happens to the others."""
+
+    model: Model | None = None
+    detached: DetachedPolicy = "defer"
+    routes: Mapping[str, Target] = {}
+    limits: Limits = DEFAULT_LIMITS
+    models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
+
+
+def compose_inquirer(parts: InquirerParts, run: RunParts, journal: ConversationJournal) -> ForeignTurn:
+    """Return the turn in which somebody else's loop makes its calls; how many model requests it makes is its own affair."""
+    tools = ForeignTools()
+    settings = TurnSettings(
+        tools=_Policies(parts),
+        conversation=journal.conversation,
+        attached=run.prompter is not None,
+        limits=replace(parts.limits, cycles=_ENDLESS),
+        prompts_at_once=run.prompts_at_once,
+    )
+    surroundings = Surroundings(conversation=journal.conversation, limits=settings.limits)
+    named = parts.model.name if parts.model else ""
+    assistants = Assistants(lambda asked: _answering(parts, asked), {"model": {"id": named}}, {})
+    assistants.attend(settings, surroundings)
+    services = Services(
+        model=Outside(),
+        consultant=assistants,
+        tools=tools,
+        journal=journal,
+        answers=journal.answers,
+        prompter=run.prompter,
+        display=run.display,
+        clock=SystemClock(),
+        ids=event_ids(),
+    )
+    return ForeignTurn(services, settings, surroundings, tools)
+
+
+class _Policies(Mapping[str, ToolPolicy]):
+    """What holds for every tool that there may be."""
+
+    def __init__(self, parts: InquirerParts) -> None:
+        self._parts = parts
+        self._of: dict[str, ToolPolicy] = {}
+
+    def __getitem__(self, tool: str) -> ToolPolicy:
+        if tool not in self._of:
+            source, parts = Source.tool(tool), self._parts
+            self._of[tool] = tool_policy(tool, parts.routes, source=source, run="unattended", detached=parts.detached)
+        return self._of[tool]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+def _answering(parts: InquirerParts, settings: AssistantSettings) -> Model:
+    if parts.model and settings.model in ("", parts.model.name):
+        return parts.model
+    if not settings.model:
+        raise ConfigError("No model is there to answer: pass `model=` to the inquirer, or name one in the route.")
+    return parts.models.for_assistant(settings)

@@ -1,0 +1,1 @@
+"""The question layer without our loop, for people who have one (spec 8b)."""

@@ -1,0 +1,130 @@
+"""One call of a tool in a loop that is not ours (spec 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar, cast
+
+from midturn.core.form import Form
+from midturn.core.json_value import JsonObject, json_problem
+from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.core.question import Question
+from midturn.core.source import Source
+from midturn.errors import ConfigError
+from midturn.runtime.foreign_call import ForeignCall
+from midturn.runtime.foreign_turn import ForeignTurn
+from midturn.tools.answers import Answer, FormAnswers, Unanswered
+from midturn.tools.call_life import CallLife
+from midturn.tools.context import ToolContext
+from midturn.tools.names import name_problem
+from midturn.tools.output import deliverable
+from midturn.tools.returned import outcome_of
+from midturn.tools.scrub import secrets_in
+
+T = TypeVar("T")
+
+
+class InquirerCall:
+    """One call of a tool, and its ways to ask. It is made by `Inquirer.call`."""
+
+    def __init__(self, tool: str, turn: ForeignTurn, call: ForeignCall) -> None:
+        self._turn = turn
+        self._call = call
+        self._life = CallLife()
+        self._given_up: list[asyncio.Task[object]] = []
+        self.context: ToolContext[object] = ToolContext(call.run.result(), Source.tool(tool), self._life)
+        """What a tool of ours would know of this call: `arguments`, `answers`, `idempotency_key`."""
+        self.outcome: Outcome = Success("")
+        """What the call has ended in so far."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same whenever this call is made again."""
+        return self.context.idempotency_key
+
+    async def ask(self, question: Question[T]) -> T:
+        """Ask, wait, and return the answer.
+
+        Raises:
+            Suspended: Nobody is there to answer now.
+            CallEnded: There is no answer, and the call is over.
+        """
+        return await self._answered(self.context.ask(question))
+
+    async def ask_form(self, form: Form) -> FormAnswers:
+        """Ask several questions in one round; `answers[question]` is typed (see `ask`)."""
+        return await self._answered(self.context.ask_form(form))
+
+    async def try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
+        """Ask, and go on without an answer where nobody may or can give one. Raises as `ask` does where somebody may come by later."""
+        return await self._answered(self.context.try_ask(question))
+
+    def finish(self, result: object) -> str:
+        """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model may read of it.
+
+        A secret that was given in this call is not in it, and it is not longer than `limits.tool_output`.
+        """
+        outcome = outcome_of(result)
+        if isinstance(outcome, NeedsInput):
+            raise TypeError("A result is no question. Ask with `await call.ask(…)` or `call.ask_form(…)`.")
+        self.outcome = deliverable(outcome, self._call.run.result(), secrets_in(self.context.answers))
+        return self.outcome.message if isinstance(self.outcome, ToolError) else cast("Success", self.outcome).content
+
+    async def end(self, outcome: Outcome) -> None:
+        """Record the result, durably; what was asked and given up is superseded with it."""
+        self._call.finish(outcome)
+        await self._turn.finished(self._call)
+
+    def leave(self) -> None:
+        """Go away: a call without a result stays unfinished, to be made again."""
+        self._life.ended = True
+        self._turn.leave(self._call)
+        for task in self._given_up:
+            task.cancel()
+
+    async def _answered(self, asking: Coroutine[Any, Any, T]) -> T:
+        """Wait for an answer, or for the end of the call. An ask that is cancelled is kept: the block may be leaving its call open."""
+        if self._life.ended:
+            asking.close()
+            raise RuntimeError("This call is over. Ask inside its block: `async with inquirer.call(…) as call: await call.ask(…)`.")
+        await self._drop()
+        task = asyncio.create_task(asking)
+        stopped = asyncio.create_task(self._call.stopped.wait())
+        try:
+            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._given_up.append(cast("asyncio.Task[object]", task))
+            raise
+        finally:
+            stopped.cancel()
+        if task.done():
+            return task.result()
+        task.cancel()
+        await asyncio.wait({task})
+        raise await self._turn.why_stopped(self._call)
+
+    async def _drop(self) -> None:
+        """Give up for good what was cancelled before: the call goes on without these answers."""
+        dropped, self._given_up = self._given_up, []
+        for task in dropped:
+            task.cancel()
+        await asyncio.gather(*dropped, return_exceptions=True)
+
+
+def check_call(tool: str, call_id: str, arguments: JsonObject | None, depth_limit: int) -> None:
+    """Refuse what is no call.
+
+    Raises:
+        ConfigError: The tool's name, the id or the arguments are none.
+    """
+    problem = name_problem(tool)
+    if problem:
+        raise ConfigError(problem)
+    if not call_id:
+        raise ConfigError(f"The call of `{tool}` has no id. Pass the one that the model gave it.")
+    if not isinstance(cast("object", arguments), Mapping | None):
+        raise ConfigError(f"The arguments of `{tool}` are a `{type(arguments).__name__}`; they are a JSON object.")
+    broken = json_problem(arguments, depth_limit)
+    if broken:
+        raise ConfigError(f"The arguments of `{tool}`: {broken}")
