@@ -12,12 +12,13 @@ from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply, Unavailable
 from midturn.runtime.prompter import Prompter, ask_once
+from midturn.terminal.gate import Gate
 
 ASKED_BY = "midturn"
 
 
-def terminal(settings: Settings | None = None) -> Prompter:
-    """Return the prompter of this terminal, as it is configured."""
+def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prompter:
+    """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks."""
     from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
     from midturn.terminal.settings import PromptSettings
 
@@ -32,7 +33,8 @@ def terminal(settings: Settings | None = None) -> Prompter:
             bell=prompt.bell,
             notify=prompt.notify,
             notify_command=settings.notify,
-        )
+        ),
+        gate,
     )
 
 

@@ -29,9 +29,10 @@ def say_json(value: Json) -> None:
     _write(sys.stdout, json.dumps(value, ensure_ascii=_is_terminal(sys.stdout), indent=2))
 
 
-def say_json_line(value: Json) -> None:
-    """Print JSON on one line of stdout, at once."""
-    _write(sys.stdout, json.dumps(value, ensure_ascii=_is_terminal(sys.stdout), separators=(",", ":")))
+def json_line(value: Json, stream: TextIO) -> str:
+    """Return JSON on one line, as it is safe to write to `stream`."""
+    text = json.dumps(value, ensure_ascii=_is_terminal(stream), separators=(",", ":"))
+    return f"{_encodable(text, stream)}\n"
 
 
 def is_terminal() -> bool:
@@ -46,6 +47,11 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def _write(stream: TextIO | None, text: str) -> None:
     if stream is None:  # it was closed before we began
         return
-    encoding = stream.encoding or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.write(f"{_encodable(text, stream)}\n")
     stream.flush()
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """Write what the stream cannot encode as escapes."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

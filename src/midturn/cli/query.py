@@ -135,7 +135,9 @@ def _load(query: Query, place: Place, events: Sequence[Event]) -> Loaded:
 
 
 def _runner(query: Query, place: Place, loaded: Loaded) -> TurnRunner:
-    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=_attached(query), output=query.output, waits=query.wait))
+    shaped = query.schema is not None
+    run = TurnRun(place=place, loaded=loaded, attached=_attached(query), output=query.output, waits=query.wait, shaped=shaped)
+    return TurnRunner(run)
 
 
 def _attached(query: Query) -> bool:

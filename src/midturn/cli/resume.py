@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -17,10 +17,12 @@ from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
+from midturn.cli.shown import block, line
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
-from midturn.errors import StoreLocked
+from midturn.core.events import ChatRequest, Event
+from midturn.errors import MidturnError, StoreLocked
 
 _LOOK = 0.5  # seconds between two looks for answers (`--watch`)
 
@@ -67,7 +69,14 @@ def resume_held(place: Place, held: Held, *, attached: bool, output: OutputForma
     """Go on with the open turn of a conversation, under what was set for it."""
     loaded = load_for(place, Flags(), held.events)
     report_ignored(loaded, attached=attached)
-    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output)).run(held, None)
+    run = TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events))
+    return TurnRunner(run).run(held, None)
+
+
+def _is_shaped(events: Sequence[Event]) -> bool:
+    """Say whether the open turn asked for an answer of a certain shape."""
+    asked = next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
+    return asked is not None and asked.schema is not None
 
 
 def discard(held: Held) -> None:
@@ -99,13 +108,22 @@ def _resume_one(resume: Resume, place: Place, conversation: str) -> ExitStatus:
     except StoreLocked:
         note("midturn: somebody else goes on with it.")
         return ExitStatus.DONE
+    except MidturnError as error:
+        note(line("midturn: {}", block(str(error))))
+        return ExitStatus.ERROR
 
 
 def _ready(place: Place, *, watch: bool) -> Iterator[str]:
-    yield from place.store.ready()
-    while watch:
+    """Yield what is ready; with `watch` without end, but no turn twice in the state in which it was left."""
+    left: dict[str, int] = {}
+    while True:
+        for conversation in place.store.ready():
+            if left.get(conversation) != len(place.store.last_turn(conversation)):
+                yield conversation
+                left[conversation] = len(place.store.last_turn(conversation))
+        if not watch:
+            return
         time.sleep(_LOOK)
-        yield from place.store.ready()
 
 
 def _attached(resume: Resume) -> bool:

@@ -8,11 +8,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 
-from midturn.cli.output import note, say_json_line
-from midturn.cli.shown import spoken
+from msgspec import Struct
+
+from midturn.cli.output import json_line
+from midturn.cli.shown import Shown, line, spoken
 from midturn.cli.stdout import forget_stdout
-from midturn.core.visible import prose
-from midturn.ports import Display, Happening, Notice, Recorded, TextShown, ToolEnded, ToolStarted
+from midturn.config.settings import Settings
+from midturn.ports import Display, Happening, Notice, Recorded, TextShown
+from midturn.terminal.gate import Gate
 
 OutputFormat: TypeAlias = Literal["text", "json", "jsonl"]
 _NOBODY_READS = {errno.EPIPE, errno.EIO}
@@ -22,60 +25,32 @@ class TurnDisplay(Display, Protocol):
     """A display that is told when the turn is over."""
 
     def end(self) -> None:
-        """Finish a line that was begun."""
+        """Finish what was begun."""
         ...
 
 
-class TextDisplay:
-    """Prints the assistant's words as they come; tools and notices go to stderr. `hidden` tools are not mentioned."""
+class Screen(Struct, frozen=True, kw_only=True):
+    """Where a turn is shown: the format of stdout, whether the answer has a shape of its own, and the gate that prompts shut."""
 
-    def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
-        self._hidden = hidden
-        self._in_line = False
-        self._terminal = sys.stdout is not None and sys.stdout.isatty()
-
-    def show(self, happening: Happening) -> None:
-        """Print what belongs on a screen."""
-        match happening:
-            case TextShown(text):
-                self._print(text)
-            case ToolStarted(call, again=False) if call.name not in self._hidden:
-                self.end()
-                note("· {}", call.name)
-            case ToolEnded(call, content, is_error=True) if call.name not in self._hidden:
-                self.end()
-                note("· {} failed: {}", call.name, content.splitlines()[0] if content else "")
-            case Notice(text):
-                self.end()
-                note("midturn: {}", spoken(text))
-            case Recorded():
-                self.end()
-            case _:
-                pass  # nothing to see
-
-    def end(self) -> None:
-        """Finish a line that was begun."""
-        if self._in_line:
-            self._print("\n")
-
-    def _print(self, text: str) -> None:
-        with _nobody_reading():
-            sys.stdout.write(prose(text) if self._terminal else text)
-            sys.stdout.flush()
-        self._in_line = not text.endswith("\n")
+    output: OutputFormat
+    shaped: bool
+    gate: Gate
 
 
 class JsonLinesDisplay:
     """Prints each event when it is durable (`--output jsonl`)."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
 
     def show(self, happening: Happening) -> None:
         """Print an event."""
         match happening:
             case Recorded(event):
                 with _nobody_reading():
-                    say_json_line(event.to_json())
+                    self._gate.write(sys.stdout, json_line(event.to_json(), sys.stdout))
             case Notice(text):
-                note("midturn: {}", spoken(text))
+                _notice(self._gate, text)
             case _:
                 pass  # not an event
 
@@ -86,29 +61,63 @@ class JsonLinesDisplay:
 class QuietDisplay:
     """Prints notices only (`--output json`: the result comes at the end)."""
 
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
     def show(self, happening: Happening) -> None:
         """Print a notice."""
         if isinstance(happening, Notice):
-            note("midturn: {}", spoken(happening.text))
+            _notice(self._gate, happening.text)
 
     def end(self) -> None:
         """Nothing was begun."""
 
 
-def display_for(output: OutputFormat, hidden: frozenset[str]) -> TurnDisplay:
+class WithoutWords:
+    """A display that is not shown the assistant's words: they are the JSON that is printed at the end."""
+
+    def __init__(self, display: TurnDisplay) -> None:
+        self._display = display
+
+    def show(self, happening: Happening) -> None:
+        """Pass on everything else."""
+        if not isinstance(happening, TextShown):
+            self._display.show(happening)
+
+    def end(self) -> None:
+        """Finish what was begun."""
+        self._display.end()
+
+
+def display_for(screen: Screen, settings: Settings) -> TurnDisplay:
     """Return the display of an output format."""
-    match output:
+    match screen.output:
         case "text":
-            return TextDisplay(hidden)
+            display = _terminal_display(screen.gate, settings)
+            return WithoutWords(display) if screen.shaped else display
         case "json":
-            return QuietDisplay()
+            return QuietDisplay(screen.gate)
         case "jsonl":
-            return JsonLinesDisplay()
+            return JsonLinesDisplay(screen.gate)
+
+
+def _terminal_display(gate: Gate, settings: Settings) -> TurnDisplay:
+    from midturn.terminal.output import DisplaySettings, TerminalDisplay
+
+    hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
+    shown = DisplaySettings(hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode)
+    return TerminalDisplay(shown, gate, nobody_reads=forget_stdout)
+
+
+def _notice(gate: Gate, text: str) -> None:
+    row: Shown = line("midturn: {}\n", spoken(text))
+    with _nobody_reading():
+        gate.write(sys.stderr, row)
 
 
 @contextmanager
 def _nobody_reading() -> Generator[None]:
-    """Go on with the turn when whoever read stdout is gone: everything is recorded, and may be what somebody waits for."""
+    """Go on with the turn when whoever read is gone: everything is recorded, and may be what somebody waits for."""
     try:
         yield
     except OSError as error:

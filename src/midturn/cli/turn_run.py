@@ -11,11 +11,11 @@ from midturn.agent.result import RunResult, result_of
 from midturn.cli.asking import terminal
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
-from midturn.cli.output import note, say
+from midturn.cli.output import note, say, say_json
 from midturn.cli.place import Place
-from midturn.cli.shown import block, line
+from midturn.cli.shown import line, spoken
 from midturn.cli.signals import with_signals
-from midturn.cli.turn_display import OutputFormat, display_for
+from midturn.cli.turn_display import OutputFormat, Screen, display_for
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
@@ -24,12 +24,16 @@ from midturn.core.turn.inputs import TurnRequested
 from midturn.runtime.driver import Ending
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
+from midturn.terminal.gate import Gate
 
 _LOOK = 0.1  # seconds between two looks for an answer that was handed over
 
 
 class TurnRun(Struct, frozen=True, kw_only=True):
-    """Everything a run needs besides its conversation. `prompter` replaces the terminal; with `waits`, a suspended turn is not left."""
+    """Everything a run needs besides its conversation.
+
+    `prompter` replaces the terminal; with `waits`, a suspended turn is not left; `shaped`: the answer is JSON of a wanted shape.
+    """
 
     place: Place
     loaded: Loaded
@@ -37,6 +41,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
     output: OutputFormat = "text"
     prompter: Prompter | None = None
     waits: bool = False
+    shaped: bool = False
 
 
 class TurnRunner:
@@ -48,11 +53,11 @@ class TurnRunner:
 
     def __init__(self, run: TurnRun) -> None:
         settings = run.loaded.settings
-        hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
-        prompter = (run.prompter or terminal(settings)) if run.attached else None
+        gate = Gate()
+        prompter = (run.prompter or terminal(settings, gate)) if run.attached else None
         parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
         self._run = run
-        self._display = display_for(run.output, hidden)
+        self._display = display_for(Screen(output=run.output, shaped=run.shaped, gate=gate), settings)
         self._command_line = CommandLine(parts, RunParts(prompter=prompter, display=self._display))
 
     def run(self, held: Held, requested: TurnRequested | None) -> ExitStatus:
@@ -95,8 +100,8 @@ class TurnRunner:
         match self._run.output:
             case "json" if not waits:
                 print_result(result)
-            case "text" if result.structured is not None:
-                say(block(_json_text(result.structured)))
+            case "text" if self._run.shaped and result.status == "completed":
+                _print_shaped(result)
             case _:
                 pass
         if waits:
@@ -106,10 +111,13 @@ class TurnRunner:
         return status
 
 
-def _json_text(value: object) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False, indent=2)
+def _print_shaped(result: RunResult) -> None:
+    """Print the answer in its shape, or what was said where the model did not keep to it."""
+    if result.structured is not None:
+        say_json(result.structured)
+    else:
+        say(spoken(result.text))
+        note("midturn: the answer has not the shape that was asked for.")
 
 
 def _answered(held: Held) -> bool:
