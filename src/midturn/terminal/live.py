@@ -70,6 +70,7 @@ class LiveRows:
             return  # keys behind the one that answered were not meant for this prompt
         if key == Press("c-l"):
             self._app.renderer.clear()
+            self._canvas.print(self._prompt.static())
         leaving = self._prompt.press(key, self._clock())
         if leaving is Sign.RING:
             if self._bell:

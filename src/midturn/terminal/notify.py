@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
+import subprocess
+import threading
 from collections.abc import Mapping
 
 from midturn.core.prompt import Prompt
@@ -33,22 +33,18 @@ def called_off(settings: PromptSettings, environment: Mapping[str, str]) -> str:
     return _RESTORE_TITLE if settings.notify and _has_title(environment) else ""
 
 
-async def run_notify_command(command: tuple[str, ...], prompt: Prompt) -> str | None:
+def run_notify_command(command: tuple[str, ...], prompt: Prompt) -> str | None:
     """Start the user's program with the question on its stdin; return why it could not be started, if so.
 
     It is not waited for, and it never learns an answer: none has been given yet.
     """
-    reading, writing = os.pipe()
+    nothing = subprocess.DEVNULL
     try:
-        os.set_blocking(writing, False)
-        os.write(writing, f"{prompt.question.text}\n".encode(errors="replace"))  # a question is shorter than a pipe
-        nothing = asyncio.subprocess.DEVNULL
-        await asyncio.create_subprocess_exec(*command, stdin=reading, stdout=nothing, stderr=nothing, start_new_session=True)
+        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True)  # noqa: S603 (the user's own)
     except OSError as error:
         return f"notify.command: {command[0]} cannot be run: {error.strerror}"
-    finally:
-        os.close(reading)
-        os.close(writing)
+    question = f"{prompt.question.text}\n".encode(errors="replace")
+    threading.Thread(target=program.communicate, args=(question,), name="midturn-notify", daemon=True).start()
     return None
 
 

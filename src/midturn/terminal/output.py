@@ -115,7 +115,7 @@ class TerminalDisplay:
                 pass  # what it returned is for the model
 
     def _draw(self, block: str) -> None:
-        from midturn.terminal.markdown import drawn_markdown  # loaded with the first words that are drawn
+        from midturn.terminal.markdown_drawing import drawn_markdown  # loaded with the first words that are drawn
 
         self._begin(self._stdout)
         rows = drawn_markdown(block, _columns(self._stdout) - 1, colour=not os.environ.get("NO_COLOR"))

@@ -55,7 +55,7 @@ class TerminalPrompter:
         with self._gate.shut() as at_line_start:
             if not at_line_start:
                 device.write("\n")
-            if self._settings.notify_command and (problem := await run_notify_command(self._settings.notify_command, prompt)):
+            if self._settings.notify_command and (problem := run_notify_command(self._settings.notify_command, prompt)):
                 device.write(f"{exact(problem)}\n")
             if choose_mode(self._settings.mode, os.environ) == "plain":
                 return await ask_plain(prompt, device, self._settings.settle)

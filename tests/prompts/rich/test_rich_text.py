@@ -101,6 +101,13 @@ def test_a_long_text_scrolls_with_its_cursor() -> None:
     assert "> 0" in keys.live
 
 
+@pytest.mark.parametrize("length", range(75, 83))
+def test_a_row_that_is_full_loses_nothing(length: int) -> None:
+    keys = Keys(EMPTY).type("x" * length)
+
+    assert "".join(line[2:] for line in keys.live[1:-1]) == "x" * length
+
+
 def test_json_that_does_not_fit_is_kept_with_its_errors_below() -> None:
     keys = pressed(SCHEMA, "c-home", "down", "end", "left", "backspace", *"99", "enter")
     assert keys.reply is None

@@ -70,8 +70,15 @@ class Choice:
         return Sign.RING
 
     def _help_rows(self, size: Size) -> list[Row]:
-        enter = f"same as {self._keys.enter_shown}" if self._keys.enter else "nothing: no default here"
-        return help_rows(self._keys.offered, [f"Enter - {enter}; Ctrl-C - cancel and end the turn"], size) if self._help else []
+        return (
+            help_rows(self._keys.offered, [f"Enter - {self._enter_help()}; Ctrl-C - cancel and end the turn"], size) if self._help else []
+        )
+
+    def _enter_help(self) -> str:
+        enter = self._keys.enter
+        if enter is None:
+            return "nothing: no default here"
+        return f"same as {enter.key}" if enter in self._keys.offered else enter.help
 
     def _message_rows(self, size: Size) -> list[Row]:
         return [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []

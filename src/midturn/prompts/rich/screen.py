@@ -82,9 +82,12 @@ def cut(spans: Row, width: int) -> list[Row]:
 
 
 def clipped(spans: Row, width: int) -> Row:
-    """Cut a row off at `width` cells."""
+    """Cut a row off at `width` cells; spaces at its end go without a sign."""
     if row_cells(spans) <= width:
         return spans
+    bare = sliced(spans, (0, len(row_text(spans).rstrip(" "))))
+    if row_cells(bare) <= width:
+        return bare
     kept: list[Span] = []
     for span in spans:
         room = width - row_cells(kept)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from midturn.prompts.cells import cells
-from midturn.terminal.markdown import drawn_markdown
+from midturn.terminal.markdown_drawing import drawn_markdown
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
