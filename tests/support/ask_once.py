@@ -41,8 +41,8 @@ async def main(name: str, result: Path, case: str) -> None:
         await asyncio.sleep(0.2)
         gate.write(sys.stderr, "held: line 1\n")
         gate.write(sys.stdout, "held: line 2\n")
-    if case in {"cancel", "withdrawn"}:
-        await asyncio.sleep(0.5)
+    if case.startswith("cancel") or case == "withdrawn":
+        await asyncio.sleep(2 if case == "cancel later" else 0.5)
         asking.cancel()
     write(result, await settled(asking))
     if case == "withdrawn":

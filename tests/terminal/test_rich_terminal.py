@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from support.golden import assert_golden
-from support.prompt_catalogue import PROMPTS
 from support.pty_session import ASK_ONCE, PtySession, ask_once
 
 RICH = {"TERM": "xterm-256color", "SETTLE": "0"}
@@ -122,7 +121,7 @@ def test_a_window_that_changes_its_size_is_drawn_anew(result: Path) -> None:
         assert "value='none'" in result.read_text()
 
 
-@pytest.mark.parametrize("name", sorted(PROMPTS))
+@pytest.mark.parametrize("name", ["boolean", "select", "select48", "multi", "schema", "run", "untrusted"])
 def test_without_colours_there_are_none_and_otherwise_only_the_themes_sixteen(name: str, result: Path) -> None:
     with rich(name, result, environment={"NO_COLOR": "1"}) as session:
         session.send("\x03")
@@ -162,7 +161,7 @@ def test_a_secret_changes_nothing_on_the_screen_and_is_nowhere_in_the_output(res
         assert result.read_text(encoding="utf-8").startswith("Answered(value='hunter2 🔑pasted'")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["boolean_default", "select", "multi", "text", "secret", "run"])
 def test_two_hundred_keys_typed_ahead_answer_nothing(name: str, seed: int, result: Path) -> None:
     chosen = random.Random(seed)
@@ -343,6 +342,22 @@ def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> No
 
         assert session.wait_for_end() == 0
         assert "value='kept'" in result.read_text()
+
+
+def test_cancelling_ends_the_editor_too(result: Path, tmp_path: Path) -> None:
+    script, pid = tmp_path / "editor.py", tmp_path / "pid"
+    script.write_text(
+        f"import os, pathlib, time; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); print('editing'); time.sleep(60)"
+    )
+    with rich("text", result, case="cancel later", environment={"VISUAL": f"{sys.executable} -u {script}"}) as session:
+        session.send("\x18")
+        session.wait_for("editing")
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "cancelled"
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+        assert_restored(session)
 
 
 def test_piped_stdin_never_answers_and_nothing_is_drawn_into_redirected_output(result: Path, tmp_path: Path) -> None:

@@ -21,36 +21,9 @@ class Buffer:
         self._cut = ""
         self._before: list[tuple[str, int]] = []
         self._typing = False
-        self._edits: dict[str, Callable[[], None]] = {
-            "backspace": lambda: self._delete(self._left(), self.cursor),
-            "delete": lambda: self._delete(self.cursor, self._right()),
-            "c-d": lambda: self._delete(self.cursor, self._right()),
-            "c-w": lambda: self._kill(self._word_left(), self.cursor),
-            "m-backspace": lambda: self._kill(self._word_left(), self.cursor),
-            "m-d": lambda: self._kill(self.cursor, self._word_right()),
-            "c-u": lambda: self._kill(self._line_start(), self.cursor),
-            "c-k": lambda: self._kill(self.cursor, self._line_end() if self._line_end() > self.cursor else self._right()),
-            "c-y": lambda: self.insert(self._cut),
-            "c-_": self._undo,
-        }
-        self._moves: dict[str, Callable[[], int]] = {
-            "left": self._left,
-            "c-b": self._left,
-            "right": self._right,
-            "c-f": self._right,
-            "c-left": self._word_left,
-            "m-left": self._word_left,
-            "m-b": self._word_left,
-            "c-right": self._word_right,
-            "m-right": self._word_right,
-            "m-f": self._word_right,
-            "home": self._line_start,
-            "c-a": self._line_start,
-            "end": self._line_end,
-            "c-e": self._line_end,
-            "c-home": lambda: 0,
-            "c-end": lambda: len(self.text),
-        }
+        self._seen: tuple[str, int, list[Range]] = ("", 0, [(0, 0)])
+        self._edits = self._editing_keys()
+        self._moves = self._moving_keys()
 
     def press(self, key: str) -> bool:
         """Move or edit; False where the key does neither."""
@@ -84,6 +57,11 @@ class Buffer:
 
     def rows(self, width: int) -> list[Range]:
         """Return where each row begins and ends when lines are cut at `width` cells."""
+        if self._seen[:2] != (self.text, width):
+            self._seen = (self.text, width, self._cut_rows(width))
+        return self._seen[2]
+
+    def _cut_rows(self, width: int) -> list[Range]:
         found: list[Range] = []
         start = 0
         for line in self.text.split("\n"):
@@ -111,6 +89,40 @@ class Buffer:
             self.cursor = self._right()
         self._typing = False
         return True
+
+    def _editing_keys(self) -> dict[str, Callable[[], None]]:
+        return {
+            "backspace": lambda: self._delete(self._left(), self.cursor),
+            "delete": lambda: self._delete(self.cursor, self._right()),
+            "c-d": lambda: self._delete(self.cursor, self._right()),
+            "c-w": lambda: self._kill(self._word_left(), self.cursor),
+            "m-backspace": lambda: self._kill(self._word_left(), self.cursor),
+            "m-d": lambda: self._kill(self.cursor, self._word_right()),
+            "c-u": lambda: self._kill(self._line_start(), self.cursor),
+            "c-k": lambda: self._kill(self.cursor, self._line_end() if self._line_end() > self.cursor else self._right()),
+            "c-y": lambda: self.insert(self._cut),
+            "c-_": self._undo,
+        }
+
+    def _moving_keys(self) -> dict[str, Callable[[], int]]:
+        return {
+            "left": self._left,
+            "c-b": self._left,
+            "right": self._right,
+            "c-f": self._right,
+            "c-left": self._word_left,
+            "m-left": self._word_left,
+            "m-b": self._word_left,
+            "c-right": self._word_right,
+            "m-right": self._word_right,
+            "m-f": self._word_right,
+            "home": self._line_start,
+            "c-a": self._line_start,
+            "end": self._line_end,
+            "c-e": self._line_end,
+            "c-home": lambda: 0,
+            "c-end": lambda: len(self.text),
+        }
 
     def _left(self) -> int:
         """Return the place before the character left of the cursor, marks on it included."""

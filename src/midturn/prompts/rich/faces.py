@@ -18,8 +18,8 @@ from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Face, Outcome, Sign
 from midturn.prompts.rich.field import Field, FieldSettings
 from midturn.prompts.rich.filtering import Filtering
-from midturn.prompts.rich.listing import MarkSeveral, PickOne
 from midturn.prompts.rich.options import MOST_WITH_KEYS
+from midturn.prompts.rich.picking import MarkSeveral, PickOne
 from midturn.prompts.rich.secret import SecretField
 
 

@@ -13,11 +13,11 @@ from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import hang, wrap
 from midturn.prompts.command import Commands, Step, find
-from midturn.prompts.content import first_other, marked
+from midturn.prompts.content import marked
 from midturn.prompts.rich.choice import help_rows
 from midturn.prompts.rich.face import Outcome, Sign
-from midturn.prompts.rich.key import ENTER, Key, Paste
-from midturn.prompts.rich.options import KEYS, Mark, Options, key_names
+from midturn.prompts.rich.key import Key, Paste
+from midturn.prompts.rich.options import KEYS, Mark, Options
 from midturn.prompts.rich.screen import Frame, Row, Size, joined, row
 
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
@@ -122,69 +122,6 @@ class Listing(ABC):
         """Say what the other keys do."""
 
 
-class PickOne(Listing):
-    """Exactly one: its key answers at once, Enter takes the highlighted one."""
-
-    def _pick(self) -> Outcome:
-        return self._answer(self._options[self._at].value)
-
-    def _other_key(self, key: str) -> Outcome:
-        if key in ENTER:
-            return self._pick()
-        return self._complain(_no_option(key))
-
-    def _hint(self) -> str:
-        return f"[{','.join((key_names(len(self._options)), *(command.key for command in self._offered)))}] Enter picks"
-
-    def _help_lines(self) -> list[str]:
-        return [
-            "↑↓, j/k, Tab, PgUp/PgDn - move",
-            "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu",
-            "Ctrl-C - cancel and end the turn",
-        ]
-
-
-class MarkSeveral(Listing):
-    """Any number: Space or an option's key toggles, Enter submits; words of the person's own may join them."""
-
-    def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
-        super().__init__(prompt, tail, tuple(command for command in offered if command.does in {Step.OTHER, Step.VIEW, Step.HELP}))
-        self._chosen: set[int] = set(marked(prompt))
-        self.other = first_other(prompt)
-
-    def _pick(self) -> Outcome:
-        self._chosen ^= {self._at}
-        return None
-
-    def _other_key(self, key: str) -> Outcome:
-        everything = set(range(len(self._options)))
-        if key in ENTER:
-            return self._answer(chosen_values(self._prompt, self._chosen, self.other))
-        if key in {" ", "c-space"}:
-            return self._pick()
-        if key == "c-a":
-            self._chosen = set[int]() if self._chosen == everything else everything
-            return None
-        return self._complain(_no_option(key))
-
-    def _mark(self, place: int) -> Mark:
-        return Mark(KEYS[place], chosen=place in self._chosen)
-
-    def _extra(self, size: Size) -> list[Row]:
-        return other_rows(self.other, size)
-
-    def _hint(self) -> str:
-        keys = ",".join((key_names(len(self._options)), *(command.key for command in self._offered)))
-        return f"{len(self._chosen) + (self.other is not None)} chosen · [{keys}] Space toggles, Enter submits, Esc cancels"
-
-    def _help_lines(self) -> list[str]:
-        return [
-            "↑↓, j/k, Tab, PgUp/PgDn - move",
-            "Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - cancel menu",
-            "Ctrl-C - cancel and end the turn",
-        ]
-
-
 def chosen_values(prompt: Prompt, places: set[int], other: str | None) -> list[Json]:
     """Return what is chosen, in the order of the options; own words come last."""
     options = cast("MultiSelectType", prompt.question.answer_type).options
@@ -199,7 +136,3 @@ def other_rows(other: str | None, size: Size) -> list[Row]:
         if other is None
         else [row(text, "chosen") for text in hang(f"  [x] o {choice_text({'other': other})}", size.columns, "        ")]
     )
-
-
-def _no_option(key: str) -> str:
-    return f"{key} is not an option; press ? for help" if len(key) == 1 else "that key does nothing here; press ? for help"

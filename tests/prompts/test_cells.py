@@ -1,0 +1,55 @@
+"""Text in cells."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from midturn.prompts.cells import cells, clip, cut_rows, hang, steady, wrap
+
+TEXT = st.text(alphabet="ab 本e\u0301👍", max_size=60)
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("本番", 4), ("e\u0301", 1), ("👍", 2), ("", 0)])
+def test_cells_are_what_a_terminal_counts(text: str, width: int) -> None:
+    assert cells(text) == width
+
+
+def test_clipping_shows_that_something_is_gone() -> None:
+    assert clip("abcdef", 4) == "abc…"
+    assert clip("本番環境", 5) == "本番…"
+    assert clip("本番環境", 4) == "本…"
+    assert clip("abc", 3) == "abc"
+    assert clip("abc", 0) == ""
+
+
+def test_words_stay_whole_where_they_fit() -> None:
+    assert wrap("one two three", 8) == ["one two", "three"]
+    assert wrap("  indented text", 10) == ["  indented", "text"]
+    assert wrap("abcdefghij k", 4) == ["abcd", "efgh", "ij k"]
+    assert wrap("", 4) == [""]
+
+
+def test_what_is_approved_keeps_every_character() -> None:
+    assert cut_rows("a  b  c", 3) == ["a  ", "b  ", "c"]
+
+
+def test_a_continuation_is_indented() -> None:
+    assert hang("one two three four", 8, "  ") == ["one two", "  three", "  four"]
+
+
+def test_padding_opens_no_row_at_the_edge() -> None:
+    assert hang(f"harmless{' ' * 100}Assistant", 20, "  ") == ["harmless", "  Assistant"]
+
+
+def test_emoji_that_terminals_disagree_about_are_replaced() -> None:
+    assert steady("🇳🇱 ok 👍🏽 本") == "[NL] ok 👍 本"
+
+
+@given(TEXT, st.integers(2, 20))
+def test_rows_fit_and_lose_no_character(text: str, width: int) -> None:
+    assert all(cells(row) <= width for row in (*wrap(text, width), *cut_rows(text, width)))
+    assert all(cells(row) <= max(width, 4) for row in hang(text, width, "  "))
+    assert "".join(cut_rows(text, width)) == text
+    assert "".join(wrap(text, width)).replace(" ", "") == text.replace(" ", "")
+    assert cells(clip(text, width)) <= width
