@@ -6,6 +6,7 @@ from midturn.core.events import InquiryAnswered, InquiryRedacted, InquiryRequest
 from midturn.core.reply import Answered, EndedTurn, Replied
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import CallModel, EndTurn, PromptUser, Record, RunTool
+from midturn.core.turn.inputs import UserReplied
 from support.turns import CONFIRM, REGION, TOKEN, Played
 
 
@@ -141,16 +142,9 @@ def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() 
     played.asks(second, CONFIRM)
     assert not played.wanted(PromptUser)
 
-    played.last = ()
-    played.last = played.step(_answered(first_prompt.prompt.id))
+    played.step(UserReplied(first_prompt.prompt.id, Answered(True, remember=True)))
 
     assert {run.call.event for run in played.wanted(RunTool)} == {first, second}
     assert [e.answered_by.by for e in played.recorded(InquiryAnswered) if e.answered_by] == ["user", "cached"]
     played.asks(first, CONFIRM)
     assert played.wanted(PromptUser)
-
-
-def _answered(id: str) -> object:
-    from midturn.core.turn.inputs import UserReplied
-
-    return UserReplied(id, Answered(True, remember=True))
