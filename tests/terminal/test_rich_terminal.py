@@ -88,6 +88,17 @@ def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
         assert_golden(f"rich_{columns}_terminal", "\n".join(drawn))
 
 
+def test_where_only_ascii_can_be_shown_the_signs_are_ascii(result: Path) -> None:
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with rich("boolean", result, environment=ascii_only) as session:
+        session.wait_for("| This is not reversible with git stash.")
+        session.send("pno\r")
+        session.wait_for_end()
+
+        assert session.raw.isascii()
+        assert "value=False" in result.read_text()
+
+
 def test_escape_alone_is_decided_after_a_moment(result: Path) -> None:
     with rich("text", result) as session:
         session.wait_for("none")

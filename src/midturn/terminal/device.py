@@ -10,11 +10,14 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from midturn.prompts.rich.screen import POINTER
+
 _CANDIDATES = (2, 0, 1)
 _FALLBACK = "/dev/tty"
 _DEFAULT_COLUMNS = 80
 _DEFAULT_ROWS = 24
 _CHUNK = 65_536
+_ASCII = str.maketrans(POINTER[0] + "│…⏎·↑↓⟨⟩", ">|~/-^v<>")
 
 
 class NoTerminal(Exception):  # noqa: N818 (it says what is the case)
@@ -58,12 +61,12 @@ class Device:
         return Size(columns or _DEFAULT_COLUMNS, rows or _DEFAULT_ROWS)
 
     def write(self, text: str) -> None:
-        """Write text; what the locale cannot show is written as an escape of letters and digits.
+        """Write text; where the locale knows only ASCII, our own signs become letters of it and everything else its code.
 
         Raises:
             TerminalGone: It was closed.
         """
-        data = text.encode("utf-8" if self.unicode else "ascii", "backslashreplace")
+        data = text.encode("utf-8", "backslashreplace") if self.unicode else text.translate(_ASCII).encode("ascii", "backslashreplace")
         try:
             while data:
                 data = data[os.write(self.fd, data) :]
