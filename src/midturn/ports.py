@@ -195,9 +195,10 @@ class Recorded(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something the user should know: a warning, a retry."""
+    """Something the user should know: a warning, a retry. `seconds` says for how long nothing happens because of it."""
 
     text: str
+    seconds: float = 0.0
 
 
 Happening: TypeAlias = TextShown | ReasoningShown | ModelStarted | ModelFinished | ToolStarted | ToolEnded | Recorded | Notice

@@ -96,33 +96,32 @@ class PlainFlow:
 
     def _full_rows(self) -> str:
         """Take off the rows of the line that are full while it still grows."""
-        room = self._room()
-        if cells(self._line) <= room:
-            return ""
-        ranges = cut_ranges(self._line, room) if self._fence else wrap_ranges(self._line, room)
-        rows = [self._line[start:end] for start, end in ranges[:-1]]
-        shown = "".join(self._row(row) for row in rows)
-        self._line = self._line[ranges[-1][0] :]
+        shown = ""
+        while cells(self._line) > self._room:
+            ranges = cut_ranges(self._line, self._room) if self._fence else wrap_ranges(self._line, self._room)
+            (_, end), (start, _), *_ = ranges
+            row, self._line = self._line[:end], self._line[start:]
+            shown += self._row(row)
         return shown
 
     def _flow_line(self) -> str:
         """Show the line, which is complete."""
-        line, hangs = self._line, self._hangs
-        if not hangs and (found := _FENCE.match(line)) and (not self._fence or found[1].startswith(self._fence)):
+        if not self._hangs and (found := _FENCE.match(self._line)) and (not self._fence or found[1].startswith(self._fence)):
             self._fence = "" if self._fence else found[1]
         shown = self._full_rows() + self._row(self._line)
         self._line = self._hangs = ""
         return shown
 
+    @property
     def _room(self) -> int:
-        return max(1, self._width() - 1 - cells(self._mark) - cells(self._hangs))
+        return max(2, self._width() - 1 - cells(self._mark) - cells(self._hangs))
 
     def _row(self, row: str) -> str:
         """Write out a row; those after it in the same line hang behind its marker."""
-        full = self._hangs + row
+        full = f"{self._mark}{self._hangs}{row}".rstrip(" ")
         if not self._hangs and not self._fence and (marker := _MARKER.match(row)):
             self._hangs = " " * min(cells(marker[0]), self._width() // 3)
-        return f"{self._paint(self._mark + unlike_ours(full) if not self._mark else self._mark + full)}\n".replace(" \n", "\n")
+        return f"{self._paint(full if self._mark else unlike_ours(full))}\n"
 
 
 def unlike_ours(row: str) -> str:

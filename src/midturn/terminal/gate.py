@@ -7,8 +7,9 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
+from midturn.prompts.cells import cells
+
 _MOST_HELD = 1_000_000
-_ERASE_ROW = "\r\x1b[K"
 
 
 class Stream(Protocol):
@@ -37,6 +38,7 @@ class Gate:
         self._dropped = 0
         self._loser: Stream | None = None
         self._status: Stream | None = None
+        self._status_cells = 0
         self._closed = False
         self.at_line_start = True
 
@@ -59,17 +61,22 @@ class Gate:
             self.at_line_start = text.endswith("\n")
 
     def show_status(self, stream: Stream, text: str) -> None:
-        """Show a row that goes away with whatever comes next; not while a prompt is open, nor in the middle of a line."""
+        """Show a row that goes away with whatever comes next; not while a prompt is open, nor in the middle of a line.
+
+        It is drawn over with spaces: not a byte of it is an escape.
+        """
         if self._closed or not self.at_line_start:
             return
-        _send(stream, f"{_ERASE_ROW}{text}")
-        self._status = stream
+        wide = cells(text)
+        _send(stream, f"\r{text}{' ' * max(0, self._status_cells - wide)}")
+        self._status, self._status_cells = stream, max(wide, self._status_cells)
 
     def clear_status(self) -> None:
         """Take the status row away."""
         if self._status is not None:
-            stream, self._status = self._status, None
-            _send(stream, _ERASE_ROW)
+            stream, wide = self._status, self._status_cells
+            self._status, self._status_cells = None, 0
+            _send(stream, f"\r{' ' * wide}\r")
 
     @contextmanager
     def shut(self) -> Generator[bool]:

@@ -1,0 +1,40 @@
+"""Both streams of a turn as one page: an empty row stands between what the assistant says and what is said beside it."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from midturn.terminal.look import Look
+from midturn.terminal.outlet import Outlet
+
+Kind: TypeAlias = Literal["words", "reasoning", "beside"]
+
+
+class Page:
+    """Puts whole rows on a page; the assistant's words on `out`, everything else on `err`."""
+
+    def __init__(self, out: Outlet, err: Outlet, look: Look) -> None:
+        self.out = out
+        self.err = err
+        self.look = look
+        self._above: tuple[Kind, Outlet] | None = None
+        self._ended = False
+
+    def put(self, kind: Kind, text: str) -> None:
+        """Put rows below what is there."""
+        if not text:
+            return
+        outlet = self.out if kind == "words" else self.err
+        outlet.put(f"\n{text}" if self._is_apart(kind, outlet) else text)
+        self._above = kind, outlet
+        self._ended = False
+
+    def end_message(self) -> None:
+        """Note that what comes next is something else, even if it is of the same kind."""
+        self._ended = True
+
+    def _is_apart(self, kind: Kind, outlet: Outlet) -> bool:
+        if self._above is None or not outlet.is_terminal:
+            return False
+        above, last = self._above
+        return last.is_terminal and (above != kind or (self._ended and kind == "words"))
