@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, cast, TypeAlias
 
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
@@ -68,7 +68,7 @@ def _question(place: int, draw: Draw, before: Sequence[Question[Any]]) -> Questi
         case "select":
             return Question.select(name, "Which?", ["red", "blue"], allow_other=True, **terms)
         case "multi_select":
-            return Question.multi_select(name, "Which ones?", ["red", "blue"], **terms)
+            return cast("Question[Any]", Question.multi_select(name, "Which ones?", ["red", "blue"], **terms))
         case "secret":
             return Question.secret(name, "Passphrase?", **terms)
         case _:
