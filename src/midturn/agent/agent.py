@@ -10,7 +10,7 @@ from typing import Self, TypedDict, Unpack
 from msgspec.structs import replace
 
 from midturn.agent.guard import GuardedStore, MayAnswer
-from midturn.agent.result import RunResult, result_of
+from midturn.agent.result import RunResult, finish
 from midturn.agent.turn_stream import TurnStream, Watching
 from midturn.compose import AgentParts, RunParts, compose_agent
 from midturn.compose.given import GivenTarget, GivenTool, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
@@ -20,7 +20,6 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
-from midturn.errors import ModelError, StoreError
 from midturn.ports import Model
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
@@ -123,7 +122,7 @@ class Agent:
         requested = TurnRequested(text, author=author, schema=schema)
         run = self._run(prompter, deps)
         with closing(self._journal(conversation, text)) as journal:
-            return await _finish(journal, self._session(journal, run), requested)
+            return await finish(journal, self._session(journal, run), requested)
 
     def run_sync(self, text: str, **how: Unpack[RunOptions]) -> RunResult:
         """Run one turn from a program without an event loop; otherwise like `run`. Ctrl-C leaves the turn open.
@@ -150,7 +149,7 @@ class Agent:
         """
         run = self._run(prompter, deps)
         with closing(self.store.open(conversation)) as journal:
-            return await _finish(journal, self._session(journal, run), None)
+            return await finish(journal, self._session(journal, run), None)
 
     @asynccontextmanager
     async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
@@ -164,7 +163,7 @@ class Agent:
         with closing(self._journal(how.get("conversation"), text)) as journal:
             watching = Watching(journal)
             session = self._session(journal, replace(run, display=watching))
-            events = TurnStream(journal.conversation, watching, asyncio.create_task(_finish(journal, session, requested)))
+            events = TurnStream(journal.conversation, watching, asyncio.create_task(finish(journal, session, requested)))
             try:
                 yield events
             finally:
@@ -201,30 +200,3 @@ def refuse_inside_a_loop(name: str, instead: str) -> None:
     except RuntimeError:
         return
     raise RuntimeError(f"`{name}` starts an event loop, and one is running here already. Use `{instead}`.")
-
-
-async def _finish(journal: ConversationJournal, session: Session, requested: TurnRequested | None) -> RunResult:
-    """Run or resume a turn, and read what it came to."""
-    id = journal.conversation  # noqa: A001  the specification's word
-    if requested and session.turn_is_open:
-        raise StoreError(
-            f"The last turn of conversation {id} is still open. Go on with it: `await agent.resume({id!r})`. "
-            "Or end it: answer one of its questions with `cancel=True`."
-        )
-    ending = await (session.run(requested) if requested else session.resume())
-    if ending.status == "open":
-        raise _model_is_down(id, ending.error or "", ending.failure)
-    return result_of(id, session.window, ending)
-
-
-def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:
-    said = (
-        f"{message.rstrip('.')}. The turn of conversation {conversation} is open: `await agent.resume({conversation!r})` goes on with it."
-    )
-    if failure is None:
-        error = ModelError(said)
-    else:
-        error = ModelError(said, status=failure.status, retry_after=failure.retry_after, transient=failure.transient)
-    error.conversation = conversation
-    error.__cause__ = failure
-    return error

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
+from midturn.core.routing.table import AskUser
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 from midturn.ports import Model, Tool
@@ -129,14 +130,14 @@ def check_prompter(given: T) -> T:
 
 
 def _tool(given: object) -> Tool:
+    hint = " The tool that lets the model ask is `midturn.ask_user`." if given is AskUser or isinstance(given, AskUser) else ""
     if inspect.isclass(given):
-        hint = " The tool that lets the model ask is `midturn.ask_user`." if given.__name__ == "AskUser" else ""
         raise TypeError(f"`{given.__name__}` is a class; a tool is an object.{hint}")
     if _is_tool(given):
         return cast("Tool", given)
     if inspect.isroutine(given):
         return FunctionTool(given)
-    raise TypeError(f"{_shown(given)} is no tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.")
+    raise TypeError(f"{_shown(given)} is no tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
 
 
 def _is_tool(given: object) -> bool:

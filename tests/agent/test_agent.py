@@ -1,0 +1,269 @@
+"""One turn per call: what an agent is given, what it returns, what it records (spec 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import ChatRequest
+from midturn.store.store import ConversationStore
+from support.agents import CONFIRM, calling, careful, told
+
+
+class Customers:
+    """What a program might hand to its tools."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+def test_a_turn_with_a_question_says_what_became_of_it(store: ConversationStore) -> None:
+    agent = mt.Agent(calling("careful"), tools=[careful], store=store)
+
+    result = agent.run_sync("Do it", prompter=mt.ScriptedPrompter({"careful.confirm": True}))
+
+    assert (result.status, result.text, result.pending, result.refused) == ("completed", "Done.", (), ())
+    assert told(store, result.conversation) == ["went ahead"]
+
+
+def test_without_a_prompter_the_turn_waits_and_any_agent_on_the_store_goes_on(store: ConversationStore) -> None:
+    async def scene() -> None:
+        result = await mt.Agent(calling("careful"), tools=[careful], store=store).run("Do it")
+        assert result.status == "suspended"
+        assert [question.question.text for question in result.pending] == ["Sure?"]
+
+        later = mt.Agent(calling("careful"), tools=[careful], store=store)
+        receipt = await later.store.answer(result.pending[0].id[:6], True, user="u42")
+        assert (receipt.conversation, receipt.event_id) == (result.conversation, result.pending[0].id)
+        assert (await later.resume(result.conversation)).status == "completed"
+        assert told(store, result.conversation) == ["went ahead"]
+
+    asyncio.run(scene())
+
+
+def test_the_store_is_in_memory_where_none_is_given_and_each_agent_has_its_own() -> None:
+    first, second = mt.Agent(calling("x")), mt.Agent(calling("x"))
+    assert isinstance(first.store, mt.MemoryStore)
+    assert first.store is not second.store
+
+
+def test_a_conversation_goes_on_with_every_run(store: ConversationStore) -> None:
+    agent = mt.Agent(mt.ScriptedModel([{"text": "One."}, {"text": "Two.", "expect": "Second"}]), store=store)
+
+    first = agent.run_sync("First", author="ada")
+    second = agent.run_sync("Second", conversation=first.conversation)
+
+    assert (second.conversation, second.text) == (first.conversation, "Two.")
+    assert [(e.content, e.author) for e in store.read(first.conversation).events if isinstance(e, ChatRequest)] == [
+        ("First", "ada"),
+        ("Second", None),
+    ]
+
+
+def test_the_answer_may_have_a_shape() -> None:
+    model = mt.FunctionModel(lambda request: {"answer": 42} if request.schema else "no schema")
+    result = mt.Agent(model).run_sync("What is it?", schema={"type": "object", "properties": {"answer": {"type": "integer"}}})
+    assert result.structured == {"answer": 42}
+
+
+def test_deps_reach_the_tools_of_a_run_and_of_a_resumed_one(store: ConversationStore) -> None:
+    @mt.tool
+    async def count(ctx: mt.ToolContext[Customers]) -> str:
+        """Count the customers."""
+        before = len(ctx.deps.names)
+        await ctx.ask(CONFIRM)
+        return f"{before}"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("count"), tools=[count], store=store)
+        result = await agent.run("Count", deps=Customers("a", "b"))
+        await agent.store.answer(result.pending[0].id, True)
+        await agent.resume(result.conversation, deps=Customers("a", "b", "c"))
+        assert told(store, result.conversation) == ["3"]
+
+    asyncio.run(scene())
+
+
+def test_a_prompter_of_a_run_takes_the_place_of_the_agents_own() -> None:
+    agent = mt.Agent(calling("careful"), tools=[careful], prompter=mt.ScriptedPrompter({"careful.confirm": False}))
+    asked = mt.ScriptedPrompter({"careful.confirm": True})
+
+    result = agent.run_sync("Do it", prompter=asked)
+    assert told(agent.store, result.conversation) == ["went ahead"]
+    asked.assert_exhausted()
+    result = mt.Agent(calling("careful"), tools=[careful], prompter=mt.ScriptedPrompter({"careful.confirm": False})).run_sync("Do it")
+    assert result.status == "completed"
+
+
+def test_a_plain_function_is_a_tool_as_well() -> None:
+    def add(left: int, right: int) -> int:
+        """Add two numbers."""
+        return left + right
+
+    agent = mt.Agent(calling("add", arguments={"left": 2, "right": 3}), tools=[add])
+    assert told(agent.store, agent.run_sync("Add").conversation) == ["5"]
+
+
+def test_an_object_with_the_methods_of_a_tool_is_one() -> None:
+    class Echo:
+        """A tool of somebody's own."""
+
+        definition = mt.ToolDefinition("echo", "Say it again.", {"type": "object"})
+
+        def inquiry_source(self) -> mt.Source:
+            return mt.Source.tool("echo")
+
+        def run(self) -> None:
+            """Is no permission policy, whatever it is called."""
+
+        async def execute(self, run: mt.ToolRun) -> mt.Outcome:
+            if "loud" in run.answers:
+                return mt.Success(f"{run.call.arguments} {run.answers['loud']}")
+            return mt.NeedsInput(mt.Form([mt.Question.boolean("loud", "Loudly?")]))
+
+    agent = mt.Agent(calling("echo", arguments={"word": "x"}), tools=[Echo()])
+    result = agent.run_sync("Echo", prompter=mt.ScriptedPrompter({"echo.loud": True}))
+    assert told(agent.store, result.conversation) == ["{'word': 'x'} True"]
+
+
+def test_the_model_may_ask_where_ask_user_is_among_the_tools() -> None:
+    asks = {"name": "ask_user", "arguments": {"question": "Which one?", "answer_type": "text"}}
+    model = mt.ScriptedModel([{"calls": [asks]}, {"text": "Done."}])
+
+    person = mt.ScriptedPrompter({"ask_user.answer": "that one"})
+    agent = mt.Agent(model, tools=[mt.ask_user])
+    result = agent.run_sync("Ask me", prompter=person)
+    assert told(agent.store, result.conversation) == ['{"answer_type": "text", "answer": "that one"}']
+    assert person.prompts[0].asked_by == "Assistant"
+
+    without = mt.Agent(model)
+    assert told(without.store, without.run_sync("Ask me").conversation) == ["There is no tool named 'ask_user'. The tools are: none."]
+
+
+def test_limits_are_given_whole_or_by_name() -> None:
+    endless = {"calls": [{"name": "careful"}]}
+    for limits in (mt.Limits(cycles=2), {"cycles": 2}):
+        agent = mt.Agent(mt.ScriptedModel([endless] * 3), tools=[careful], limits=limits)
+        result = agent.run_sync("Do it", prompter=mt.ScriptedPrompter({"careful.confirm": lambda _: True}))
+        assert (result.status, result.error) == ("failed", "stopped after 2 model calls; raise limits.cycles to allow more")
+
+
+def test_a_model_may_be_named() -> None:
+    with pytest.raises(mt.ConfigError, match="nowhere"):
+        mt.Agent("nowhere/at-all")
+    with pytest.raises(mt.ConfigError, match=r"no-such-file\.toml"):
+        mt.Agent("scripted:no-such-file.toml")
+
+
+def test_a_model_that_fails_for_a_moment_is_asked_again() -> None:
+    down = {"error": {"status": 529, "message": "overloaded", "retry_after": 0.001}}
+    result = mt.Agent(mt.ScriptedModel([down, {"text": "Done."}])).run_sync("Hello")
+    assert (result.status, result.text) == ("completed", "Done.")
+
+
+def test_the_idempotency_key_of_a_call_is_the_same_in_every_run_of_it(store: ConversationStore) -> None:
+    keys: list[str] = []
+
+    @mt.tool
+    async def pay(ctx: mt.ToolContext) -> str:
+        """Pay."""
+        keys.append(ctx.idempotency_key)
+        await ctx.ask(CONFIRM)
+        await ctx.ask(mt.Question.text("why", "Why?"))
+        return "paid"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("pay"), tools=[pay], store=store)
+        result = await agent.run("Pay")
+        for value in (True, "because"):
+            await agent.store.answer(result.pending[0].id, value)
+            result = await agent.resume(result.conversation)
+        assert result.status == "completed"
+        assert len(keys) == 3
+        assert len(set(keys)) == 1
+        assert keys[0].startswith(f"{result.conversation}.")
+
+    asyncio.run(scene())
+
+
+def test_one_agent_runs_many_conversations_at_once(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = mt.Agent(mt.FunctionModel(lambda request: f"about {request.conversation}"), store=store)
+        results = await asyncio.gather(*(agent.run(f"Number {number}") for number in range(20)))
+        assert len({result.conversation for result in results}) == 20
+        assert all(result.text == f"about {result.conversation}" for result in results)
+
+    asyncio.run(scene())
+
+
+def test_several_questions_of_one_call_wait_together(store: ConversationStore) -> None:
+    """`asyncio.gather` of asks queues; while nobody is there the first one is what waits."""
+
+    @mt.tool
+    async def both(ctx: mt.ToolContext) -> str:
+        """Ask twice at once."""
+        first, second = await asyncio.gather(ctx.ask(mt.Question.text("a", "A?")), ctx.ask(mt.Question.text("b", "B?")))
+        return first + second
+
+    attended = mt.Agent(calling("both"), tools=[both], store=store)
+    result = attended.run_sync("Ask", prompter=mt.ScriptedPrompter({"both.a": "x", "both.b": "y"}))
+    assert told(store, result.conversation) == ["xy"]
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("both"), tools=[both], store=store)
+        result = await agent.run("Ask")
+        for value in ("x", "y"):
+            assert len(result.pending) == 1
+            await agent.store.answer(result.pending[0].id, value)
+            result = await agent.resume(result.conversation)
+        assert told(store, result.conversation) == ["xy"]
+
+    asyncio.run(scene())
+
+
+def test_a_form_is_answered_as_a_whole_and_its_answers_have_types() -> None:
+    env = mt.Question.select("env", "Where?", ["staging", "production"])
+    why = mt.Question.text("why", "Why?", when=mt.When("env", "production"))
+
+    @mt.tool
+    async def deploy(ctx: mt.ToolContext) -> str:
+        """Deploy."""
+        answers = await ctx.ask_form(mt.Form([env, why]))
+        return f"{answers[env]} {answers[why]} {why in answers}"
+
+    agent = mt.Agent(calling("deploy"), tools=[deploy])
+    result = agent.run_sync("Deploy", prompter=mt.ScriptedPrompter({"deploy.env": "staging"}))
+    assert told(agent.store, result.conversation) == ["staging None False"]
+
+
+@pytest.mark.parametrize(
+    ("detached", "question", "expected"),
+    [
+        ("deny", CONFIRM, "Unanswered(reason='detached_denied')"),
+        ("defaults", CONFIRM, "Unanswered(reason='no_default')"),
+        ("defaults", mt.Question.boolean("confirm", "Sure?", default=True), "Answer(value=True, reason=None, by='default')"),
+        ("defaults", mt.Question.boolean("confirm", "Sure?", default=True, exclusive=True), "Unanswered(reason='no_prompt_backend')"),
+        ("auto", CONFIRM, "Answer(value=True, reason='It is.', by='assistant')"),
+    ],
+)
+def test_try_ask_goes_on_without_a_person(detached: mt.DetachedPolicy, question: mt.Question[bool], expected: str) -> None:
+    @mt.tool
+    async def tries(ctx: mt.ToolContext) -> str:
+        """Try to ask."""
+        return repr(await ctx.try_ask(question))
+
+    inquiries = [{"tool": "*", "question": "*", "answers": [{"reason": "It is.", "answer": True}]}]
+    model = mt.ScriptedModel([{"calls": [{"name": "tries"}]}, {"text": "Done."}], inquiries)
+    agent = mt.Agent(model, tools=[tries], detached=detached)
+    result = agent.run_sync("Try")
+    assert result.status == "completed"
+    assert told(agent.store, result.conversation) == [expected]
+
+
+def test_ask_fails_the_call_where_nobody_may_answer() -> None:
+    agent = mt.Agent(calling("careful"), tools=[careful], detached="deny")
+    result = agent.run_sync("Do it")
+    assert result.refused == ("careful",)
+    assert told(agent.store, result.conversation)[0].startswith("careful cannot run because no interactive terminal is available.")

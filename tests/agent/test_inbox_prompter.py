@@ -1,0 +1,83 @@
+"""A program that waits while somebody answers through the inbox (spec 7.5, 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from support.agents import CONFIRM, calling, careful, told
+from support.waiting import until
+
+
+def test_the_run_waits_and_goes_on_at_once(store: ConversationStore) -> None:
+    async def scene() -> None:
+        announced: list[mt.Prompt] = []
+        heard: list[tuple[str, str]] = []
+
+        def withdrawn(id: str, by: str) -> None:
+            heard.append((id, by))
+
+        prompter = mt.InboxPrompter(announced.append, withdrawn)
+        agent = mt.Agent(calling("careful"), tools=[careful], prompter=prompter, store=store)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: announced)
+        await agent.store.answer(announced[0].event, True, user="ada")
+        assert (await run).status == "completed"
+        assert told(store, store.ids()[0]) == ["went ahead"]
+        assert heard == [(announced[0].id, "ada")]
+
+    asyncio.run(scene())
+
+
+def test_announcing_may_take_a_while_and_may_fail(store: ConversationStore) -> None:
+    async def post(prompt: mt.Prompt) -> None:
+        await asyncio.sleep(0.01)
+        raise ConnectionError(f"no chat for {prompt.tool}")
+
+    agent = mt.Agent(calling("careful"), tools=[careful], prompter=mt.InboxPrompter(post), store=store)
+    result = agent.run_sync("Ask")
+    assert told(store, result.conversation) == ['careful: the prompt for "Sure?" failed: no chat for careful.']
+
+
+def test_what_an_inbox_cannot_answer_now_counts_as_nobody() -> None:
+    """A secret and a permission wait for somebody at a terminal; the turn is suspended."""
+
+    @mt.tool
+    async def login(ctx: mt.ToolContext) -> str:
+        """Log in."""
+        return (await ctx.ask(mt.Question.secret("token", "The token?"))).reveal()
+
+    @mt.tool(run="ask")
+    async def format_disk() -> str:
+        """Format it."""
+        return "formatted"
+
+    for tool, kind in ((login, "tool"), (format_disk, "run")):
+        result = mt.Agent(calling(tool.name), tools=[tool], prompter=mt.InboxPrompter()).run_sync("Do it")
+        assert (result.status, [question.kind for question in result.pending]) == ("suspended", [kind])
+
+
+def test_a_second_answer_hears_who_was_first(store: ConversationStore) -> None:
+    @mt.tool
+    async def slow(ctx: mt.ToolContext) -> str:
+        """Ask, and take a while."""
+        await ctx.ask(CONFIRM)
+        await ctx.ask(mt.Question.text("next", "And then?"))
+        return "done"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("slow"), tools=[slow], prompter=mt.InboxPrompter(), store=store)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(agent.store.pending)
+        first = agent.store.pending()[0].id
+        await agent.store.answer(first, True, user="ada")
+        with pytest.raises(mt.AlreadyAnswered) as raised:
+            await agent.store.answer(first, False, user="bob")
+        assert "ada" in raised.value.by
+        await agent.store.answer(agent.store.pending()[0].id, cancel=True)
+        assert (await run).status == "ended_by_user"
+
+    asyncio.run(scene())

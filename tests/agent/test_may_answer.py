@@ -1,0 +1,121 @@
+"""`may_answer` has the last word; a question whose answer it refuses stays open (spec 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import InquiryAnswered
+from midturn.store.store import ConversationStore
+from midturn.store.submission import HandedOver, Submission
+from support.agents import calling, careful, told
+from support.processes import output, python
+from support.waiting import until
+
+ANSWER_FROM_OUTSIDE = """
+import asyncio, sys
+import midturn as mt
+store = mt.open_store(sys.argv[1])
+try:
+    asyncio.run(store.answer(sys.argv[2], True, user=sys.argv[3]))
+    print("taken")
+except mt.AnswerError as error:
+    print(error)
+"""
+
+
+def only_ada(question: mt.OpenQuestion, user: str | None) -> bool:
+    """Let Ada answer what `careful` asks."""
+    assert question.tool == "careful"
+    return user == "ada"
+
+
+def agent_on(store: ConversationStore, prompter: mt.Prompter | None = None) -> mt.Agent:
+    """Return an agent whose questions only Ada may answer."""
+    return mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=only_ada, prompter=prompter)
+
+
+def test_an_answer_may_be_refused_and_the_question_stays_open(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = agent_on(store)
+        result = await agent.run("Ask")
+        (question,) = result.pending
+        for user, says in (("bob", f"'bob' may not answer the question {question.id}; it stays open"), (None, "Whoever gives no name")):
+            with pytest.raises(mt.AnswerError, match=says):
+                await agent.store.answer(question.id, True, user=user)
+        for how in ({"cancel": True}, {"reply": "no"}):
+            with pytest.raises(mt.AnswerError, match="may not answer"):
+                await agent.store.answer(question.id[:5], user="bob", **how)  # type: ignore[arg-type]  # either of the two
+        assert [open_question.id for open_question in agent.store.pending()] == [question.id]
+        assert (await agent.resume(result.conversation)).status == "suspended"
+
+        await agent.store.answer(question.id[:5], True, user="ada")
+        assert (await agent.resume(result.conversation)).status == "completed"
+        (answered,) = [e for e in store.read(result.conversation).events if isinstance(e, InquiryAnswered)]
+        assert answered.answered_by
+        assert answered.answered_by.user == "ada"
+
+    asyncio.run(scene())
+
+
+def test_what_does_not_exist_or_is_closed_is_explained_by_the_store(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = agent_on(store)
+        result = await agent.run("Ask")
+        with pytest.raises(mt.NotOpen):
+            await agent.store.answer("nothing", True, user="bob")
+        await agent.store.answer(result.pending[0].id, True, user="ada")
+        with pytest.raises(mt.AlreadyAnswered):
+            await agent.store.answer(result.pending[0].id, True, user="ada")
+
+    asyncio.run(scene())
+
+
+def test_the_store_is_otherwise_the_one_that_was_given(store: ConversationStore) -> None:
+    agent = agent_on(store)
+    result = agent.run_sync("Ask")
+    assert agent.store.ids() == store.ids() == [result.conversation]
+    assert agent.store.path(result.conversation) == store.path(result.conversation)
+    assert agent.store.read(result.conversation).pending()
+    assert agent.store.ready() == []
+    assert agent.store.fork(result.conversation) in store.ids()
+    agent.store.remove(result.conversation)
+    assert result.conversation not in store.ids()
+    assert mt.Agent(calling("careful"), store=store).store is store
+
+
+def test_a_person_at_a_prompt_of_the_program_is_not_asked_for_a_name(store: ConversationStore) -> None:
+    result = agent_on(store, mt.ScriptedPrompter({"careful.confirm": True})).run_sync("Ask")
+    assert told(store, result.conversation) == ["went ahead"]
+
+
+def test_what_another_program_hands_over_is_looked_at_too(tmp_path: Path) -> None:
+    """Somebody else's process may answer while this one holds the conversation; it hears whether that counts."""
+
+    async def scene() -> None:
+        agent = agent_on(mt.open_store(tmp_path), mt.InboxPrompter())
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(agent.store.pending)
+        question = agent.store.pending()[0].id
+        refused = await asyncio.to_thread(lambda: output(python(ANSWER_FROM_OUTSIDE, tmp_path, question, "bob")))
+        assert "did not accept the answer; the question is still open" in refused
+        assert not run.done()
+        assert await asyncio.to_thread(lambda: output(python(ANSWER_FROM_OUTSIDE, tmp_path, question, "ada"))) == "taken\n"
+        assert (await run).status == "completed"
+
+    asyncio.run(scene())
+
+
+def test_what_was_handed_over_to_a_process_that_died_counts_only_if_it_may(tmp_path: Path) -> None:
+    store = mt.open_store(tmp_path)
+    result = mt.Agent(calling("careful"), tools=[careful], store=store).run_sync("Ask")
+    (question,) = result.pending
+    with store.answers(result.conversation) as answers:
+        answers.put(HandedOver(event_id=question.id, at="2026-01-01T00:00:00Z", submission=Submission(value=True, user="bob")))
+
+    resumed = asyncio.run(agent_on(store).resume(result.conversation))
+
+    assert (resumed.status, [waiting.id for waiting in resumed.pending]) == ("suspended", [question.id])

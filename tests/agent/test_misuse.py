@@ -1,0 +1,161 @@
+"""What a programmer passes by mistake is named, with what to pass instead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+import midturn as mt
+from support.agents import CONFIRM, calling, careful, told
+
+MODEL = mt.ScriptedModel([{"text": "Done."}])
+
+
+def add(left: int, right: int) -> int:
+    """Add."""
+    return left + right
+
+
+class Wrong:
+    """Nothing that anybody could use."""
+
+
+def routed(key: str, to: Any) -> mt.Agent:
+    """Return an agent with one route."""
+    return mt.Agent(MODEL, tools=[careful], routes={key: to})
+
+
+def with_tools(*tools: Any) -> mt.Agent:
+    """Return an agent with these tools."""
+    return mt.Agent(MODEL, tools=tools)
+
+
+def with_any(**wrong: Any) -> mt.Agent:
+    """Return an agent with something that a type checker would refuse."""
+    given: dict[str, Any] = {"model": MODEL, **wrong}
+    return mt.Agent(**given)
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "says"),
+    [
+        (lambda: with_any(model=Wrong()), TypeError, "`model` takes an id such as 'anthropic/.*', or a model, not a `Wrong`"),
+        (lambda: with_any(model=mt.ScriptedModel), TypeError, "`model` takes an id"),
+        (lambda: with_any(tools=careful), TypeError, r"`tools` takes a list: `tools=\[deploy\]`"),
+        (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is no tool.*'definition', 'inquiry_source', 'execute'"),
+        (lambda: with_tools("deploy"), TypeError, "a `str` is no tool"),
+        (lambda: with_tools(mt.AskUser), TypeError, "is a class; a tool is an object.*`midturn.ask_user`"),
+        (lambda: with_tools(mt.AskUser()), TypeError, "`AskUser` is no tool.*`midturn.ask_user`"),
+        (lambda: with_tools(lambda: 1), mt.ConfigError, r"`<lambda>` is no name for a tool.*@tool\(name="),
+        (lambda: with_tools(careful, careful), mt.ConfigError, "Two tools have the name `careful`"),
+        (lambda: with_tools(mt.tool(name="ask_user")(add)), mt.ConfigError, "`ask_user` is the name of a built-in tool"),
+        (lambda: routed("carefull.confirm", "user"), mt.ConfigError, "no tool `carefull`. Did you mean `careful`"),
+        (lambda: routed("careful", "user"), mt.ConfigError, r"named `<tool>.<question>`, or `<tool>.\*`"),
+        (lambda: routed("careful.a", "assistent"), mt.ConfigError, "'assistent' is no target. Did you mean `assistant`"),
+        (lambda: routed("careful.a", {"modle": {}}), mt.ConfigError, r"routes\['careful.a'\]: .*unknown field `modle`"),
+        (lambda: routed("careful.a", {"model": "x/y"}), mt.ConfigError, r"routes\['careful.a'\]: .*`\$.model`"),
+        (lambda: routed("careful.a", True), mt.ConfigError, "not a `bool`"),
+        (lambda: with_any(detached="wait"), mt.ConfigError, "detached='wait': it is one of 'defer', 'auto', 'defaults', 'deny'"),
+        (lambda: with_any(limits={"cycels": 3}), mt.ConfigError, r"limits\['cycels'\] is unknown. Did you mean `cycles`"),
+        (lambda: with_any(limits={"cycles": "many"}), mt.ConfigError, "limits: Expected `int`, got `str`"),
+        (lambda: with_any(prompter=mt.TerminalPrompter), TypeError, r"not the class `TerminalPrompter`: write `prompter=T"),
+        (lambda: with_any(prompter=Wrong()), TypeError, r"`async def prompt\(self, prompt\)`, not a `Wrong`"),
+        (lambda: with_any().run_sync("x", prompter=cast("Any", Wrong())), TypeError, "not a `Wrong`"),
+        (lambda: with_any().run_sync("x", conversation="7"), mt.StoreError, "There is no conversation '7'"),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_is_passed(build: Callable[[], Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        build()
+
+
+def test_a_question_that_is_none_is_an_error_that_names_the_constructors() -> None:
+    @mt.tool
+    async def wrong(ctx: mt.ToolContext) -> str:
+        """Ask wrongly."""
+        return await ctx.ask("Deploy?")  # type: ignore[arg-type]  # that is the point
+
+    agent = mt.Agent(calling("wrong"), tools=[wrong])
+    said = told(agent.store, agent.run_sync("x").conversation)[0]
+    assert "/questions/0: a `str` is no question. Build one with `Question.boolean`" in said
+
+
+def test_a_form_that_is_none_is_an_error_and_the_turn_goes_on() -> None:
+    @mt.tool
+    async def wrong(ctx: mt.ToolContext) -> str:
+        """Ask wrongly."""
+        await ctx.ask_form([CONFIRM])  # type: ignore[arg-type]  # that is the point
+        return "never"
+
+    agent = mt.Agent(calling("wrong"), tools=[wrong])
+    result = agent.run_sync("x")
+    assert result.status == "completed"
+    assert "`ask_form` takes a form, not a `list`" in told(agent.store, result.conversation)[0]
+
+
+def test_an_answer_of_another_form_is_an_error() -> None:
+    @mt.tool
+    async def wrong(ctx: mt.ToolContext) -> str:
+        """Look for an answer that is not there."""
+        answers = await ctx.ask_form(mt.Form([CONFIRM]))
+        try:
+            answers["confirm"]  # type: ignore[index]  # that is the point
+        except TypeError as error:
+            return f"{error} {answers[mt.Question.text('other', 'Other?')]}"
+        return "never"
+
+    agent = mt.Agent(calling("wrong"), tools=[wrong])
+    result = agent.run_sync("x", prompter=mt.ScriptedPrompter({"wrong.confirm": True}))
+    assert "`other` is no question of this form; it has 'confirm'." in told(agent.store, result.conversation)[0]
+
+
+def test_a_tool_that_returns_no_outcome_is_an_error_that_the_model_reads() -> None:
+    class Careless:
+        """Returns what is none, or asks what is no form."""
+
+        definition = mt.ToolDefinition("careless", "Return something.", {"type": "object"})
+
+        def __init__(self, returned: object) -> None:
+            self.returned = returned
+
+        def inquiry_source(self) -> mt.Source:
+            return mt.Source.tool("careless")
+
+        async def execute(self, run: mt.ToolRun) -> mt.Outcome:
+            assert run.call.name == "careless"
+            return self.returned  # type: ignore[return-value]  # that is the point
+
+    for returned, says in [
+        ("text", "careless returned a `str`; `execute` returns `Success`, `ToolError` or `NeedsInput`."),
+        (mt.NeedsInput([CONFIRM]), "careless returned `NeedsInput` with a `list`; it takes a `Form`."),  # type: ignore[arg-type]  # as above
+    ]:
+        agent = mt.Agent(calling("careless"), tools=[Careless(returned)])
+        assert told(agent.store, agent.run_sync("x").conversation) == [says]
+
+
+def test_run_sync_inside_a_loop_says_what_to_await() -> None:
+    async def scene() -> None:
+        with pytest.raises(RuntimeError, match=r"Use `await agent\.run\(…\)`"):
+            mt.Agent(MODEL).run_sync("x")
+
+    asyncio.run(scene())
+
+
+def test_an_open_turn_says_how_to_go_on_with_it() -> None:
+    agent = mt.Agent(calling("careful"), tools=[careful])
+    result = agent.run_sync("x")
+    with pytest.raises(mt.StoreError, match=rf"still open.*await agent\.resume\('{result.conversation}'\)"):
+        agent.run_sync("y", conversation=result.conversation)
+
+
+def test_a_turn_that_has_ended_cannot_be_resumed() -> None:
+    async def scene() -> None:
+        agent = mt.Agent(MODEL)
+        result = await agent.run("x")
+        with pytest.raises(mt.NotOpen, match="no open turn"):
+            await agent.resume(result.conversation)
+
+    asyncio.run(scene())

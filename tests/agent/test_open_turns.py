@@ -1,0 +1,219 @@
+"""A run that stops in the middle leaves its turn open, and any later one goes on (spec 7.4, 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from support.agents import CONFIRM, calling, careful, told
+from support.people import Chat
+from support.processes import line, output, python
+from support.waiting import until
+
+
+def test_cancelling_the_task_leaves_the_turn_open_and_nobody_is_asked_twice(store: ConversationStore) -> None:
+    @mt.tool
+    async def two_steps(ctx: mt.ToolContext) -> str:
+        """Ask twice."""
+        first = await ctx.ask(CONFIRM)
+        return f"{first} {await ctx.ask(mt.Question.text('why', 'Why?'))}"
+
+    async def scene() -> None:
+        chat = Chat()
+        agent = mt.Agent(calling("two_steps"), tools=[two_steps], store=store)
+        run = asyncio.create_task(agent.run("Go", prompter=chat))
+        await until(lambda: "confirm" in chat.waiting)
+        chat.says("confirm", mt.Answered(value=True))
+        await until(lambda: "why" in chat.waiting)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert chat.taken_away == ["why"]
+        (question,) = store.pending()
+        assert question.question.text == "Why?"
+
+        person = mt.ScriptedPrompter({"two_steps.why": "because"})
+        result = await agent.resume(question.conversation, prompter=person)
+        assert (result.status, told(store, result.conversation)) == ("completed", ["True because"])
+        assert [prompt.question.id for prompt in person.prompts] == ["why"]
+
+    asyncio.run(scene())
+
+
+def test_a_cancelled_run_lets_its_tools_clean_up(store: ConversationStore) -> None:
+    cleaned: list[str] = []
+
+    @mt.tool
+    async def asks(ctx: mt.ToolContext) -> str:
+        """Ask, and clean up."""
+        try:
+            await ctx.ask(CONFIRM)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("cleaned" if ctx.cancelled else "too early")
+        return "never"
+
+    async def scene() -> None:
+        chat = Chat()
+        run = asyncio.create_task(mt.Agent(calling("asks"), tools=[asks], store=store, prompter=chat).run("Go"))
+        await until(lambda: chat.waiting)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        assert cleaned == ["cleaned"]
+
+    asyncio.run(scene())
+
+
+def test_a_model_that_stays_down_leaves_the_turn_open(store: ConversationStore) -> None:
+    script = [
+        {"calls": [{"name": "careful"}]},
+        {"error": {"status": 401, "message": "no such key"}},
+        {"text": "Done."},
+    ]
+
+    async def scene() -> None:
+        agent = mt.Agent(mt.ScriptedModel(script), tools=[careful], store=store)
+        person = mt.ScriptedPrompter({"careful.confirm": True})
+        with pytest.raises(mt.ModelError) as raised:
+            await agent.run("Go", prompter=person)
+        error = raised.value
+        assert error.conversation
+        assert [error.conversation] == store.ids()
+        assert (error.status, error.transient) == (401, False)
+        assert "no such key" in str(error)
+        assert f"`await agent.resume({error.conversation!r})` goes on with it" in str(error)
+        assert isinstance(error.__cause__, mt.ModelError)
+
+        again = mt.Agent(mt.FunctionModel(lambda _: "It is back."), tools=[careful], store=store)
+        result = await again.resume(error.conversation)
+        assert (result.status, result.text) == ("completed", "It is back.")
+        assert told(store, result.conversation) == ["went ahead"]
+
+    asyncio.run(scene())
+
+
+def test_two_runs_on_one_conversation_do_not_mix(store: ConversationStore) -> None:
+    async def scene() -> None:
+        chat = Chat()
+        agent = mt.Agent(calling("careful"), tools=[careful], store=store)
+        run = asyncio.create_task(agent.run("Go", prompter=chat))
+        await until(lambda: chat.waiting)
+        for second in (agent.run("Go", conversation=store.ids()[0]), agent.resume(store.ids()[0])):
+            with pytest.raises(mt.StoreLocked) as raised:
+                await second
+            assert raised.value.pid == os.getpid()
+            assert raised.value.since
+            assert raised.value.since in str(raised.value)
+        chat.says("confirm", mt.Answered(value=True))
+        assert (await run).status == "completed"
+
+    asyncio.run(scene())
+
+
+HOLDS = """
+import asyncio, sys
+import midturn as mt
+
+@mt.tool
+async def careful(ctx: mt.ToolContext) -> str:
+    "Ask first."
+    return str(await ctx.ask(mt.Question.boolean("confirm", "Sure?")))
+
+async def main():
+    prompter = mt.InboxPrompter(lambda prompt: print(prompt.conversation, flush=True))
+    model = mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"text": "Done."}])
+    result = await mt.Agent(model, tools=[careful], store=mt.open_store(sys.argv[1]), prompter=prompter).run("Go")
+    print(result.status)
+
+asyncio.run(main())
+"""
+
+
+def test_another_process_that_holds_the_conversation_is_named(tmp_path: Path) -> None:
+    holder = python(HOLDS, tmp_path)
+    conversation = line(holder)
+    agent = mt.Agent(calling("careful"), tools=[careful], store=mt.open_store(tmp_path))
+
+    with pytest.raises(mt.StoreLocked) as raised:
+        asyncio.run(agent.resume(conversation))
+
+    assert raised.value.pid == holder.pid
+    assert raised.value.since
+    asyncio.run(agent.store.answer(agent.store.pending()[0].id, True))
+    assert output(holder) == "completed\n"
+
+
+PRESSED = """
+import asyncio, sys, threading, warnings
+import midturn as mt
+
+@mt.tool
+def {name}(ctx: mt.ToolContext) -> str:
+    "Ask first."
+    return str(ctx.ask_sync(mt.Question.boolean("confirm", "Sure?")))
+
+class Person:
+    async def prompt(self, prompt):
+        print("asked", flush=True)
+        await asyncio.Event().wait()
+
+model = mt.ScriptedModel([{{"calls": [{{"name": "{name}"}}]}}, {{"text": "Done."}}])
+agent = mt.Agent(model, tools=[{name}], store=mt.open_store(sys.argv[1]))
+try:
+    agent.run_sync("Go", prompter=Person())
+except KeyboardInterrupt:
+    print("interrupted", [question.question.text for question in agent.store.pending()])
+alive = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+print("threads", [name for name in alive if not name.startswith("midturn-tool")])
+import time; time.sleep(0.2)
+print("threads", [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()])
+"""
+
+
+def test_ctrl_c_during_run_sync_leaves_the_turn_open_and_nothing_behind(tmp_path: Path) -> None:
+    process = python(f"import warnings; warnings.simplefilter('error')\n{PRESSED.format(name='careful')}", tmp_path)
+    assert line(process) == "asked"
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=30)
+
+    assert (process.returncode, errors) == (0, "")
+    assert printed.splitlines() == ["interrupted ['Sure?']", "threads []", "threads []"]
+    store = mt.open_store(tmp_path)
+    agent = mt.Agent(calling("careful"), tools=[careful], store=store)
+    result = asyncio.run(agent.resume(store.ids()[0], prompter=mt.ScriptedPrompter({"careful.confirm": True})))
+    assert (result.status, told(store, result.conversation)) == ("completed", ["went ahead"])
+
+
+def test_ctrl_c_while_a_tool_in_a_thread_works_does_not_wait_for_it(tmp_path: Path) -> None:
+    code = """
+import sys, time
+import midturn as mt
+
+@mt.tool
+def slow(ctx: mt.ToolContext) -> str:
+    "Work."
+    print("working", flush=True)
+    while not ctx.cancelled:
+        time.sleep(0.01)
+    print("heard of it", flush=True)
+    return "never"
+
+model = mt.ScriptedModel([{"calls": [{"name": "slow"}]}, {"text": "Done."}])
+try:
+    mt.Agent(model, tools=[slow], store=mt.open_store(sys.argv[1])).run_sync("Go")
+except KeyboardInterrupt:
+    time.sleep(0.3)
+    print("interrupted")
+"""
+    process = python(code, tmp_path)
+    assert line(process) == "working"
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    assert printed.splitlines() == ["heard of it", "interrupted"]

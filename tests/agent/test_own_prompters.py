@@ -1,0 +1,258 @@
+"""Whoever answers for the user may be anybody's code (spec 8b, 2.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import InquiryAnswered, InquiryCancelled
+from midturn.store.store import ConversationStore
+from support.agents import CONFIRM, calling, careful, told
+from support.people import Chat
+from support.waiting import until
+
+
+@mt.tool
+async def region(ctx: mt.ToolContext) -> str:
+    """Ask where."""
+    return await ctx.ask(mt.Question.text("where", "Where?"))
+
+
+def test_a_concurrent_prompter_has_all_prompts_at_once_and_answers_in_any_order(store: ConversationStore) -> None:
+    async def scene() -> None:
+        chat = Chat()
+        agent = mt.Agent(calling("careful", "region"), tools=[careful, region], prompter=chat, store=store)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: len(chat.waiting) == 2)
+        chat.says("where", mt.Answered("here"))
+        await until(lambda: len(told(store, store.ids()[0])) == 1)
+        assert set(chat.waiting) == {"confirm"}
+        chat.says("confirm", mt.Answered(value=True))
+        result = await run
+        assert sorted(told(store, result.conversation)) == ["here", "went ahead"]
+        answers = [e for e in store.read(result.conversation).events if isinstance(e, InquiryAnswered)]
+        assert [(e.answered_by.by, e.answered_by.via) for e in answers if e.answered_by] == [("user", "web")] * 2
+
+    asyncio.run(scene())
+
+
+def test_a_prompter_that_is_not_concurrent_has_one_prompt_at_a_time(store: ConversationStore) -> None:
+    class OneByOne(Chat):
+        concurrent = False
+
+    async def scene() -> None:
+        chat = OneByOne()
+        run = asyncio.create_task(mt.Agent(calling("careful", "region"), tools=[careful, region], prompter=chat, store=store).run("Ask"))
+        await until(lambda: chat.waiting)
+        await asyncio.sleep(0.02)
+        assert [prompt.question.id for prompt in chat.prompts] == ["confirm"]
+        chat.says("confirm", mt.Answered(value=True))
+        await until(lambda: "where" in chat.waiting)
+        chat.says("where", mt.Answered("here"))
+        assert (await run).status == "completed"
+
+    asyncio.run(scene())
+
+
+def test_a_prompt_says_who_asks_what_in_which_call(store: ConversationStore) -> None:
+    async def scene() -> None:
+        chat = Chat()
+        agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat, store=store)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: chat.waiting)
+        (prompt,) = chat.prompts
+        (waiting,) = agent.store.pending()
+        assert (prompt.event, prompt.conversation, prompt.tool, prompt.arguments) == (waiting.id, waiting.conversation, "careful", {})
+        assert (prompt.id, prompt.kind, prompt.asked_by, prompt.may_remember) == ("call_1.confirm.1", "tool", "careful", True)
+        chat.says("confirm", mt.Answered(value=False))
+        await run
+
+    asyncio.run(scene())
+
+
+def test_an_answer_from_elsewhere_takes_the_prompt_away_and_says_who_gave_it(store: ConversationStore) -> None:
+    async def scene() -> None:
+        chat = Chat()
+        agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat, store=store)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: chat.waiting)
+        await agent.store.answer(agent.store.pending()[0].id, True, user="ada")
+        result = await run
+        assert (chat.taken_away, chat.heard) == (["confirm"], [("call_1.confirm.1", "ada")])
+        assert told(store, result.conversation) == ["went ahead"]
+
+    asyncio.run(scene())
+
+
+def test_withdrawn_may_be_a_coroutine_which_the_run_waits_for() -> None:
+    class Slow(Chat):
+        async def withdrawn(self, id: str, by: str) -> None:  # type: ignore[override]  # a prompter may have either
+            await asyncio.sleep(0.05)
+            self.heard.append((id, by))
+
+    async def scene() -> None:
+        chat = Slow()
+        agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: chat.waiting)
+        await agent.store.answer(agent.store.pending()[0].id, True, user="ada")
+        assert (await run).status == "completed"
+        assert chat.heard == [("call_1.confirm.1", "ada")]
+
+    asyncio.run(scene())
+
+
+def test_withdrawn_is_not_heard_where_nobody_else_answered() -> None:
+    """A prompt that closes because the turn is over is cancelled, and that is all."""
+
+    async def scene() -> None:
+        chat = Chat()
+        run = asyncio.create_task(mt.Agent(calling("careful", "region"), tools=[careful, region], prompter=chat).run("Ask"))
+        await until(lambda: len(chat.waiting) == 2)
+        chat.says("where", mt.EndedTurn())
+        assert (await run).status == "ended_by_user"
+        assert (chat.taken_away, chat.heard) == (["confirm"], [])
+
+    asyncio.run(scene())
+
+
+def test_a_prompter_that_fails_to_hear_who_answered_does_not_harm_the_turn(caplog: pytest.LogCaptureFixture) -> None:
+    class Deaf(Chat):
+        def withdrawn(self, id: str, by: str) -> None:
+            raise OSError(f"the line is dead: {id} {by}")
+
+    async def scene() -> None:
+        chat = Deaf()
+        agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: chat.waiting)
+        await agent.store.answer(agent.store.pending()[0].id, True, user="ada")
+        assert (await run).status == "completed"
+
+    asyncio.run(scene())
+    assert "the line is dead" in caplog.text
+
+
+class Raises:
+    """A prompter whose device is gone."""
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Fail."""
+        raise OSError(f"no line to {prompt.asked_by}")
+
+
+class CancelsItself:
+    """A prompter whose own time is up."""
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Give up."""
+        raise asyncio.CancelledError(prompt.id)
+
+
+class ReturnsAValue:
+    """A prompter that forgets to say that it is an answer."""
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Return what is no reply."""
+        return bool(prompt.id)  # type: ignore[return-value]  # that is the point
+
+
+class IsNotAsync:
+    """A prompter that was written as a plain function."""
+
+    def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Reply at once."""
+        return mt.Answered(bool(prompt.id))
+
+
+class NeverFits:
+    """A prompter that answers something else."""
+
+    def __init__(self) -> None:
+        self.errors: list[str | None] = []
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Answer with a text."""
+        self.errors.append(prompt.error)
+        return mt.Answered("perhaps")
+
+
+@pytest.mark.parametrize(
+    ("prompter", "says"),
+    [
+        (Raises, "no line to careful"),
+        (CancelsItself, "it cancelled itself"),
+        (ReturnsAValue, "`prompt` returned a `bool`; return a reply, such as `Answered(value)` or `EndedTurn()`"),
+        (IsNotAsync, "`prompt` returned a `Answered` at once; write it as `async def prompt(self, prompt)`"),
+    ],
+)
+def test_a_prompter_that_misbehaves_fails_the_call_and_the_turn_goes_on(prompter: Callable[[], mt.Prompter], says: str) -> None:
+    agent = mt.Agent(calling("careful"), tools=[careful], prompter=prompter())
+    result = agent.run_sync("Ask")
+    assert (result.status, result.text) == ("completed", "Done.")
+    assert told(agent.store, result.conversation) == [f'careful: the prompt for "Sure?" failed: {says}.']
+    cancelled = [e.reason for e in agent.store.read(result.conversation).events if isinstance(e, InquiryCancelled)]
+    assert cancelled == ["backend_error"]
+
+
+def test_a_reply_that_does_not_fit_is_asked_for_three_times() -> None:
+    prompter = NeverFits()
+    agent = mt.Agent(calling("careful"), tools=[careful], prompter=prompter)
+    result = agent.run_sync("Ask")
+    assert result.status == "completed"
+    assert prompter.errors[0] is None
+    assert len(prompter.errors) == 3
+    assert "boolean" in (prompter.errors[1] or "") or "true" in (prompter.errors[1] or "")
+    assert told(agent.store, result.conversation)[0].startswith('careful: the prompt for "Sure?" failed:')
+
+
+def test_a_prompter_that_is_unavailable_counts_as_nobody(store: ConversationStore) -> None:
+    gone = mt.ScriptedPrompter(unscripted="unavailable")
+    result = mt.Agent(calling("careful"), tools=[careful], prompter=gone, store=store).run_sync("Ask")
+    assert (result.status, len(result.pending)) == ("suspended", 1)
+
+    denied = mt.Agent(calling("careful"), tools=[careful], prompter=gone, detached="deny").run_sync("Ask")
+    assert (denied.status, denied.refused) == ("completed", ("careful",))
+
+
+def test_a_person_may_reply_or_end_the_turn() -> None:
+    for reply, status, content in [
+        (mt.Replied("Ask Bob."), "completed", '{"cancelled": true, "answered": {}, "reply": "Ask Bob."}'),
+        (mt.EndedTurn(), "ended_by_user", "Tool input cancelled by user."),
+    ]:
+        agent = mt.Agent(calling("careful"), tools=[careful], prompter=mt.ScriptedPrompter({"careful.confirm": reply}))
+        result = agent.run_sync("Ask")
+        assert result.status == status
+        assert told(agent.store, result.conversation) == [content]
+
+
+def test_what_is_remembered_at_a_prompt_answers_the_next_call() -> None:
+    again = mt.ScriptedModel([{"calls": [{"name": "careful"}]}] * 3 + [{"text": "Done."}])
+    person = mt.ScriptedPrompter({"careful.confirm": mt.Answered(value=True, remember=True)})
+    agent = mt.Agent(again, tools=[careful], prompter=person)
+    result = agent.run_sync("Ask")
+    assert told(agent.store, result.conversation) == ["went ahead"] * 3
+    assert len(person.prompts) == 1
+
+
+def test_who_answers_where_is_a_matter_of_routes(store: ConversationStore) -> None:
+    """A route is a name, a `Target`, or a table; `*` is every question of a tool."""
+    inquiries = [{"tool": "*", "question": "*", "answers": [{"reason": "It is late.", "answer": False}]}]
+    replies = [{"calls": [{"name": "careful"}]}, {"text": "Done."}]
+    routes: list[mt.Target | dict[str, object] | str] = ["assistant", mt.Target("assistant"), {"model": {"id": "inherit"}}, {}]
+    for to in routes:
+        agent = mt.Agent(mt.ScriptedModel(replies, inquiries), tools=[careful], routes={"careful.*": to}, store=store)  # type: ignore[dict-item]  # a list of all forms
+        result = agent.run_sync("Ask")
+        response = next(e for e in store.read(result.conversation).events if isinstance(e, InquiryAnswered))
+        assert (response.answer, response.reason) == (False, "It is late.")
+
+    for escalates in ("assistant_with_escalation", {"escalation": True}, mt.Target("assistant_with_escalation")):
+        person = mt.ScriptedPrompter({"careful.confirm": True})
+        routed = {"careful.confirm": escalates}
+        agent = mt.Agent(mt.ScriptedModel(replies, inquiries), tools=[careful], routes=routed, store=store, prompter=person)  # type: ignore[arg-type]  # as above
+        assert told(store, agent.run_sync("Ask").conversation) == ["went ahead"]
+        assert "It is late." in (person.prompts[0].question.context or "")
+    assert CONFIRM.context is None

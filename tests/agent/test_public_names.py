@@ -1,0 +1,131 @@
+"""The front door: which names there are, what they take, and that opening it costs nothing (spec 8b)."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+from support.processes import output, python
+
+OF_THE_TABLE = """
+    Question SelectOption Form AnswerType BooleanType SelectType MultiSelectType TextType SecretType SchemaType Persistence When
+    Success ToolError NeedsInput Outcome
+    tool Tool Rejected ToolContext Answer Unanswered
+    Agent RunResult TextDelta ToolStarted Asked QuestionAnswered ToolFinished TurnEnded
+    Inquirer
+    Prompter TerminalPrompter ScriptedPrompter InboxPrompter
+    Answered Replied WentBack EndedTurn Edited Submitted Unavailable
+    Target DetachedPolicy route
+    FormWalker
+    Conversation ConversationStore open_store MemoryStore events sanitize
+    Model ScriptedModel FunctionModel
+    MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
+"""
+OF_THE_SIGNATURES = """
+    UNSET Route UseCached UseConfigured UseDefault AskAssistant AskUser Suspend Fail
+    Ask Review Completed Cancelled FormEnded Prompt OpenQuestion
+"""
+BESIDE_THEM = """
+    ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallEnded InquirerCall
+    RunOptions Streamed TurnStream Receipt ConversationJournal Reply Step CallSubject ResultSubject AnswersSubject
+    ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
+"""
+"""What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""
+
+HEAVY = """
+    asyncio ssl rich prompt_toolkit click jsonschema_rs tomlkit docstring_parser
+    pydantic pydantic_ai httpx anthropic openai mcp starlette
+"""
+OF_A_PROMPT = """
+    question kind asked_by subject index total prefill error can_go_back can_reply may_remember
+    id event conversation tool arguments
+"""
+OF_A_CONTEXT = "answers arguments deps ask ask_sync ask_form try_ask idempotency_key root cancelled"
+
+
+def test_the_public_names_are_these() -> None:
+    expected = {*OF_THE_TABLE.split(), *OF_THE_SIGNATURES.split(), *BESIDE_THEM.split(), "__version__"}
+
+    assert set(dir(mt)) == expected
+    assert all(getattr(mt, name) is not None for name in expected)
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    stub = ast.parse(Path(mt.__file__).with_suffix(".pyi").read_text())
+    imported = {alias.asname for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    declared = {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+
+    assert imported | declared == set(dir(mt))
+
+
+def test_type_checkers_find_each_name_where_it_is_loaded_from() -> None:
+    stub = ast.parse(Path(mt.__file__).with_suffix(".pyi").read_text())
+    for node in stub.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                assert getattr(__import__(node.module or "", fromlist=[alias.name]), alias.name) is getattr(mt, alias.name)
+
+
+def test_importing_midturn_loads_nothing_heavy() -> None:
+    code = f"import sys; before = set(sys.modules); import midturn; print(*sorted(set({HEAVY.split()!r}) & (set(sys.modules) - before)))"
+    assert output(python(code)).split() == []
+    modules = "import sys; import midturn; print(*(name for name in sys.modules if name.startswith('midturn.')))"
+    assert output(python(modules)).split() == []
+
+
+def test_an_agent_loads_no_provider_terminal_or_web_code(tmp_path: Path) -> None:
+    code = """
+import sys, asyncio
+import midturn as mt
+agent = mt.Agent(mt.ScriptedModel([{"text": "Done."}]), store=mt.open_store(sys.argv[1]))
+assert agent.run_sync("Hello").text == "Done."
+heavy = {"rich", "prompt_toolkit", "click", "pydantic", "pydantic_ai", "httpx", "mcp", "starlette", "jsonschema_rs", "tomlkit"}
+print(*sorted(heavy & set(sys.modules)))
+"""
+    assert output(python(code, tmp_path)).split() == []
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'Inquiry'\. Did you mean `Inquirer`\?"):
+        _ = mt.Inquiry  # type: ignore[attr-defined]  # that is the point
+    assert not hasattr(mt, "__wrapped__")
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (mt.Agent, "model tools instructions prompter detached routes limits store may_answer"),
+        (mt.Agent.run, "self text conversation deps author prompter"),
+        (mt.Agent.resume, "self conversation deps"),
+        (mt.Inquirer, "conversation prompter detached"),
+        (mt.route, "question target cached configured attached detached exclusive"),
+        (mt.Question.from_json, "obj"),
+        (mt.Question.check, "self value depth_limit"),
+        (mt.ConversationStore.answer, "self id value approve arguments reply cancel reason user via"),
+        (mt.Conversation.open, "path"),
+        (mt.sanitize, "events"),
+        (mt.ScriptedPrompter, "replies unscripted"),
+        (mt.Answered, "value reason remember automatic"),
+        (mt.Replied, "text"),
+        (mt.Ask, "question index total prefill can_go_back"),
+        (mt.Review, "answers"),
+        (mt.Completed, "answers"),
+        (mt.Cancelled, "answered reply"),
+    ],
+)
+def test_signatures_hold_what_the_specification_names_in_its_order(function: object, names: str) -> None:
+    parameters = list(inspect.signature(function).parameters)  # type: ignore[arg-type]  # they are callable, all of them
+    expected = names.split()
+    assert [name for name in parameters if name in expected] == expected
+
+
+def test_a_prompt_carries_what_the_specification_names() -> None:
+    assert set(inspect.signature(mt.Prompt).parameters) >= set(OF_A_PROMPT.split())
+
+
+def test_a_context_offers_what_the_specification_names() -> None:
+    assert set(dir(mt.ToolContext)) >= set(OF_A_CONTEXT.split())

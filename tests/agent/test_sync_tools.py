@@ -1,0 +1,79 @@
+"""Functions that are not async ask from a thread of their own, under `run_sync` and in a loop that runs (spec 6.1, 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from support.agents import CONFIRM, calling, told
+from support.people import Chat
+from support.waiting import until
+
+
+@mt.tool
+def plain(ctx: mt.ToolContext[list[str]]) -> str:
+    """Ask twice, from a thread."""
+    ctx.deps.append(threading.current_thread().name)
+    first = ctx.ask_sync(CONFIRM)
+    return f"{first} {ctx.ask_sync(mt.Question.text('why', 'Why?'))}"
+
+
+def test_under_run_sync(store: ConversationStore) -> None:
+    threads: list[str] = []
+    person = mt.ScriptedPrompter({"plain.confirm": True, "plain.why": "because"})
+    result = mt.Agent(calling("plain"), tools=[plain], store=store).run_sync("Go", prompter=person, deps=threads)
+    assert told(store, result.conversation) == ["True because"]
+    assert threads
+    assert threads[0] != threading.current_thread().name
+
+
+def test_in_a_loop_that_goes_on_meanwhile(store: ConversationStore) -> None:
+    async def scene() -> None:
+        chat = Chat()
+        run = asyncio.create_task(mt.Agent(calling("plain"), tools=[plain], store=store).run("Go", prompter=chat, deps=[]))
+        for question, value in (("confirm", True), ("why", "because")):
+            await until(lambda question=question: question in chat.waiting)
+            chat.says(question, mt.Answered(value))
+        assert told(store, (await run).conversation) == ["True because"]
+
+    asyncio.run(scene())
+
+
+def test_suspended_in_the_middle_and_answered_later(store: ConversationStore) -> None:
+    async def scene() -> None:
+        agent = mt.Agent(calling("plain"), tools=[plain], store=store)
+        result = await agent.run("Go", deps=[])
+        for value in (True, "because"):
+            assert result.status == "suspended"
+            await agent.store.answer(result.pending[0].id, value)
+            result = await agent.resume(result.conversation, deps=[])
+        assert told(store, result.conversation) == ["True because"]
+        await until(lambda: not [thread for thread in threading.enumerate() if thread.name == "midturn-tool"])
+
+    asyncio.run(scene())
+
+
+def test_a_thread_learns_that_its_call_was_cancelled(store: ConversationStore) -> None:
+    heard = threading.Event()
+    working = threading.Event()
+
+    @mt.tool
+    def works(ctx: mt.ToolContext) -> str:
+        """Work until cancelled."""
+        working.set()
+        while not ctx.cancelled:
+            heard.wait(0.005)
+        heard.set()
+        return "never"
+
+    async def scene() -> None:
+        run = asyncio.create_task(mt.Agent(calling("works"), tools=[works], store=store).run("Go"))
+        await until(working.is_set)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        await until(heard.is_set)
+
+    asyncio.run(scene())
+    assert store.read(store.ids()[0]).turns[-1].open

@@ -1,0 +1,151 @@
+"""Watching a turn while it runs (spec 8b)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import Approval, InquiryAnswered
+from midturn.store.store import ConversationStore
+from support.agents import calling, careful, told
+
+
+def test_a_turn_is_seen_event_by_event(store: ConversationStore) -> None:
+    async def scene() -> list[mt.Streamed]:
+        agent = mt.Agent(
+            mt.ScriptedModel([{"text": "I will ask.", "chunk": 6, "calls": [{"name": "careful"}]}, {"text": "Done."}]),
+            tools=[careful],
+            store=store,
+        )
+        async with agent.stream("Ask", prompter=mt.ScriptedPrompter({"careful.confirm": True}), author="ada") as events:
+            assert events.conversation in store.ids()
+            return [event async for event in events]
+
+    seen = asyncio.run(scene())
+
+    assert [type(event).__name__ for event in seen] == [
+        "TextDelta",
+        "TextDelta",
+        "ToolStarted",
+        "Asked",
+        "QuestionAnswered",
+        "ToolFinished",
+        "TextDelta",
+        "TurnEnded",
+    ]
+    match seen:
+        case [mt.TextDelta("I will"), mt.TextDelta(" ask."), mt.ToolStarted(call), mt.Asked(question), answered, finished, _, ended]:
+            assert call.name == question.tool == "careful"
+            assert isinstance(answered, mt.QuestionAnswered)
+            assert answered.id == question.id
+            assert isinstance(answered.response, InquiryAnswered)
+            assert answered.response.answer is True
+            assert finished == mt.ToolFinished(call, "went ahead", is_error=False)
+            assert isinstance(ended, mt.TurnEnded)
+            assert (ended.result.status, ended.result.text) == ("completed", "I will ask.\n\nDone.")
+        case _:
+            pytest.fail(repr(seen))
+
+
+def test_every_question_is_seen_whoever_answers_it() -> None:
+    """An answer that is remembered is there at once; the question is seen all the same."""
+    again = mt.ScriptedModel([{"calls": [{"name": "careful"}]}, {"calls": [{"name": "careful"}]}, {"text": "Done."}])
+
+    async def scene() -> list[mt.Streamed]:
+        person = mt.ScriptedPrompter({"careful.confirm": mt.Answered(value=True, remember=True)})
+        async with mt.Agent(again, tools=[careful], prompter=person).stream("Ask") as events:
+            return [event async for event in events]
+
+    seen = asyncio.run(scene())
+    asked = [event.question.id for event in seen if isinstance(event, mt.Asked)]
+    answered = [event for event in seen if isinstance(event, mt.QuestionAnswered)]
+    assert len(asked) == 2
+    assert [event.id for event in answered] == asked
+    by = [event.response.answered_by for event in answered if isinstance(event.response, InquiryAnswered)]
+    assert [who.by for who in by if who] == ["user", "cached"]
+
+
+def test_a_permission_that_waits_is_seen(store: ConversationStore) -> None:
+    @mt.tool(run="ask")
+    async def risky() -> str:
+        """Do something risky."""
+        return "done"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("risky"), tools=[risky], store=store)
+        async with agent.stream("Go") as events:
+            seen = [event async for event in events]
+        asked, ended = seen
+        assert isinstance(asked, mt.Asked)
+        assert asked.question.kind == "run"
+        assert isinstance(ended, mt.TurnEnded)
+        assert [question.id for question in ended.result.pending] == [asked.question.id]
+
+        person = mt.InboxPrompter()
+        again = mt.Agent(calling("risky"), tools=[risky], store=mt.MemoryStore())
+        async with again.stream("Go", prompter=person) as events:
+            async for event in events:
+                assert not isinstance(getattr(event, "response", None), Approval)
+
+    asyncio.run(scene())
+
+
+def test_leaving_early_stops_the_run_and_leaves_the_turn_open(store: ConversationStore) -> None:
+    stopped: list[str] = []
+
+    @mt.tool
+    async def endless() -> str:
+        """Never end."""
+        try:
+            await asyncio.sleep(30)
+        finally:
+            stopped.append("stopped")
+        return "never"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("endless"), tools=[endless], store=store)
+        async with agent.stream("Go") as events:
+            async for event in events:
+                if isinstance(event, mt.ToolStarted):
+                    break
+        assert stopped == ["stopped"]
+        assert store.read(events.conversation).turns[-1].open
+        assert [event async for event in events] == []
+        store.open(events.conversation).close()  # nobody holds it any more
+
+    asyncio.run(scene())
+
+
+def test_what_a_run_would_raise_iterating_raises() -> None:
+    async def scene() -> None:
+        agent = mt.Agent(mt.ScriptedModel([{"text": "half", "error": {"status": 401, "message": "no key"}}]))
+        async with agent.stream("Go") as events:
+            delta = await anext(events)
+            with pytest.raises(mt.ModelError, match="no key") as raised:
+                await anext(events)
+            assert raised.value.conversation == events.conversation
+        assert isinstance(delta, mt.TextDelta)
+        assert delta.text == "half"
+
+    asyncio.run(scene())
+
+
+def test_an_error_in_the_block_is_raised_and_the_turn_left_open(store: ConversationStore) -> None:
+    async def breaks(agent: mt.Agent) -> None:
+        async with agent.stream("Go") as events:
+            async for event in events:
+                if isinstance(event, mt.Asked):
+                    raise ZeroDivisionError
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("careful"), tools=[careful], store=store)
+        with pytest.raises(ZeroDivisionError):
+            await breaks(agent)
+        (question,) = store.pending()
+        await store.answer(question.id, True)
+        assert (await agent.resume(question.conversation)).status == "completed"
+        assert told(store, question.conversation) == ["went ahead"]
+
+    asyncio.run(scene())

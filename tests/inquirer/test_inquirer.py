@@ -1,0 +1,372 @@
+"""The question layer in a loop that is not ours: the same routing, recording and replay (spec 8b, 7.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
+from midturn.store.store import ConversationStore
+from midturn.testing.recorded import Recorded, recorded_pairs
+from support.agents import told
+from support.people import Chat
+from support.waiting import until
+
+CONFIRM = mt.Question.boolean("confirm", "Deploy?")
+REGION = mt.Question.select("region", "Where?", ["eu-1", "us-2"])
+ARGUMENTS = {"env": "staging"}
+
+
+async def deploy(inquirer: mt.Inquirer, call_id: str = "call_1") -> str:
+    """Do what a framework's tool would do: ask, and return what its model reads."""
+    async with inquirer.call("deploy", call_id, ARGUMENTS) as call:
+        if not await call.ask(CONFIRM):
+            raise mt.Rejected("Not deployed.")
+        return call.finish(f"Deployed in {await call.ask(REGION)}.")
+
+
+def kinds(store: ConversationStore, conversation: str) -> list[str]:
+    """Return the kinds of the events, in order."""
+    return [event.type for event in store.read(conversation).events]
+
+
+def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStore) -> None:
+    journal = store.create("their loop")
+    person = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "us-2"})
+
+    assert asyncio.run(deploy(mt.Inquirer(journal, person))) == "Deployed in us-2."
+
+    assert kinds(store, journal.conversation) == [
+        "turn_start",
+        "tool_call_request",
+        *["inquiry_request", "inquiry_response"] * 2,
+        "tool_call_response",
+        "turn_end",
+    ]
+    request = next(e for e in journal.events if isinstance(e, ToolCallRequest))
+    assert (request.id, request.name, request.arguments) == ("call_1", "deploy", ARGUMENTS)
+    assert recorded_pairs(journal) == [
+        Recorded("deploy.confirm", "answered", True, "user"),
+        Recorded("deploy.region", "answered", "us-2", "user"),
+    ]
+    assert [prompt.asked_by for prompt in person.prompts] == ["deploy", "deploy"]
+
+
+def test_nobody_there_suspends_and_the_call_is_made_again(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        conversation = journal.conversation
+        journal.close()
+        for value in (True, "us-2"):
+            held = store.open(conversation)
+            with pytest.raises(mt.Suspended) as raised:
+                await deploy(mt.Inquirer(held))
+            held.close()
+            (question,) = raised.value.pending
+            assert question.id in str(raised.value)
+            assert question == store.pending()[0]
+            await store.answer(question.id, value, user="u42")
+        held = store.open(conversation)
+        assert await deploy(mt.Inquirer(held)) == "Deployed in us-2."
+        held.close()
+        assert kinds(store, conversation).count("tool_call_request") == 1
+        assert kinds(store, conversation).count("inquiry_request") == 2
+        assert store.read(conversation).turns[-1].open is False
+
+    asyncio.run(scene())
+
+
+def test_another_call_than_the_one_that_waits_is_another_call(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        with pytest.raises(mt.Suspended):
+            await deploy(mt.Inquirer(journal))
+        with pytest.raises(mt.Suspended) as raised:
+            await deploy(mt.Inquirer(journal), "call_2")
+        assert [question.request.id for question in raised.value.pending] == ["call_1.confirm.1", "call_2.confirm.1"]
+
+    asyncio.run(scene())
+
+
+def test_a_turn_is_held_over_several_calls_and_remembers(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        person = mt.ScriptedPrompter({"deploy.confirm": mt.Answered(value=True, remember=True), "deploy.region": ["eu-1", "us-2"]})
+        inquirer = mt.Inquirer(journal, person)
+        async with inquirer.turn("Ship it", author="ada"):
+            assert await deploy(inquirer, "call_1") == "Deployed in eu-1."
+            assert await deploy(inquirer, "call_2") == "Deployed in us-2."
+        assert [prompt.question.id for prompt in person.prompts] == ["confirm", "region", "region"]
+        asked = [(e.content, e.author) for e in journal.events if isinstance(e, ChatRequest)]
+        assert asked == [("Ship it", "ada")]
+        assert kinds(store, journal.conversation).count("turn_end") == 1
+
+    asyncio.run(scene())
+
+
+def test_calls_at_once_ask_at_once(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal, chat = store.create("their loop"), Chat()
+        inquirer = mt.Inquirer(journal, chat)
+
+        async def asks(tool: str) -> bool:
+            async with inquirer.call(tool, "call_1") as call:
+                return await call.ask(mt.Question.boolean(tool, "Sure?"))
+
+        both = asyncio.gather(asks("left"), asks("right"))
+        await until(lambda: len(chat.waiting) == 2)
+        chat.says("right", mt.Answered(value=False))
+        chat.says("left", mt.Answered(value=True))
+        assert await both == [True, False]
+        assert kinds(store, journal.conversation).count("turn_start") == 1
+
+    asyncio.run(scene())
+
+
+def test_questions_of_calls_at_once_wait_until_nothing_moves(store: ConversationStore) -> None:
+    """Under `defer` the turn stops when nothing else can move (spec 7.4)."""
+
+    async def scene() -> None:
+        journal = store.create("their loop")
+        inquirer = mt.Inquirer(journal)
+        worked: list[str] = []
+
+        async def works() -> None:
+            async with inquirer.call("works", "call_2") as call:
+                await asyncio.sleep(0.05)
+                worked.append(call.finish("worked"))
+
+        async with inquirer.turn():
+            asked, done = await asyncio.gather(deploy(inquirer), works(), return_exceptions=True)
+        assert isinstance(asked, mt.Suspended)
+        assert (done, worked, told(store, journal.conversation)) == (None, ["worked"], ["worked"])
+        assert store.read(journal.conversation).turns[-1].open
+
+    asyncio.run(scene())
+
+
+def test_what_the_block_raises_is_the_tools_error(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        with pytest.raises(mt.Rejected):
+            await deploy(mt.Inquirer(journal, mt.ScriptedPrompter({"deploy.confirm": False})))
+        with pytest.raises(ZeroDivisionError):
+            async with mt.Inquirer(journal).call("divides", "call_2"):
+                raise ZeroDivisionError("by nothing")
+        rejected, failed = [e for e in journal.events if isinstance(e, ToolCallResponse)]
+        assert rejected.is_error
+        assert failed.is_error
+        assert rejected.content.startswith("The user reviewed the `deploy` call and rejected it.")
+        assert rejected.content.endswith("Not deployed.")
+        assert failed.content == "ZeroDivisionError: by nothing"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("reply", "ended"),
+    [
+        (mt.Replied("Ask Bob."), mt.CallEnded('{"cancelled": true, "answered": {}, "reply": "Ask Bob."}', is_error=False)),
+        (mt.EndedTurn(), mt.CallEnded("Tool input cancelled by user.", turn_ended=True)),
+    ],
+)
+def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: ConversationStore, reply: mt.Reply, ended: mt.CallEnded) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        inquirer = mt.Inquirer(journal, mt.ScriptedPrompter({"deploy.confirm": reply}))
+        async with inquirer.turn():
+            with pytest.raises(mt.CallEnded) as raised:
+                await deploy(inquirer)
+            assert (str(raised.value), vars(raised.value)) == (str(ended), vars(ended))
+            if ended.turn_ended:
+                with pytest.raises(mt.CallEnded, match="the user ended the turn") as raised:
+                    await deploy(inquirer, "call_2")
+                assert raised.value.turn_ended
+        assert told(store, journal.conversation) == [ended.content]
+        end = journal.events[-1]
+        assert isinstance(end, TurnEnd)
+        assert end.status == ("ended_by_user" if ended.turn_ended else "completed")
+
+    asyncio.run(scene())
+
+
+def test_detached_policies_hold_as_they_do_for_an_agent(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        with pytest.raises(mt.CallEnded, match="no interactive terminal is available"):
+            await deploy(mt.Inquirer(journal, None, "deny"))
+        async with mt.Inquirer(journal, detached="defaults").call("deploy", "call_2") as call:
+            assert await call.ask(mt.Question.boolean("sure", "Sure?", default=True)) is True
+            assert await call.try_ask(CONFIRM) == mt.Unanswered("no_default")
+
+    asyncio.run(scene())
+
+
+def test_a_model_may_answer_where_a_route_says_so(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        model = mt.ScriptedModel([], [{"tool": "*", "question": "*", "answers": [{"reason": "It fits.", "answer": True}]}])
+        inquirer = mt.Inquirer(journal, routes={"deploy.*": "assistant"}, model=model)
+        async with inquirer.turn("Ship it"), inquirer.call("deploy", "call_1") as call:
+            assert await call.try_ask(CONFIRM) == mt.Answer(value=True, reason="It fits.", by="assistant")
+        nobody = mt.Inquirer(journal, routes={"deploy.*": "assistant"})
+        with pytest.raises(mt.CallEnded, match="No model is there to answer"):
+            await deploy(nobody)
+
+    asyncio.run(scene())
+
+
+def test_forms_are_asked_whole(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        person = mt.ScriptedPrompter({"deploy.confirm": [True, True], "deploy.region": [mt.WentBack(), "eu-1"]})
+        async with mt.Inquirer(journal, person).call("deploy", "call_1") as call:
+            answers = await call.ask_form(mt.Form([CONFIRM, REGION], review=True))
+            assert (answers[CONFIRM], answers[REGION]) == (True, "eu-1")
+        person.assert_exhausted()
+
+    asyncio.run(scene())
+
+
+def test_a_secret_is_not_in_what_the_model_reads(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        async with mt.Inquirer(journal, mt.ScriptedPrompter({"login.token": "hunter2"})).call("login", "call_1") as call:
+            token = await call.ask(mt.Question.secret("token", "The token?"))
+            assert call.finish(f"with {token.reveal()}") == "with [redacted]"
+        assert "hunter2" not in repr(journal.events)
+
+    asyncio.run(scene())
+
+
+def test_cancelling_leaves_the_call_open_and_giving_up_one_question_does_not(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal, chat = store.create("their loop"), Chat()
+        inquirer = mt.Inquirer(journal, chat)
+        task = asyncio.create_task(deploy(inquirer))
+        await until(lambda: chat.waiting)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert chat.taken_away == ["confirm"]
+        assert [pair.outcome for pair in recorded_pairs(journal)] == ["open"]
+
+        async with inquirer.call("deploy", "call_1", ARGUMENTS) as call:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await call.ask(CONFIRM)
+            asking = asyncio.create_task(call.ask(REGION))
+            await until(lambda: "region" in chat.waiting)
+            chat.says("region", mt.Answered("eu-1"))
+            assert await asking == "eu-1"
+        assert [(pair.question, pair.outcome) for pair in recorded_pairs(journal)] == [
+            ("deploy.confirm", "cancelled"),
+            ("deploy.region", "answered"),
+        ]
+        assert store.read(journal.conversation).turns[-1].open is False
+
+    asyncio.run(scene())
+
+
+def test_an_answer_may_come_from_elsewhere_while_it_waits(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        task = asyncio.create_task(deploy(mt.Inquirer(journal, mt.InboxPrompter())))
+        for value in (True, "eu-1"):
+            await until(store.pending)
+            await store.answer(store.pending()[0].id, value)
+        assert await task == "Deployed in eu-1."
+
+    asyncio.run(scene())
+
+
+def test_a_conversation_on_disk_is_held_while_a_turn_is(tmp_path: Path) -> None:
+    async def scene() -> None:
+        store = mt.open_store(tmp_path)
+        journal = store.create("their loop")
+        conversation = journal.conversation
+        person = mt.ScriptedPrompter({"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"})
+        path = store.path(conversation)
+        with pytest.raises(mt.StoreLocked):
+            await deploy(mt.Inquirer(path, person))
+        journal.close()
+        for number, stand in enumerate((path, str(path), store.read(conversation))):
+            inquirer = mt.Inquirer(stand, person)
+            await asyncio.gather(*(deploy(inquirer, f"call_{number}_{n}") for n in range(3)))
+            async with inquirer.turn():
+                with pytest.raises(mt.StoreLocked):
+                    store.open(conversation)
+            store.open(conversation).close()
+        assert len(told(store, conversation)) == 9
+
+    asyncio.run(scene())
+
+
+def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal = store.create("their loop")
+        inquirer = mt.Inquirer(journal)
+        for tool, call_id, arguments, says in [
+            ("de.ploy", "call_1", {}, "`de.ploy` is no name for a tool"),
+            ("deploy", "", {}, "has no id"),
+            ("deploy", "call_1", [1], "they are a JSON object"),
+            ("deploy", "call_1", {"when": object()}, "/when"),
+        ]:
+            with pytest.raises(mt.ConfigError, match=says):
+                async with inquirer.call(tool, call_id, arguments):  # type: ignore[arg-type]  # that is the point
+                    pass
+        async with inquirer.call("deploy", "call_1") as call:
+            with pytest.raises(TypeError, match="A result is no question"):
+                call.finish(CONFIRM)
+        with pytest.raises(RuntimeError, match="This call is over"):
+            await call.ask(CONFIRM)
+        memory = mt.MemoryStore()
+        read_only = mt.Inquirer(memory.read(memory.create("their loop").conversation))
+        with pytest.raises(mt.StoreError, match=r"store\.open\("):
+            await deploy(read_only)
+
+    asyncio.run(scene())
+
+
+def test_nothing_of_the_answer_survives_a_process_that_dies_unasked(tmp_path: Path) -> None:
+    """A call that was left by a crash begins again with what was answered."""
+
+    async def first() -> None:
+        store = mt.open_store(tmp_path)
+        journal = store.create("their loop")
+        chat = Chat()
+        task = asyncio.create_task(deploy(mt.Inquirer(journal, chat)))
+        await until(lambda: chat.waiting)
+        chat.says("confirm", mt.Answered(value=True))
+        await until(lambda: "region" in chat.waiting)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        journal.close()
+
+    async def second() -> None:
+        store = mt.open_store(tmp_path)
+        person = mt.ScriptedPrompter({"deploy.region": "eu-1"})
+        assert await deploy(mt.Inquirer(store.path(store.ids()[0]), person)) == "Deployed in eu-1."
+        person.assert_exhausted()
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+def test_a_turn_that_was_left_with_nothing_to_do_is_over_before_the_next_begins(store: ConversationStore) -> None:
+    """A process may die between the last result and the end of the turn."""
+
+    async def scene() -> None:
+        person = mt.ScriptedPrompter({"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"})
+        complete = mt.MemoryStore().create("their loop")
+        await deploy(mt.Inquirer(complete, person))
+        journal = store.create("their loop")
+        await journal.append(complete.events[:-1])
+        async with (inquirer := mt.Inquirer(journal, person)).turn("Next"):
+            await deploy(inquirer)
+        assert kinds(store, journal.conversation).count("turn_start") == 2
+        assert not any(window.open for window in store.read(journal.conversation).turns)
+
+    asyncio.run(scene())

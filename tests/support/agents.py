@@ -1,0 +1,28 @@
+"""Agents with a scripted model, and what the tools of a turn told it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import midturn as mt
+from midturn.core.events import ToolCallResponse
+from midturn.core.json_value import Json
+from midturn.store.store import ConversationStore
+
+CONFIRM = mt.Question.boolean("confirm", "Sure?")
+
+
+def calling(*names: str, arguments: Mapping[str, Json] = {}) -> mt.ScriptedModel:
+    """Return a model that calls these tools at once, and then is done."""
+    return mt.ScriptedModel([{"calls": [{"name": name, "arguments": arguments} for name in names]}, {"text": "Done."}])
+
+
+def told(store: ConversationStore, conversation: str) -> list[str]:
+    """Return what the model read as the results of its calls, in order."""
+    return [event.content for event in store.read(conversation).events if isinstance(event, ToolCallResponse)]
+
+
+@mt.tool
+async def careful(ctx: mt.ToolContext) -> str:
+    """Ask first."""
+    return "went ahead" if await ctx.ask(CONFIRM) else "left it"
