@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
+from midturn.cli.loading import load_here
 from midturn.config.settings import Settings
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply, Unavailable
+from midturn.errors import ConfigError
 from midturn.runtime.prompter import Prompter, ask_once
 from midturn.terminal.gate import Gate
 
@@ -40,7 +42,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prom
 
 def ask_here(question: Question[Any]) -> Reply:
     """Ask a question of ours at the terminal."""
-    return asyncio.run(ask_once(terminal(), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
+    return asyncio.run(ask_once(terminal(_settings()), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
 
 
 def confirmed(question: Question[bool], otherwise: str) -> bool:
@@ -53,3 +55,11 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     if isinstance(reply, Unavailable):
         raise click.UsageError(f"There is no terminal to ask at. {otherwise}")
     return isinstance(reply, Answered) and reply.value is True
+
+
+def _settings() -> Settings | None:
+    """Return the configuration; None where it is wrong, which the commands say that need it."""
+    try:
+        return load_here().settings
+    except ConfigError:
+        return None

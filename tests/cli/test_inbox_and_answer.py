@@ -1,0 +1,375 @@
+"""`midturn inbox` and `midturn answer` (spec 7.5, 3.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.cli import CommandLine, Finished, asks, calls
+
+REGION = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}, "default": "eu-1"}
+FORM = [
+    asks("apply", "Apply the migration?"),
+    {"id": "env", "text": "Where?", "answer_type": {"type": "text"}, "when": {"question_id": "apply", "equals": True}},
+    {"id": "note", "text": "Anything else?", "answer_type": {"type": "text"}, "optional": True},
+]
+
+
+def suspended(midturn: CommandLine, *questions: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """Have a turn wait for the answer to questions; return its first entry of the inbox."""
+    midturn.asker(**keys)
+    model = midturn.script(calls("deploy", ask=list(questions)))
+    finished = midturn.run("query", "-m", model, "--defer", "Ship it")
+    assert finished.status == 3, finished
+    return midturn.ok("inbox", "--json").json[0]
+
+
+def responses(midturn: CommandLine) -> list[tuple[str, Any]]:
+    """Return every recorded response: its outcome, and the answer or the reason."""
+    found = [event for event in midturn.events() if event["type"] == "inquiry_response"]
+    return [(event["outcome"], event.get("answer", event.get("reason"))) for event in found]
+
+
+def test_the_inbox_lists_who_asks_what_since_when_and_where(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    shown = midturn.ok("inbox").stdout
+
+    assert shown.startswith(f"{question['id']}  deploy asks: Deploy to staging?\n")
+    assert f"in conversation {question['conversation']}, since " in shown
+
+
+def test_the_inbox_as_json_has_the_one_shape_of_an_open_question(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    assert list(question) == ["id", "conversation", "kind", "source", "question", "form", "tool", "arguments", "asked_at"]
+    assert question["source"] == {"source": "tool", "name": "deploy"}
+    assert (question["kind"], question["form"], question["tool"]) == ("tool", None, "deploy")
+
+
+def test_an_empty_inbox_says_so(midturn: CommandLine) -> None:
+    assert midturn.ok("inbox").stdout == "Nothing waits for an answer.\n"
+    assert midturn.ok("inbox", "--json").json == []
+
+
+def test_suspended_answered_and_resumed(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    answered = midturn.ok("answer", question["id"][:5], "yes", "--reason", "All is quiet.")
+    resumed = midturn.ok("resume")
+
+    assert answered.stderr == f"midturn: answered. `midturn resume {question['conversation']}` goes on with the turn.\n"
+    assert resumed.stdout == "Done.\n"
+    response = next(event for event in midturn.events() if event["type"] == "inquiry_response")
+    assert (response["answer"], response["reason"]) == (True, "All is quiet.")
+    assert response["answered_by"] == {"by": "user", "via": "inbox"}
+
+
+def test_answer_can_go_on_with_the_turn_at_once(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    assert midturn.ok("answer", question["id"], "n", "--resume").stdout == "Done.\n"
+    assert responses(midturn) == [("answered", False)]
+
+
+@pytest.mark.parametrize(("value", "answer"), [("us-2", "us-2"), ('"us-2"', "us-2")])
+def test_a_value_is_json_where_that_fits_or_else_the_bare_words(midturn: CommandLine, value: str, answer: str) -> None:
+    question = suspended(midturn, REGION)
+
+    midturn.ok("answer", question["id"], value)
+
+    assert responses(midturn) == [("answered", answer)]
+
+
+def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open(midturn: CommandLine) -> None:
+    question = suspended(midturn, REGION)
+
+    finished = midturn.run("answer", question["id"], "mars")
+
+    assert finished.status == 1
+    assert "mars" in finished.stderr
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+def test_the_second_answer_hears_that_it_comes_too_late(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    midturn.ok("answer", question["id"], "yes")
+
+    finished = midturn.run("answer", question["id"], "no")
+
+    assert finished.status == 1
+    assert "was answered before, by a person (inbox). That answer stands." in finished.stderr
+
+
+def test_an_id_that_nothing_has_is_an_error(midturn: CommandLine) -> None:
+    finished = midturn.run("answer", "zzzz", "yes")
+
+    assert finished.status == 1
+    assert "`midturn inbox` lists the open ones." in finished.stderr
+
+
+def test_a_whole_form_is_answered_by_a_map(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+    assert question["form"]["total"] == 3
+
+    midturn.ok("answer", question["id"], '{"apply": true, "env": "staging", "note": null}', "--resume")
+
+    assert responses(midturn) == [("answered", True), ("answered", "staging"), ("answered", None)]
+    result = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert result["content"] == '{"apply": true, "env": "staging", "note": null}'
+
+
+def test_every_problem_of_a_map_is_named(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+
+    finished = midturn.run("answer", question["id"], '{"apply": "perhaps", "evn": "x"}')
+
+    assert finished.status == 1
+    assert "/apply" in finished.stderr
+    assert "/evn" in finished.stderr
+
+
+def test_without_a_value_the_form_is_walked_at_the_terminal_back_and_review_included(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+    midturn.hasty()
+
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        terminal.wait_for("question 1 of 3")
+        terminal.wait_at(": ")
+        terminal.send("n\r")
+        terminal.wait_for("question 3 of 3")
+        terminal.wait_at("> ")
+        terminal.send(":b\r")
+        terminal.wait_until(lambda: terminal.text.count("question 1 of 3") == 2, "the first question again")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        terminal.wait_for("question 2 of 3")
+        terminal.wait_at("> ")
+        terminal.send("staging\r")
+        terminal.wait_until(lambda: terminal.text.count("question 3 of 3") == 2, "the last question again")
+        terminal.wait_at("> ")
+        terminal.send("slowly\r")
+        terminal.wait_for("Press Enter to send")
+        terminal.wait_at(": ")
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+
+    assert responses(midturn) == [("answered", True), ("answered", "staging"), ("answered", "slowly")]
+
+
+def test_words_for_the_model_complete_the_call_instead(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+
+    midturn.ok("answer", question["id"], "--reply", "Ask me tomorrow.", "--resume")
+
+    assert responses(midturn) == [("cancelled", "reply")]
+    result = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert result["content"] == '{"cancelled": true, "answered": {}, "reply": "Ask me tomorrow."}'
+
+
+def test_cancel_ends_the_turn(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    finished = midturn.ok("answer", question["id"], "--cancel")
+
+    assert "was ended" in finished.stderr
+    assert midturn.events()[-1]["status"] == "ended_by_user"
+    assert midturn.run("resume").status == 1
+
+
+def test_ctrl_c_at_the_terminal_ends_the_turn(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        terminal.wait_at(": ")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+
+    assert midturn.events()[-1]["status"] == "ended_by_user"
+
+
+def test_without_a_terminal_and_without_a_value_nothing_is_answered(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+
+    finished = midturn.run("answer", question["id"])
+
+    assert finished.status == 2
+    assert "Give a VALUE" in finished.stderr
+    assert responses(midturn) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "result"), [("y", "shipped"), ("n", "deploy was skipped by the user."), ('{"edit": {"say": "carefully"}}', "carefully")]
+)
+def test_an_approval_takes_yes_no_or_an_edit(midturn: CommandLine, value: str, result: str) -> None:
+    midturn.asker(run="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="shipped")), "--defer", "Ship it")
+    approval = midturn.ok("inbox", "--json").json[0]
+    assert (approval["kind"], approval["arguments"]) == ("run", {"say": "shipped"})
+
+    finished = midturn.ok("answer", approval["id"], value, "--resume")
+
+    assert finished.stdout == "Done.\n"
+    assert next(event for event in midturn.events() if event["type"] == "tool_call_response")["content"] == result
+
+
+def test_an_approval_takes_nothing_else(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="shipped")), "--defer", "Ship it")
+    approval = midturn.ok("inbox", "--json").json[0]
+
+    finished = midturn.run("answer", approval["id"], "maybe")
+
+    assert finished.status == 1
+    assert 'it takes y, n, or {"edit": …}' in finished.stderr
+
+
+def test_an_approval_is_decided_at_the_terminal_with_the_call_in_view(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="shipped")), "--defer", "Ship it")
+    approval = midturn.ok("inbox", "--json").json[0]
+    midturn.hasty()
+
+    with midturn.on_a_terminal("answer", approval["id"], "--resume") as terminal:
+        terminal.wait_for('"say": "shipped"')
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+
+    assert terminal.text.endswith("Done.")
+
+
+def test_a_result_that_waits_is_edited(midturn: CommandLine) -> None:
+    midturn.asker(result="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="42 secrets")), "--defer", "Ship it")
+    approval = midturn.ok("inbox", "--json").json[0]
+    assert approval["kind"] == "deliver"
+
+    midturn.ok("answer", approval["id"], '{"edit": "nothing to see"}', "--resume")
+
+    assert next(event for event in midturn.events() if event["type"] == "tool_call_response")["content"] == "nothing to see"
+
+
+SECRET = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+
+
+def test_a_secret_is_not_taken_as_a_value(midturn: CommandLine) -> None:
+    question = suspended(midturn, SECRET)
+
+    finished = midturn.run("answer", question["id"], "hunter2")
+
+    assert finished.status == 1
+    assert "A secret is only given at the terminal" in finished.stderr
+    assert "hunter2" not in finished.stderr
+
+
+def test_a_secret_is_answered_where_its_turn_goes_on(midturn: CommandLine) -> None:
+    question = suspended(midturn, SECRET)
+    midturn.hasty()
+
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        terminal.wait_for("The token?")
+        terminal.wait_at(": ")
+        terminal.send("hunter2\r")
+        assert terminal.wait_for_end() == 0
+
+    assert "hunter2" not in terminal.raw.decode()
+    assert responses(midturn)[-1][0] == "redacted"
+    assert "hunter2" not in (midturn.conversations()[0] / "events.jsonl").read_text()
+
+
+def wait_for_lines(midturn: CommandLine, count: int) -> list[Any]:
+    """Look into the inbox until it has so many questions."""
+    for _ in range(100):
+        found: Finished = midturn.ok("inbox", "--json")
+        if len(found.json) == count:
+            return found.json
+    raise AssertionError(found)
+
+
+def test_wait_holds_on_until_somebody_answers_and_goes_on_with_the_turn(midturn: CommandLine) -> None:
+    midturn.asker()
+    waiting = midturn.start("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "--wait", "Ship it")
+    try:
+        question = wait_for_lines(midturn, 1)[0]
+        answered = midturn.ok("answer", question["id"], "yes")
+        out, err = waiting.communicate(timeout=30)
+    finally:
+        waiting.kill()
+
+    assert f"The process that holds conversation {question['conversation']} goes on with it." in answered.stderr
+    assert (waiting.returncode, out) == (0, "Done.\n")
+    assert "Ctrl-C leaves the turn as it is." in err
+
+
+def test_a_question_is_answered_while_its_agent_waits_at_another_terminal(midturn: CommandLine) -> None:
+    midturn.asker()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=asks())), "Ship it") as terminal:
+        terminal.wait_for("Deploy to staging?")
+        question = wait_for_lines(midturn, 1)[0]
+        midturn.ok("answer", question["id"], "yes")
+        assert terminal.wait_for_end() == 0
+
+    assert "The question was answered by inbox." in terminal.text
+    assert terminal.text.endswith("Done.")
+
+
+def test_ready_goes_on_with_every_turn_that_was_answered(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()))
+    for request in ("one", "two", "three"):
+        midturn.run("query", "-m", model, "--defer", request)
+    first, second, third = midturn.ok("inbox", "--json").json
+    midturn.ok("answer", first["id"], "yes")
+    midturn.ok("answer", third["id"], "yes")
+
+    finished = midturn.ok("resume", "--ready")
+
+    assert finished.stdout == "Done.\nDone.\n"
+    assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [second["id"]]
+    assert "no turn is ready" in midturn.ok("resume", "--ready").stderr
+
+
+def test_discard_ends_the_open_turn(midturn: CommandLine) -> None:
+    suspended(midturn, asks())
+
+    midturn.ok("resume", "--discard")
+
+    assert midturn.events()[-1]["status"] == "ended_by_user"
+    assert responses(midturn) == [("cancelled", "user")]
+    assert midturn.ok("inbox", "--json").json == []
+
+
+def test_c_on_an_open_turn_asks_at_the_terminal_and_goes_on_with_both(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()), {"text": "First."}, {"text": "Second."})
+    midturn.run("query", "-m", model, "--defer", "Ship it")
+    midturn.hasty()
+
+    with midturn.on_a_terminal("query", "-c", "And then?") as terminal:
+        terminal.wait_for("has an open turn. What about it?")
+        terminal.wait_at(": ")
+        terminal.send("1\r")
+        terminal.wait_for("Deploy to staging?")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+
+    assert [event["content"] for event in midturn.events() if event["type"] == "chat_request"] == ["Ship it", "And then?"]
+    assert terminal.text.endswith("First.\nSecond.")
+
+
+def test_c_on_an_open_turn_may_discard_it(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks()), {"text": "Next."}), "--defer", "Ship it")
+    midturn.hasty()
+
+    with midturn.on_a_terminal("query", "-c", "And then?") as terminal:
+        terminal.wait_for("has an open turn. What about it?")
+        terminal.wait_at(": ")
+        terminal.send("discard\r")
+        assert terminal.wait_for_end() == 0
+
+    assert [event["status"] for event in midturn.events() if event["type"] == "turn_end"] == ["ended_by_user", "completed"]

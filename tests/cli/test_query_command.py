@@ -1,0 +1,271 @@
+"""`midturn query` (spec 8.2, 4b.4)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.cli import CommandLine, asks, calls
+
+
+def test_stdout_carries_the_assistants_words_and_nothing_else(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script({"text": "I will deploy.", **calls("deploy", say="deployed")})
+
+    finished = midturn.ok("query", "-m", model, "Ship", "it")
+
+    assert finished.stdout == "I will deploy.\nDone.\n"
+    assert finished.stderr == "· deploy\n"
+    assert [event["content"] for event in midturn.events() if event["type"] == "chat_request"] == ["Ship it"]
+
+
+def test_several_words_in_one_argument_are_a_query(midturn: CommandLine) -> None:
+    model = midturn.script()
+
+    assert midturn.ok("two words", "-m", model).stdout == "Done.\n"
+    assert midturn.ok("q", "-m", model, "word").stdout == "Done.\n"
+
+
+def test_what_is_piped_into_stdin_is_added_to_the_words(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "Explain:", stdin="a trace\nof two lines\n")
+
+    assert next(event["content"] for event in midturn.events() if event["type"] == "chat_request") == "Explain:\n\na trace\nof two lines\n"
+
+
+def test_stdin_alone_is_a_request(midturn: CommandLine) -> None:
+    assert midturn.ok("query", "-m", midturn.script(), stdin="Ship it").stdout == "Done.\n"
+
+
+def test_stdin_that_is_no_text_is_a_usage_error(midturn: CommandLine) -> None:
+    finished = midturn.run("query", "-m", midturn.script(), stdin=b"\xff\xfe")
+
+    assert finished.status == 2
+    assert "is not UTF-8 text (byte 0)" in finished.stderr
+
+
+def test_a_new_query_begins_a_conversation_and_c_goes_on_with_it(midturn: CommandLine) -> None:
+    model = midturn.script({"text": "One."}, {"text": "Two."})
+
+    midturn.ok("query", "-m", model, "first")
+    midturn.ok("query", "-c", "second")
+    midturn.ok("query", "-m", model, "third")
+
+    first, second = midturn.conversations()
+    assert [event["content"] for event in midturn.events(first) if event["type"] == "chat_request"] == ["first", "second"]
+    assert [event["content"] for event in midturn.events(second) if event["type"] == "chat_request"] == ["third"]
+
+
+def test_id_goes_on_with_any_conversation_and_makes_it_the_current_one(midturn: CommandLine) -> None:
+    model = midturn.script({"text": "One."}, {"text": "Two."}, {"text": "Three."})
+    midturn.ok("query", "-m", model, "first")
+    midturn.ok("query", "-m", model, "other")
+    first = midturn.conversations()[0]
+
+    midturn.ok("query", "--id", first.name.split("-")[0], "second")
+    midturn.ok("query", "-c", "third")
+
+    assert [event["content"] for event in midturn.events(first) if event["type"] == "chat_request"] == ["first", "second", "third"]
+
+
+def test_output_json_is_one_object(midturn: CommandLine) -> None:
+    model = midturn.script({"text": "Hello.", "usage": {"input_tokens": 7, "output_tokens": 2}})
+
+    printed = midturn.ok("query", "-m", model, "--output", "json", "hi").json
+
+    assert list(printed) == ["conversation", "status", "text", "structured", "pending", "refused", "usage"]
+    assert (printed["status"], printed["text"], printed["pending"], printed["refused"]) == ("completed", "Hello.", [], [])
+    assert (printed["usage"]["input_tokens"], printed["usage"]["output_tokens"]) == (7, 2)
+    assert midturn.conversations()[0].name.startswith(printed["conversation"])
+
+
+def test_output_jsonl_is_the_events_as_they_are_recorded(midturn: CommandLine) -> None:
+    printed = midturn.ok("query", "-m", midturn.script({"text": "Hello."}), "--output", "jsonl", "hi").lines
+
+    assert [event["type"] for event in printed] == ["turn_start", "config_delta", "chat_request", "chat_response", "turn_end"]
+    recorded = [{key: value for key, value in event.items() if key != "more"} for event in midturn.events()]
+    assert [{key: value for key, value in event.items() if key != "more"} for event in printed] == recorded
+
+
+def test_a_schema_makes_the_answer_json_on_stdout(midturn: CommandLine) -> None:
+    model = midturn.script({"text": '{"ok": true}'})
+    schema = '{"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}'
+
+    assert midturn.ok("query", "-m", model, "--schema", schema, "Is it?").json == {"ok": True}
+    (midturn.root / "shape.json").write_text(schema)
+    assert midturn.ok("query", "-m", model, "--schema", "shape.json", "--output", "json", "Is it?").json["structured"] == {"ok": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("nothing.json", "cannot be read: No such file or directory"),
+        ("{no", "not valid JSON"),
+        ('{"$id": "x"}', "this schema cannot be used"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_a_usage_error(midturn: CommandLine, schema: str, said: str) -> None:
+    finished = midturn.run("query", "-m", midturn.script(), "--schema", schema, "hi")
+
+    assert finished.status == 2
+    assert said in finished.stderr
+
+
+def test_a_dry_run_prints_the_request_and_leaves_nothing_behind(midturn: CommandLine) -> None:
+    midturn.configure('[assistant]\nmodel = { id = "anthropic/claude-sonnet-5-5", parameters = { temperature = 0.2 } }\n')
+
+    printed = midturn.ok("query", "--dry-run", "Ship it", ANTHROPIC_API_KEY="sk-very-secret")
+
+    assert list(printed.json) == ["model", "system", "messages", "tools", "tool_choice", "parameters"]
+    assert printed.json["model"] == "anthropic/claude-sonnet-5-5"
+    assert printed.json["messages"] == [{"type": "chat_request", "content": "Ship it"}]
+    assert printed.json["parameters"] == {"temperature": 0.2}
+    assert {"name", "description", "parameters"} == printed.json["tools"][0].keys()
+    assert "sk-very-secret" not in printed.stdout
+    assert midturn.conversations() == []
+
+
+def test_a_dry_run_shows_no_answer_to_a_secret(midturn: CommandLine) -> None:
+    midturn.asker(questions={"token": {"answer": "hunter2-configured"}})
+    question = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+    midturn.ok("query", "-m", midturn.script(calls("deploy", ask=question)), "Ship it")
+
+    assert [event["outcome"] for event in midturn.events() if event["type"] == "inquiry_response"] == ["redacted"]
+    printed = midturn.ok("query", "-c", "--dry-run", "And now?").stdout
+    assert "[redacted]" in printed
+    assert "hunter2" not in printed
+
+
+def test_toggles_apply_in_the_order_given(midturn: CommandLine) -> None:
+    def offered(*flags: str) -> list[str]:
+        return [tool["name"] for tool in midturn.ok("query", "--dry-run", "hi", *flags).json["tools"]]
+
+    always = ["ask_user", "describe_tools"]
+    assert offered("-T") == always
+    assert offered("-T", "-t", "fs_read_file") == ["ask_user", "fs_read_file", "describe_tools"]
+    assert offered("-t", "fs_read_file", "-T") == always
+    assert offered("-T", "-T", "ask_user") == ["describe_tools"]
+    assert "fs_move_file" in offered("-T", "-t")
+
+
+def test_a_bare_toggle_is_followed_by_another_option_or_two_dashes(midturn: CommandLine) -> None:
+    printed = midturn.ok("query", "--dry-run", "-T", "--", "just", "words").json
+
+    assert printed["messages"] == [{"type": "chat_request", "content": "just words"}]
+    assert len(printed["tools"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("toggles", "said"),
+    [
+        (("-t", "fs_raed_file"), "there is no such tool. Did you mean `fs_read_file`?"),
+        (("-T", "describe_tools"), "this tool is locked by"),
+    ],
+)
+def test_a_toggle_that_cannot_be_is_a_usage_error(midturn: CommandLine, toggles: tuple[str, ...], said: str) -> None:
+    finished = midturn.run("query", "-m", midturn.script(), "hi", *toggles)
+
+    assert finished.status == 2
+    assert said in finished.stderr
+    assert midturn.conversations() == []
+
+
+def test_toggles_hold_for_the_conversation(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "hi", "-T")
+
+    assert len(midturn.ok("query", "-c", "--dry-run", "again").json["tools"]) == 2
+
+
+def test_what_is_wrong_is_found_before_a_conversation_is_begun(midturn: CommandLine) -> None:
+    for arguments in (["hi"], ["-m", "nobody/x", "hi"], ["-m", "scripted:none.json", "hi"], ["--cfg", "limits.cyles=3", "hi"]):
+        finished = midturn.run("query", *arguments)
+        assert finished.status == 2, finished
+        assert "Traceback" not in finished.stderr
+    assert midturn.conversations() == []
+
+
+def test_an_answer_is_used_before_anybody_is_asked(midturn: CommandLine) -> None:
+    midturn.asker()
+
+    midturn.ok("query", "-m", midturn.script(calls("deploy", ask=asks())), "--answer", "deploy.confirm=yes", "Ship it")
+
+    answered = next(event for event in midturn.events() if event["type"] == "inquiry_response")
+    assert (answered["answer"], answered["answered_by"]) == (True, {"by": "static", "origin": "--answer"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("depoly.confirm=yes", "there is no tool `depoly`. Did you mean `deploy`?"),
+        ("fs_modify_file.confirm=yes", "`fs_modify_file` never asks `confirm`; it asks `apply_changes`."),
+        ("fs_read_file.confirm=yes", "it asks nothing."),
+        ("deploy", "write TOOL.QUESTION=VALUE"),
+    ],
+)
+def test_an_answer_that_nobody_can_ask_for_is_a_usage_error(midturn: CommandLine, answer: str, said: str) -> None:
+    midturn.asker()
+
+    finished = midturn.run("query", "-m", midturn.script(), "--answer", answer, "hi")
+
+    assert finished.status == 2
+    assert said in finished.stderr
+
+
+def test_an_answer_that_no_question_used_is_named_at_the_end(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()))
+
+    finished = midturn.ok(
+        "query", "-m", model, "--answer", "deploy.confirm=yes", "--answer", "deploy.region=eu-1", "--answer", "ask_user.*=x", "Ship it"
+    )
+
+    assert "midturn: no question used the --answer for deploy.region, ask_user.*." in finished.stderr
+
+
+def test_a_known_secret_is_not_taken_from_the_command_line(midturn: CommandLine) -> None:
+    midturn.asker(questions={"token": {"answer": "configured"}})
+    question = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+    midturn.ok("query", "-m", midturn.script(calls("deploy", ask=question)), "Ship it")
+
+    finished = midturn.run("query", "-c", "--answer", "deploy.token=hunter2", "Again")
+
+    assert finished.status == 2
+    assert "this is a secret" in finished.stderr
+    assert "hunter2" not in (midturn.conversations()[0] / "events.jsonl").read_text()
+
+
+def test_local_and_store_keep_a_conversation_elsewhere(midturn: CommandLine) -> None:
+    model = midturn.script()
+
+    midturn.ok("query", "-m", model, "--local", "hi")
+    midturn.ok("query", "-m", model, "--store", "elsewhere", "hi")
+
+    assert midturn.conversations() == []
+    assert len(midturn.ok("conversation", "ls", "--json").json) == 1
+    assert len(midturn.ok("conversation", "ls", "--json", "--store", "elsewhere").json) == 1
+
+
+def test_a_limit_of_cycles_ends_the_turn(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", say="1"), calls("deploy", say="2"))
+
+    finished = midturn.run("query", "-m", model, "--max-cycles", "1", "hi")
+
+    assert finished.status == 1
+    assert "limits.cycles" in finished.stderr
+
+
+def test_the_request_is_under_the_flags_of_earlier_turns(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "--cfg", "assistant.system_prompt=Be brief.", "hi")
+
+    assert midturn.ok("query", "-c", "--dry-run", "again").json["system"] == "Be brief."
+
+
+def test_a_built_in_tool_is_described_as_configured(midturn: CommandLine) -> None:
+    midturn.configure('[conversation.tools.fs_read_file]\nsummary = "Read."\ndescription = "All of it."\n')
+
+    tools = {tool["name"]: tool for tool in midturn.ok("query", "--dry-run", "hi").json["tools"]}
+
+    assert tools["fs_read_file"]["description"] == "Read."
+    assert "`fs_read_file`" in tools["describe_tools"]["description"]
+    assert json.dumps(tools["fs_read_file"]["parameters"]).count("start_line") >= 1

@@ -1,0 +1,29 @@
+"""A local command for tests (protocol `outcome`): asks the questions in `ask`, and says what it was answered, or `say`, or fails with `fail`."""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    """Do one run of the call."""
+    document = json.load(sys.stdin)
+    arguments, answers = document["tool"]["arguments"], document["tool"]["answers"]
+    asked = arguments.get("ask", [])
+    questions = asked if isinstance(asked, list) else [asked]
+    if note := arguments.get("note"):
+        Path(note).write_text("running")
+    time.sleep(arguments.get("sleep", 0))
+    if any(question["id"] not in answers for question in questions):
+        outcome = (
+            {"type": "needs_input", "questions": questions} if len(questions) > 1 else {"type": "needs_input", "question": questions[0]}
+        )
+    elif "fail" in arguments:
+        outcome = {"type": "error", "message": arguments["fail"]}
+    else:
+        outcome = {"type": "success", "content": arguments.get("say", json.dumps(answers))}
+    json.dump(outcome, sys.stdout)
+
+
+main()

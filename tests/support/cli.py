@@ -1,0 +1,163 @@
+"""The command line as a user has it: a process of its own, in a workspace and a home that nobody else uses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.pty_session import PtySession
+
+ASKER = Path(__file__).with_name("asker.py")
+"""A local command that asks what its arguments say, and returns the answers."""
+
+_OURS = ("MIDTURN_", "CI", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "XDG_")
+_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
+
+
+class Finished:
+    """A command that has ended."""
+
+    def __init__(self, completed: subprocess.CompletedProcess[bytes]) -> None:
+        self.status = completed.returncode
+        self.stdout = completed.stdout.decode()
+        self.stderr = completed.stderr.decode()
+
+    @property
+    def json(self) -> Any:
+        """What was printed, as JSON."""
+        return json.loads(self.stdout)
+
+    @property
+    def lines(self) -> list[Any]:
+        """What was printed, as JSON lines."""
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+    def __repr__(self) -> str:
+        return f"exit status {self.status}\n--- stdout\n{self.stdout}--- stderr\n{self.stderr}"
+
+
+class CommandLine:
+    """Runs `midturn` in `root`, a workspace unless `workspace` says otherwise. No terminal is attached, except by `on_a_terminal`."""
+
+    def __init__(self, directory: Path, *, workspace: bool = True) -> None:
+        self.root = directory / "work"
+        self.home = directory / "home"
+        self.config = self.home / "config" / "midturn" / "config.toml"
+        self.state = self.home / "state" / "midturn"
+        self.root.mkdir(parents=True)
+        self.config.parent.mkdir(parents=True)
+        if workspace:
+            (self.root / ".midturn").mkdir(mode=0o700)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment: ours, without what would change what a command does."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        homes = {name: str(self.home / name.removeprefix("XDG_").removesuffix("_HOME").lower()) for name in _HOMES}
+        return {**kept, **homes, "HOME": str(self.home), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
+
+    def run(self, *arguments: str, stdin: str | bytes = b"", cwd: Path | None = None, **environment: str) -> Finished:
+        """Run a command to its end, without any terminal."""
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        completed = subprocess.run(
+            [sys.executable, "-m", "midturn", *arguments],
+            input=given,
+            capture_output=True,
+            cwd=cwd or self.root,
+            env={**self.environment, **environment},
+            start_new_session=True,
+            timeout=60,
+            check=False,
+        )
+        return Finished(completed)
+
+    def ok(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
+        """Run a command that must succeed."""
+        finished = self.run(*arguments, stdin=stdin, **environment)
+        assert finished.status == 0, finished
+        return finished
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a command without any terminal, and let it run."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "midturn", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.root,
+            env={**self.environment, **environment},
+            start_new_session=True,
+        )
+
+    def on_a_terminal(self, *arguments: str, size: tuple[int, int] = (80, 40), plain: bool = True, **environment: str) -> PtySession:
+        """Run a command on a terminal of its own."""
+        alone = {**self.environment, "TERM": "dumb" if plain else "xterm-256color", **environment}
+        env = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in alone.items())]
+        shell = ["/bin/sh", "-c", _IN_DIRECTORY, "sh", str(self.root)]
+        return PtySession([*env, *shell, sys.executable, "-m", "midturn", *arguments], size=size)
+
+    # What stands in the files ---------------------------------------------------------------------------------------------
+
+    def script(self, *replies: Mapping[str, Any], inquiries: Sequence[Mapping[str, Any]] = ()) -> str:
+        """Write a script; return the model's name. It has one more reply than it is given: `Done.`"""
+        file = self.root / "play.json"
+        file.write_text(json.dumps({"replies": [*replies, {"text": "Done."}], "inquiries": list(inquiries)}))
+        return f"scripted:{file}"
+
+    def configure(self, text: str) -> None:
+        """Write the user's own configuration."""
+        self.config.write_text(text)
+
+    def workspace_file(self, text: str) -> Path:
+        """Write the workspace's configuration."""
+        file = self.root / ".midturn" / "config.toml"
+        file.write_text(text)
+        return file
+
+    def hasty(self) -> None:
+        """Have prompts take keys at once."""
+        with self.config.open("a") as file:
+            file.write("[prompt]\nsettle_ms = 0\n")
+
+    def asker(self, name: str = "deploy", **keys: Any) -> None:
+        """Have a local command `name` that asks what its arguments say, unattended; `keys` are more of its configuration."""
+        table = {"command": [sys.executable, str(ASKER)], "protocol": "outcome", "run": "unattended", **keys}
+        lines = [f"[conversation.tools.{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+        lines += [f"parameters.{parameter} = {{}}" for parameter in ("ask", "say", "fail", "sleep", "note")]
+        with self.config.open("a") as file:
+            file.write("\n".join(lines) + "\n")
+
+    def conversations(self) -> list[Path]:
+        """Return the directories of the workspace's conversations, oldest first."""
+        directory = self.root / ".midturn" / "conversations"
+        return sorted(path for path in directory.iterdir() if not path.name.startswith(".")) if directory.exists() else []
+
+    def events(self, conversation: Path | None = None) -> list[dict[str, Any]]:
+        """Return the events of a conversation, by default the newest."""
+        file = (conversation or self.conversations()[-1]) / "events.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def calls(name: str, **arguments: Any) -> dict[str, Any]:
+    """Return a reply of a script that calls one tool."""
+    return {"calls": [{"name": name, "arguments": arguments}]}
+
+
+def asks(id: str = "confirm", text: str = "Deploy to staging?", **fields: Any) -> dict[str, Any]:
+    """Return a yes/no question for `asker`."""
+    return {"id": id, "text": text, "answer_type": {"type": "boolean"}, **fields}
+
+
+_HOMES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+    return json.dumps(value)
