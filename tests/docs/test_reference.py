@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.core.events import CancelReason
 from midturn.core.events.codec import KINDS
+from midturn.core.prompt import Prompt, PromptKind
+from midturn.core.question import Question
 from midturn.core.routing import messages
 from midturn.core.routing.table import TABLE
+from midturn.core.turn.effects import Effect, Record
+from midturn.core.turn.inputs import Happened
 from midturn.models.script import ScriptedReply
+from midturn.prompts.command import Command, commands
 from support.command_tables import command_tables
 from support.documents import ROOT, assert_section
 from support.key_tables import built_in_tools, key_tables, names_for_every_tool
 
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "midturn"
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 STATUSES = {
     ExitStatus.DONE: "the turn completed, or the command did what it was asked",
@@ -27,6 +34,15 @@ STATUSES = {
     ExitStatus.REFUSED: "the turn completed, but a tool call was refused, because no human was there",
     ExitStatus.ENDED_BY_USER: "the user ended the turn",
 }
+TARGETS = {
+    "demo": "plays a turn in which tools ask you things",
+    "test": "runs every test, and says what they cover",
+    "check": "looks at style, types and imports",
+    "format": "puts the code into its form",
+    "bench": "measures what questions cost, and how long the start takes",
+    "pins": "writes the pinned versions anew",
+    "clean": "removes what the other targets made",
+}
 
 
 def first_cells(document: Path, heading: str) -> list[str]:
@@ -34,6 +50,14 @@ def first_cells(document: Path, heading: str) -> list[str]:
     text = document.read_text(encoding="utf-8")
     table = text.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
     return [row.split(" | ")[0].strip("|` ") for row in table.splitlines()[2:]]
+
+
+def every_command() -> Iterator[Command]:
+    """Yield what every key does, at every kind of prompt."""
+    questions = [Question.boolean("q", "Q?", optional=True), Question.select("q", "Q?", ["a"], allow_other=True), Question.text("q", "Q?")]
+    for kind in get_args(PromptKind):
+        for question in questions:
+            yield from commands(Prompt(question=question, kind=kind, can_go_back=True, may_remember=True), cut=1)
 
 
 def test_every_exit_status_is_explained() -> None:
@@ -70,6 +94,59 @@ def test_every_key_of_a_scripted_reply_is_described() -> None:
     assert set(re.findall(r"\w+", described)) == set(ScriptedReply.__struct_fields__)
 
 
+def test_every_package_is_described() -> None:
+    packages = {path.stem for path in SOURCE.iterdir() if not path.name.startswith("__") and path.suffix in {"", ".py"}} - {"py"}
+    assert set(first_cells(ROOT / "ARCHITECTURE.md", "package")) == packages
+
+
+def test_what_happens_to_a_turn_and_what_it_wants_is_described() -> None:
+    architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = [kind.__name__ for kind in (*get_args(Happened), *get_args(Effect)) if kind is not Record]
+    assert [one for one in named if f"`{one}`" not in architecture] == []
+
+
+def test_keys_of_parts_that_are_not_there_are_said_to_have_no_effect() -> None:
+    """A part that comes takes its keys out of that sentence."""
+    configuration = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    sentence = configuration.split("and have no effect:", 1)[1].split(".\n")[0].split(". ")[0]
+    parts = {"mcp": "`providers.mcp", "servers": "`web`", "sandbox": "`network`"}
+    assert {part for part, key in parts.items() if key in sentence} == {part for part in parts if not (SOURCE / part).exists()}
+
+
+def test_every_contract_is_listed() -> None:
+    names = [contract["name"] for contract in PROJECT["tool"]["importlinter"]["contracts"]]
+    assert_section(ROOT / "ARCHITECTURE.md", "contracts", "\n" + "".join(f"- {name}\n" for name in names) + "\n")
+
+
+def test_every_library_has_its_reason() -> None:
+    extras: list[str] = [needed for extra in PROJECT["project"]["optional-dependencies"].values() for needed in extra]
+    used = {re.split(r"[\[<>=]", needed)[0] for needed in [*PROJECT["project"]["dependencies"], *extras]} - {"midturn"}
+    assert set(first_cells(ROOT / "ARCHITECTURE.md", "library")) == used
+
+
+def test_every_extra_is_offered() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [extra for extra in PROJECT["project"]["optional-dependencies"] if f"`{extra}`" not in readme] == []
+
+
+def test_every_target_of_make_is_explained() -> None:
+    targets = re.search(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert targets
+    assert set(targets[1].split()) == set(TARGETS)
+    rows = "".join(f"| `make {target}` | {does} |\n" for target, does in TARGETS.items())
+    assert_section(ROOT / "CONTRIBUTING.md", "make targets", f"\n| target | |\n| --- | --- |\n{rows}\n")
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest
+    assert newest[1] == PROJECT["project"]["version"]
+
+
+def test_every_key_of_a_prompt_is_explained() -> None:
+    assert set(first_cells(DOCS / "command-line.md", "key")) >= {command.key for command in every_command()}
+
+
 def test_what_a_model_reads_is_quoted_to_the_letter() -> None:
     routing = (DOCS / "routing.md").read_text(encoding="utf-8")
     said = (
@@ -78,7 +155,7 @@ def test_what_a_model_reads_is_quoted_to_the_letter() -> None:
         messages.refusal("<tool>", "invalid_static_answer", "<id>"),
         messages.assistant_failed("<tool>", "<text>", "<error>"),
         messages.prompt_failed("<tool>", "<text>", "<error>"),
-        messages.limit_exceeded("<tool>", 3, "<what>").replace("3", "<n>"),
+        messages.limit_exceeded("<tool>", "repeats", 3).replace("3 identical questions", "<n> <what>"),
         messages.INPUT_CANCELLED,
         messages.TURN_ENDED,
     )
