@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
