@@ -83,13 +83,13 @@ def _sections() -> Iterator[tuple[KeyPath, Node]]:
 
 
 def _table(path: KeyPath, node: Node) -> str:
-    head = "| key | value | default | meaning | in a workspace's file that is not approved |\n| --- | --- | --- | --- | --- |\n"
+    head = "| key | value | default | meaning | in a workspace's file it needs approval where it |\n| --- | --- | --- | --- | --- |\n"
     rows = "".join(key.row(len(path)) for key in _keys(path, node, ""))
     return f"### `{'.'.join(path)}`\n\n{head}{rows}"
 
 
 def _keys(path: KeyPath, node: Node, gate: str) -> Iterator[Key]:
-    gate = f"is ignored: it {node.gate.why}" if node.gate else gate
+    gate = node.gate.why if node.gate else gate
     if isinstance(node, Leaf):
         yield Key(path, _allowed(node), _default(path), node.help, gate)
         return
