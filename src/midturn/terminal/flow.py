@@ -99,6 +99,8 @@ class PlainFlow:
         shown = ""
         while cells(self._line) > self._room:
             ranges = cut_ranges(self._line, self._room) if self._fence else wrap_ranges(self._line, self._room)
+            if len(ranges) == 1:  # what does not fit is spaces, which belong to no row
+                break
             (_, end), (start, _), *_ = ranges
             row, self._line = self._line[:end], self._line[start:]
             shown += self._row(row)
