@@ -1,0 +1,109 @@
+"""A worker of a web server, without the web: each line of stdin is a request, each line of stdout something for a browser.
+
+    $ python examples/server/worker.py var/conversations
+    {"do": "run", "text": "Ship it"}
+    {"conversation": "17952676011", "status": "suspended", "questions": [{"id": "gxmmdckrm7q4", …}]}
+    {"do": "answer", "id": "gxmmdckrm7q4", "value": true, "user": "u42"}
+    {"do": "resume", "conversation": "17952676011"}
+
+The turn waits on disk: any worker, also one that is started tomorrow, may take the answer, and go on. A request with `"stay": true` keeps
+its turn running instead, shows its questions as they come, and hears when another worker has taken the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import midturn as mt
+
+HERE = Path(__file__).parent
+
+
+@mt.tool
+async def deploy(env: str, ctx: mt.ToolContext) -> str:
+    """Deploy the service to an environment."""
+    if not await ctx.ask(mt.Question.boolean("confirm", f"Deploy to {env}?", exclusive=True)):
+        raise mt.Rejected("Not deployed.")
+    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"], default="eu-1"))
+    return f"{env} is live in {region}."
+
+
+def may_answer(question: mt.OpenQuestion, user: str | None) -> bool:
+    """Only people who are logged in answer, and only the release managers say that a deployment may go."""
+    return user is not None and (user.startswith("rm-") or not question.question.exclusive)
+
+
+class Page:
+    """The page of whoever asked, for as long as it stays open. It shows any number of questions at once."""
+
+    concurrent = True
+    via = "web"
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Show the question. The answer comes as a request of its own, to this worker or to another one."""
+        show({"asked": prompt.event, "text": prompt.question.text, "prompt": prompt.id})
+        await asyncio.Event().wait()
+        return mt.Unavailable()
+
+    def withdrawn(self, id: str, by: str) -> None:
+        """Take the question off the page, and say who answered."""
+        show({"withdrawn": id, "by": by})
+
+
+class Worker:
+    """Handles requests; everything that must survive is in the store."""
+
+    def __init__(self, conversations: str, model: str) -> None:
+        self.agent = mt.Agent(model, tools=[deploy], store=mt.open_store(conversations), may_answer=may_answer)
+
+    async def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what a request asks for."""
+        match request:
+            case {"do": "run", "text": str(text)}:
+                page = Page() if request.get("stay") else None
+                return shown(await self.agent.run(text, author=request.get("user"), prompter=page))
+            case {"do": "questions"}:
+                return {"questions": [question.to_json() for question in self.agent.store.pending()]}
+            case {"do": "answer", "id": str(id), "value": value}:
+                receipt = await self.agent.store.answer(id, value, user=request.get("user"), via="web")
+                return {"answered": receipt.event_id, "conversation": receipt.conversation}
+            case {"do": "resume", "conversation": str(conversation)}:
+                return shown(await self.agent.resume(conversation))
+            case _:
+                return {"error": f"unknown request: {request}"}
+
+    async def handle_line(self, line: bytes) -> None:
+        """Answer one line; what is wrong with a request is the browser's to know."""
+        try:
+            show(await self.handle(json.loads(line)))
+        except (mt.MidturnError, ValueError) as error:
+            show({"error": type(error).__name__, "message": str(error)})
+
+
+def shown(result: mt.RunResult) -> dict[str, Any]:
+    """Return what the browser is told of a turn."""
+    questions = [question.to_json() for question in result.pending]
+    return {"conversation": result.conversation, "status": result.status, "text": result.text, "questions": questions}
+
+
+def show(message: dict[str, Any]) -> None:
+    """Send something to the browser."""
+    print(json.dumps(message), flush=True)
+
+
+async def serve(worker: Worker) -> None:
+    """Handle every line of stdin, all at once, until there are no more."""
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    async with asyncio.TaskGroup() as requests:
+        async for line in lines:
+            requests.create_task(worker.handle_line(line))
+
+
+if __name__ == "__main__":
+    conversations, model = [*sys.argv[1:], f"scripted:{HERE / 'play.toml'}"][:2]
+    asyncio.run(serve(Worker(conversations, model)))

@@ -1,0 +1,129 @@
+"""The server of the specification, in three processes: one asks, one takes the answer, one goes on (spec 8b, 7.4, 7.5)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import midturn as mt
+from midturn.core.events import InquiryAnswered
+from midturn.testing.recorded import assert_answers
+from support.processes import kill
+
+WORKER = Path(__file__).parents[2] / "examples" / "server" / "worker.py"
+
+
+class Running:
+    """A worker in a process of its own."""
+
+    def __init__(self, store: Path) -> None:
+        command = [sys.executable, "-W", "error", str(WORKER), str(store)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def send(self, **request: Any) -> None:
+        """Send a request."""
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+    def next(self) -> dict[str, Any]:
+        """Wait for what the browser is sent next."""
+        assert self.process.stdout
+        return json.loads(self.process.stdout.readline() or "null") or {"died": self.process.communicate()[1]}
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Send a request, and wait for the answer to it."""
+        self.send(**request)
+        return self.next()
+
+
+@contextmanager
+def worker(store: Path) -> Generator[Running]:
+    """Start a worker; at the end it leaves without a word on stderr."""
+    running = Running(store)
+    try:
+        yield running
+        _, errors = running.process.communicate(timeout=30)
+        assert (running.process.returncode, errors) == (0, "")
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def test_suspended_in_one_process_answered_in_a_second_resumed_in_a_third(tmp_path: Path) -> None:
+    with worker(tmp_path) as first:
+        asked = first.ask(do="run", text="Ship it", user="u1")
+    assert (asked["status"], asked["text"]) == ("suspended", "I will deploy it.")
+    (question,) = asked["questions"]
+    assert question["question"] == {"text": "Deploy to staging?", "answer_type": {"type": "boolean"}, "exclusive": True}
+    assert (question["tool"], question["arguments"]) == ("deploy", {"env": "staging"})
+
+    with worker(tmp_path) as second:
+        assert second.ask(do="questions")["questions"] == [question]
+        refused = second.ask(do="answer", id=question["id"], value=True, user="u2")
+        assert (refused["error"], "may not answer" in refused["message"]) == ("AnswerError", True)
+        misfit = second.ask(do="answer", id=question["id"], value="yes", user="rm-7")
+        assert misfit["error"] == "AnswerError"
+        answered = second.ask(do="answer", id=question["id"], value=True, user="rm-7")
+        assert answered == {"answered": question["id"], "conversation": asked["conversation"]}
+        assert second.ask(do="answer", id=question["id"], value=False, user="rm-8")["error"] == "AlreadyAnswered"
+
+    with worker(tmp_path) as third:
+        again = third.ask(do="resume", conversation=asked["conversation"])
+        assert (again["status"], [q["question"]["text"] for q in again["questions"]]) == ("suspended", ["Which region?"])
+        third.ask(do="answer", id=again["questions"][0]["id"], value="us-2", user="u2")
+        done = third.ask(do="resume", conversation=asked["conversation"])
+        assert (done["status"], done["text"], done["questions"]) == ("completed", "I will deploy it.\n\nThat is all.", [])
+        assert third.ask(do="resume", conversation=asked["conversation"])["error"] == "NotOpen"
+
+    conversation = mt.open_store(tmp_path).read(asked["conversation"])
+    assert_answers(conversation, {"deploy.confirm": True, "deploy.region": "us-2"})
+    by = [event.answered_by for event in conversation.events if isinstance(event, InquiryAnswered)]
+    assert [(who.by, who.via, who.user) for who in by if who] == [("user", "web", "rm-7"), ("user", "web", "u2")]
+
+
+def test_answered_in_a_second_process_while_the_first_still_runs(tmp_path: Path) -> None:
+    """The first holds the conversation: the answer is handed over, the prompt closes, and the page hears who answered."""
+    with worker(tmp_path) as first, worker(tmp_path) as second:
+        asked = first.ask(do="run", text="Ship it", stay=True)
+        assert (asked["text"], asked["prompt"]) == ("Deploy to staging?", "call_1.confirm.1")
+        locked = second.ask(do="resume", conversation=second.ask(do="questions")["questions"][0]["conversation"])
+        assert locked["error"] == "StoreLocked"
+        assert str(first.process.pid) in locked["message"]
+
+        assert second.ask(do="answer", id=asked["asked"], value=True, user="rm-7")["answered"] == asked["asked"]
+        heard = [first.next(), first.next()]
+        assert {"withdrawn": "call_1.confirm.1", "by": "rm-7"} in heard
+        region = next(message for message in heard if "asked" in message)
+        second.send(do="answer", id=region["asked"], value="eu-1", user="u2")
+        assert first.next() == {"withdrawn": "call_1.region.1", "by": "u2"}
+        assert first.next()["status"] == "completed"
+        assert second.next()["answered"] == region["asked"]
+        assert not list(tmp_path.glob("*/answers/*.json")), "what was handed over has been taken"
+
+
+def test_a_worker_that_is_killed_loses_nothing(tmp_path: Path) -> None:
+    first = Running(tmp_path)
+    asked = first.ask(do="run", text="Ship it", stay=True)
+    kill(first.process)
+    with worker(tmp_path) as second:
+        assert second.ask(do="answer", id=asked["asked"], value=True, user="rm-7")["answered"] == asked["asked"]
+        (conversation,) = mt.open_store(tmp_path).ids()
+        again = second.ask(do="resume", conversation=conversation)
+        assert [question["question"]["text"] for question in again["questions"]] == ["Which region?"]
+
+
+def test_of_many_answers_at_once_one_counts(tmp_path: Path) -> None:
+    workers = 8
+    with worker(tmp_path) as first:
+        asked = first.ask(do="run", text="Ship it")
+        (question,) = asked["questions"]
+        for number in range(workers):
+            first.send(do="answer", id=question["id"], value=number % 2 == 0, user=f"rm-{number}")
+        said = [first.next() for _ in range(workers)]
+    assert sorted(message.get("error", "taken") for message in said) == ["AlreadyAnswered"] * (workers - 1) + ["taken"]
