@@ -99,6 +99,11 @@ def test_every_package_is_described() -> None:
     assert set(first_cells(ROOT / "ARCHITECTURE.md", "package")) == packages
 
 
+def test_every_file_that_is_named_is_there() -> None:
+    named = re.findall(r"`([\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+    assert [file for file in named if not (SOURCE / file).exists()] == []
+
+
 def test_what_happens_to_a_turn_and_what_it_wants_is_described() -> None:
     architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = [kind.__name__ for kind in (*get_args(Happened), *get_args(Effect)) if kind is not Record]
