@@ -11,7 +11,7 @@ from midturn.assistant import AssistantSettings, Consultation, consult
 from midturn.assistant.trim import LEFT_OUT
 from midturn.core.answer_type import MultiSelectType, SecretType, SelectOption, UnknownType
 from midturn.core.events import ChatRequest, InquiryRequest
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextPart, Usage
+from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.core.question import PersistedQuestion
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.errors import ContextTooLong, ModelError
@@ -212,3 +212,41 @@ def test_an_answer_without_an_end_is_a_failure() -> None:
 
 def test_a_failing_model_says_so_without_metadata() -> None:
     assert answer(Recorder(ModelError("Wrong key", status=401))) == AssistantFailed(REQUEST.id, "Wrong key")
+
+
+def test_an_answer_that_does_not_end_is_left() -> None:
+    """And counts as a wrong one."""
+    sent = 0
+
+    async def endless(_: ModelRequest) -> AsyncIterator[ModelEvent]:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield TextDelta("y" * 1_000)
+
+    reply = answer(FunctionModel(endless))
+
+    assert isinstance(reply, AssistantFailed)
+    assert reply.error == "its second answer was wrong too: it is longer than 262,144 characters"
+    assert sent == 2 * 263
+
+
+@pytest.mark.parametrize(
+    "wrong", [Finished((TextPart("x" * 2_000_000),)), Finished((ToolCallPart("c", "deploy", {"to": "x" * 2_000_000}),))]
+)
+def test_of_a_long_wrong_answer_only_the_beginning_is_sent_back(wrong: Finished) -> None:
+    model = Recorder(wrong, {"reason": "r", "answer": True})
+
+    assert isinstance(answer(model), AssistantReplied)
+    assert len(str(model.requests[1].events)) - len(str(model.requests[0].events)) < 6_000
+
+
+def test_a_long_reason_is_cut() -> None:
+    reply = answer(Recorder({"reason": "y" * 100_000, "answer": False}))
+
+    assert isinstance(reply, AssistantReplied)
+    assert reply.reason == "y" * 2_048 + "…"
+
+
+def test_an_error_of_several_lines_is_told_in_one() -> None:
+    assert answer(Recorder(ModelError("It cannot be used:\n  set $KEY"))) == AssistantFailed(REQUEST.id, "It cannot be used: set $KEY")

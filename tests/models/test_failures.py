@@ -4,7 +4,7 @@ from typing import get_args
 
 from midturn.errors import ContextTooLong
 from midturn.models.failures import Failure, Place, Report, explain, one_line
-from midturn.models.nearest import nearest_model
+from midturn.models.nearest import nearest_models, suggested_models
 
 PLACE = Place("openai/gpt-6-luna", "api.example", "$OPENAI_API_KEY")
 FAILURES: tuple[Failure, ...] = get_args(Failure)
@@ -29,10 +29,14 @@ def test_a_conversation_that_is_too_long_has_a_class_of_its_own() -> None:
 
 
 def test_a_misspelt_model_gets_the_nearest_known() -> None:
-    error = explain("unknown_model", PLACE, Report(nearest=nearest_model("anthropic/claude-haiku-5.5")))
+    error = explain("unknown_model", PLACE, Report(suggestion=suggested_models("anthropic/claude-haiku-5.5")))
 
-    assert "Did you mean `anthropic/claude-haiku-5-5`?" in str(error)
-    assert nearest_model("local/llama") is None
+    assert "Did you mean `anthropic/claude-haiku-5-5` or `anthropic/claude-haiku-4-5`?" in str(error)
+    assert suggested_models("local/llama") == ""
+
+
+def test_a_model_without_its_provider_gets_the_whole_id() -> None:
+    assert nearest_models("gpt-6-luna")[0] == "openai/gpt-6-luna"
 
 
 def test_a_providers_message_is_folded_into_one_line() -> None:

@@ -76,6 +76,7 @@ def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) ->
             "There is no provider `anthropc`. Did you mean `anthropic`? Known are `anthropic`, `google`, `local`, `openai`",
         ),
         ("claude-haiku-5-6", "is no model id. Write `<provider>/<model>`, such as `anthropic/"),
+        ("claude-haiku-5-5", "Did you mean `anthropic/claude-haiku-5-5`"),
         ("anthropic/", "is no model id"),
         ("/x", "is no model id"),
     ],

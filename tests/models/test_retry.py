@@ -137,3 +137,11 @@ def test_leaving_early_closes_the_request() -> None:
 
     asyncio.run(leave())
     assert closed == [True]
+
+
+def test_a_wait_is_said_with_the_models_name_once() -> None:
+    named = Retrying("local/llama", "local/llama is busy.", 0.5, 1, 4)
+    unnamed = Retrying("local/llama", "Cannot reach 127.0.0.1.", 12.4, 2, 4)
+
+    assert named.sentences() == "local/llama is busy. Trying again in 0.5 s (retry 1 of 4)."
+    assert unnamed.sentences() == "local/llama: Cannot reach 127.0.0.1. Trying again in 12 s (retry 2 of 4)."

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, assert_never
 
+import msgspec
 from msgspec.structs import replace
 
 from midturn.assistant.settings import AssistantSettings
 from midturn.assistant.wording import NOT_RUN, STILL_RUNNING, objection, paused, question_text
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
-from midturn.core.exchange import InquiryAsked, ModelRequest, Part, StructuredPart, TextPart, ToolCallPart
+from midturn.core.exchange import InquiryAsked, ModelRequest, Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_value import JsonObject
 from midturn.core.stream import calls, open_turn, pairs
+
+
+_REPEATED: Final = 4_000  # characters up to which a wrong answer is sent back as it is
 
 
 def side_request(main: ModelRequest, asked: InquiryRequest, tool: str, settings: AssistantSettings, schema: JsonObject) -> ModelRequest:
@@ -57,13 +62,38 @@ def _synthetic(call: ToolCallRequest, asked: InquiryRequest) -> ToolCallResponse
 
 
 def _said(parts: Sequence[Part]) -> Iterator[Event]:
-    """Yield a wrong answer as events: its words, and its calls with results that say they were not run."""
-    texts = [part.text for part in parts if isinstance(part, TextPart) and part.text]
-    values = [part.value for part in parts if isinstance(part, StructuredPart)]
-    yield from (ChatResponse(message=text) for text in texts)
-    yield from (ChatResponse(structured=value) for value in values)
-    made = [part for part in parts if isinstance(part, ToolCallPart)]
-    for index, part in enumerate(made):
-        yield ToolCallRequest(event_id=f"side:{index}", id=part.id, name=part.name, arguments=part.arguments, metadata=part.metadata)
-    for index, part in enumerate(made):
-        yield ToolCallResponse(id=part.id, call=f"side:{index}", content=NOT_RUN, is_error=True)
+    """Yield a wrong answer as events, its calls with results that say they were not run; of a long one only the beginning, as words."""
+    if len(msgspec.json.encode(parts)) > _REPEATED:
+        words = "".join(map(_words, parts))
+        yield ChatResponse(message=f"{words[:_REPEATED]}…")
+        return
+    yield from (event for index, part in enumerate(parts) if (event := _event(part, index)))
+    calls = [(index, part) for index, part in enumerate(parts) if isinstance(part, ToolCallPart)]
+    yield from (ToolCallResponse(id=part.id, call=f"side:{index}", content=NOT_RUN, is_error=True) for index, part in calls)
+
+
+def _event(part: Part, index: int) -> Event | None:
+    """Return the part as it would be recorded; a text without words is none."""
+    match part:
+        case TextPart(text, metadata):
+            return ChatResponse(message=text, metadata=metadata) if text else None
+        case ReasoningPart(text, metadata):
+            return ChatResponse(reasoning=text, metadata=metadata)
+        case StructuredPart(value, metadata):
+            return ChatResponse(structured=value, metadata=metadata)
+        case ToolCallPart():
+            return ToolCallRequest(event_id=f"side:{index}", id=part.id, name=part.name, arguments=part.arguments, metadata=part.metadata)
+        case _ as other:
+            assert_never(other)
+
+
+def _words(part: Part) -> str:
+    match part:
+        case TextPart(text):
+            return text
+        case StructuredPart(value) | ToolCallPart(arguments=value):
+            return msgspec.json.encode(value).decode()
+        case ReasoningPart():
+            return ""
+        case _ as other:
+            assert_never(other)

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from midturn.assistant.request import second_request, side_request
 from midturn.assistant.settings import AssistantSettings
 from midturn.assistant.trim import size, trimmed
-from midturn.assistant.verdict import Given, Verdict, Wrong, read_answer
+from midturn.assistant.verdict import LONGEST, Given, Verdict, Wrong, read_answer
 from midturn.core.answer import check_answer
 from midturn.core.answer_type import Answerable, AnswerType, SecretType, UnknownType
 from midturn.core.events import InquiryRequest
-from midturn.core.exchange import Finished, ModelRequest, Usage
+from midturn.core.exchange import Finished, ModelRequest, TextDelta, TextPart, Usage
 from midturn.core.json_value import Json
 from midturn.core.schema import inquiry_schema
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
@@ -75,7 +75,7 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
         return await attempt.run(consultation)
     except MidturnError as error:
         said = getattr(error, "metadata", None) if isinstance(error, ModelError) else None
-        return AssistantFailed(asked.id, str(error), attempt.metadata(said))
+        return AssistantFailed(asked.id, " ".join(str(error).split()), attempt.metadata(said))
     except Exception as error:  # noqa: BLE001 (a model may be anybody's code, and every question gets its response)
         return AssistantFailed(asked.id, f"{type(error).__name__}: {error}", attempt.metadata())
 
@@ -132,11 +132,16 @@ class _Attempt:
         return request, await self._ask(request)
 
     async def _ask(self, request: ModelRequest) -> Finished:
+        """Return the response; one that does not end is left."""
+        said = ""
         async with aclosing(cast("AsyncGenerator[ModelEvent]", self._model.stream(request))) as events:
             async for event in events:
                 if isinstance(event, Finished):
                     self._usage += event.usage
                     return event
+                said += event.text if isinstance(event, TextDelta) else ""
+                if len(said) > LONGEST:
+                    return Finished((TextPart(said),), stop_reason="length")
         raise ModelError(f"{self._model.name} stopped before its answer was complete.")
 
 

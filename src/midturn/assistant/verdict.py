@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
+import msgspec
 from msgspec import Struct
 
 from midturn.core.exchange import Finished, Part, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_value import Json, JsonObject
+
+
+LONGEST: Final = 256 * 1024
+"""Characters that an answer may have; whoever asked stops listening after them."""
+
+_LONGEST_REASON: Final = 2_048  # characters that are kept: it is recorded, shown, and told to the main model
 
 
 class Given(Struct, frozen=True):
@@ -40,6 +47,8 @@ def read_answer(finished: Finished) -> Verdict:
     text = "".join(part.text for part in finished.parts if isinstance(part, TextPart))
     if part is None and not text.strip():
         return Wrong("it is empty" if finished.stop_reason != "length" else "it was cut off before it began")
+    if len(text) > LONGEST or (part is not None and len(msgspec.json.encode(part.value)) > LONGEST):
+        return Wrong(f"it is longer than {LONGEST:,} characters")
     value = _parse(text) if part is None else part.value
     if isinstance(value, Wrong):
         return value
@@ -57,7 +66,11 @@ def _shaped(value: Json, metadata: dict[str, Json] | None) -> Verdict:
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         return Wrong("`reason` is no string")
-    return Given(value["answer"], (reason or "").strip() or None, metadata)
+    return Given(value["answer"], _brief((reason or "").strip()) or None, metadata)
+
+
+def _brief(reason: str) -> str:
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
 
 
 def _parse(text: str) -> Json | Wrong:

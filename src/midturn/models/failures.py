@@ -38,12 +38,12 @@ class Place(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What the provider said about it: its message, the HTTP status, how long to wait, and a model that it may have meant."""
+    """What the provider said about it: its message, the HTTP status, how long to wait, and a sentence that suggests a model."""
 
     detail: str = ""
     status: int | None = None
     retry_after: float | None = None
-    nearest: str | None = None
+    suggestion: str = ""
 
 
 def explain(failure: Failure, place: Place, report: Report) -> ModelError:
@@ -53,7 +53,7 @@ def explain(failure: Failure, place: Place, report: Report) -> ModelError:
         host=place.host,
         key=place.key or "the key",
         said=f" ({one_line(report.detail)})" if report.detail else "",
-        near=f" Did you mean `{report.nearest}`?" if report.nearest else "",
+        near=report.suggestion,
     )
     kind = ContextTooLong if failure == "too_long" else ModelError
     return kind(text, status=report.status, retry_after=report.retry_after, transient=failure in _TRANSIENT)

@@ -27,10 +27,20 @@ KNOWN: Final = (
     "google/gemini-4-carbon",
 )
 
+_NAMED: Final = 3
+_NEAR: Final = 0.8
 
-def nearest_model(id: str) -> str | None:
-    """Return the known model whose id is nearest to `id`, or None where none is near."""
+
+def nearest_models(id: str) -> list[str]:
+    """Return the known models whose ids are nearest to `id`, at most three; `id` may lack its provider."""
     import difflib  # only where something is wrong
 
-    near = difflib.get_close_matches(id, [known for known in KNOWN if known != id], n=1)
-    return near[0] if near else None
+    provider, slash, model = id[:128].rpartition("/")
+    names = {known.removeprefix(f"{provider}/" if slash else known.partition("/")[0] + "/"): known for known in KNOWN if known != id}
+    return [names[near] for near in difflib.get_close_matches(model, list(names), n=_NAMED, cutoff=_NEAR)]
+
+
+def suggested_models(id: str) -> str:
+    """Return ` Did you mean …?` with the nearest models, or nothing where none is near."""
+    near = [f"`{model}`" for model in nearest_models(id)]
+    return f" Did you mean {', '.join(near[:-1])}{' or ' if near[:-1] else ''}{near[-1]}?" if near else ""

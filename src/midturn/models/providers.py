@@ -39,7 +39,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ModelError
 from midturn.models.caching import retention
 from midturn.models.failures import Failure, Place, Report, explain
-from midturn.models.nearest import nearest_model
+from midturn.models.nearest import suggested_models
 from midturn.models.parameters import check_parameters
 from midturn.models.profiles import How, Profile, how_to_ask, how_to_shape, thinking_ends_with_text
 from midturn.models.received import clean, read_arguments
@@ -417,11 +417,9 @@ def _explained(error: Exception, place: Place, spec: ModelSpec) -> ModelError:
         failure = "unreachable"
     if status in {408, 409}:
         failure = "busy"
-    nearest = None
-    if failure == "unknown_model":
-        nearest = nearest_model(place.model)
+    suggestion = suggested_models(place.model) if failure == "unknown_model" else ""
     retry_after = error.retry_after if isinstance(error, failed.ModelAPIError) else None
-    return explain(failure, place, Report(detail=detail, status=status, retry_after=retry_after, nearest=nearest))
+    return explain(failure, place, Report(detail=detail, status=status, retry_after=retry_after, suggestion=suggestion))
 
 
 def _detail(error: Exception) -> str:

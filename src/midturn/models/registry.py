@@ -14,7 +14,7 @@ from midturn.core.secret import SecretValue
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 from midturn.models.extras import install_command, is_installed
-from midturn.models.nearest import KNOWN
+from midturn.models.nearest import KNOWN, suggested_models
 from midturn.models.profiles import Family, Profile, writes_text
 from midturn.models.provider_model import ProviderModel
 from midturn.models.spec import ModelSpec
@@ -68,8 +68,7 @@ def spec_named(id: str, around: Surroundings) -> ModelSpec:
     """
     provider, slash, model = id.partition("/")
     if not slash or not provider or not model:
-        near = did_you_mean(id, [known.partition("/")[2] for known in KNOWN])
-        raise ConfigError(f"`{id}` is no model id. Write `<provider>/<model>`, such as `{KNOWN[0]}`.{near}")
+        raise ConfigError(f"`{id}` is no model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
     settings = provider_settings(provider, around.providers)
     family = _family(provider, settings)
     if family == "openai-compatible" and not settings.base_url:

@@ -16,6 +16,7 @@ from midturn.ports import Clock, Model
 
 _TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _TAIL = 60  # characters of a cut answer that the error repeats
+_WHOLE_SECONDS = 3.0  # a shorter wait is said with a decimal
 _KEPT = 4 * _TAIL  # white space may be folded away
 
 
@@ -55,6 +56,12 @@ class Retrying(Struct, frozen=True):
     seconds: float
     retry: int
     max_retries: int
+
+    def sentences(self) -> str:
+        """Say which model failed and how, and when it is asked again."""
+        who = "" if self.error.startswith(self.model) else f"{self.model}: "
+        seconds = f"{self.seconds:.0f}" if self.seconds >= _WHOLE_SECONDS else f"{self.seconds:.1f}"
+        return f"{who}{self.error} Trying again in {seconds} s (retry {self.retry} of {self.max_retries})."
 
 
 class RetryingModel(Wrapper):
