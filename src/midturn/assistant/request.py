@@ -15,7 +15,6 @@ from midturn.core.exchange import InquiryAsked, ModelRequest, Part, ReasoningPar
 from midturn.core.json_value import JsonObject
 from midturn.core.stream import calls, open_turn, pairs
 
-
 _REPEATED: Final = 4_000  # characters up to which a wrong answer is sent back as it is
 
 

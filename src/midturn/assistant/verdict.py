@@ -12,7 +12,6 @@ from msgspec import Struct
 from midturn.core.exchange import Finished, Part, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_value import Json, JsonObject
 
-
 LONGEST: Final = 256 * 1024
 """Characters that an answer may have; whoever asked stops listening after them."""
 

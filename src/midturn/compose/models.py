@@ -107,8 +107,7 @@ class Models(Struct, frozen=True, kw_only=True):
         return RetryingModel(watched, SystemClock(), policy=RetryPolicy(max_retries=max_retries), report=self._waits)
 
     def _waits(self, wait: Retrying) -> None:
-        text = f"{wait.model}: {wait.error} Trying again in {wait.seconds:.0f} s (retry {wait.retry} of {wait.max_retries})."
-        self.display.show(Notice(text, wait.seconds))
+        self.display.show(Notice(wait.sentences(), wait.seconds))
 
     def _notice(self, text: str) -> None:
         self.display.show(Notice(text))

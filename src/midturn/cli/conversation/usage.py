@@ -1,42 +1,65 @@
-"""`conversation show --usage`: the tokens that were spent, turn by turn (spec 1.4: `metadata.usage`)."""
+"""`conversation show --usage`: the tokens that were spent, turn by turn, and apart from them those of questions (spec 1.4, `metadata.usage`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec import Struct
 
 from midturn.cli.layout import table
 from midturn.cli.output import say, say_json
 from midturn.cli.shown import Shown, line
-from midturn.core.events import ChatRequest, Event
+from midturn.core.events import ChatRequest, Event, InquiryAnswered, InquiryCancelled
 from midturn.core.exchange import Usage
 from midturn.core.json_value import Json
 from midturn.store.conversation import Conversation
 
 
+class Spent(Struct, frozen=True):
+    """What a turn cost: the requests of its own model, and those to models that answered questions on the side."""
+
+    main: Usage = Usage()
+    side: Usage = Usage()
+    questions: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.main + other.main, self.side + other.side, self.questions + other.questions)
+
+
 def print_usage(conversation: Conversation) -> None:
     """Print a row a turn, and their sum."""
     turns = [(_asked(window.events), _spent(window.events)) for window in conversation.turns]
-    total = sum((spent for _, spent in turns), Usage())
-    heading = [line("input"), line("cached"), line("output"), line("turn")]
-    for row in table([heading, *(_row(spent, asked) for asked, spent in turns), _row(total, "all turns")]):
+    total = sum((spent for _, spent in turns), Spent())
+    heading = [line("input"), line("cached"), line("output"), line("what")]
+    rows = [row for asked, spent in (*turns, ("all turns", total)) for row in _rows(spent, asked)]
+    for row in table([heading, *rows]):
         say(row)
 
 
 def print_usage_json(conversation: Conversation) -> None:
     """Print the same as JSON."""
     turns = [_spent(window.events) for window in conversation.turns]
-    say_json({"turns": [_json(spent) for spent in turns], "total": _json(sum(turns, Usage()))})
+    say_json({"turns": [_json(spent) for spent in turns], "total": _json(sum(turns, Spent()))})
 
 
-def _row(spent: Usage, what: str) -> list[Shown]:
-    numbers = (spent.input_tokens, spent.cache_read_tokens, spent.output_tokens)
-    return [*(line("{}", f"{number:,}") for number in numbers), line("{}", what)]
+def _rows(spent: Spent, what: str) -> Iterator[list[Shown]]:
+    yield [*_numbers(spent.main), line("{}", what)]
+    if spent.questions:
+        what = "1 question to a model" if spent.questions == 1 else f"{spent.questions} questions to models"
+        yield [*_numbers(spent.side), line("  {}", what)]
 
 
-def _json(spent: Usage) -> Json:
-    return {field: getattr(spent, field) for field in Usage.__struct_fields__}
+def _numbers(usage: Usage) -> list[Shown]:
+    return [line("{}", f"{number:,}") for number in (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)]
+
+
+def _json(spent: Spent) -> Json:
+    return {**_fields(spent.main), "questions": {"count": spent.questions, **_fields(spent.side)}}
+
+
+def _fields(usage: Usage) -> dict[str, Json]:
+    return {field: getattr(usage, field) for field in Usage.__struct_fields__}
 
 
 def _asked(turn: Sequence[Event]) -> str:
@@ -44,12 +67,21 @@ def _asked(turn: Sequence[Event]) -> str:
     return next((line for content in contents for line in content.splitlines() if line.strip()), "")
 
 
-def _spent(turn: Sequence[Event]) -> Usage:
-    return sum(map(_of, turn), Usage())
+def _spent(turn: Sequence[Event]) -> Spent:
+    return sum(map(_of, turn), Spent())
 
 
-def _of(event: Event) -> Usage:
-    """Return what one event says; numbers that make no sense count as nothing."""
+def _of(event: Event) -> Spent:
+    """Return what one event says; a model that was asked and gave no valid answer has cost as much as one that did."""
+    usage = _usage(event)
+    if isinstance(event, InquiryAnswered | InquiryCancelled):
+        by_model = isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
+        return Spent(side=usage, questions=int(by_model or usage != Usage()))
+    return Spent(main=usage)
+
+
+def _usage(event: Event) -> Usage:
+    """Return the tokens of an event; numbers that make no sense count as nothing."""
     try:
         return msgspec.convert((event.metadata or {}).get("usage", {}), Usage)
     except msgspec.ValidationError:
