@@ -29,7 +29,7 @@ def test_trust_shows_what_a_file_enables_and_approves_it(midturn: CommandLine) -
     assert "runs a program" in shown
     assert ".midturn/config.toml:2" in shown
     assert hashlib.sha256(FILE.encode()).hexdigest() in shown
-    assert midturn.ok("query", "-m", midturn.script(calls("hello")), "hi").stderr == "· hello\n"
+    assert midturn.ok("query", "-m", midturn.script(calls("hello")), "hi").stderr == "· hello\n· hello: ok\n"
     assert "Nothing waits for your approval." in midturn.ok("trust").stdout
 
 

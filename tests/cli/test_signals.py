@@ -1,0 +1,243 @@
+"""Ctrl-C, SIGTERM, SIGHUP, and readers that go away (spec 2.4, 5.1)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandLine, asks, calls
+
+
+def slow(midturn: CommandLine) -> tuple[str, Path]:
+    """Return a model that calls a slow tool, and the file that says that the tool runs."""
+    midturn.asker()
+    note = midturn.root / "note"
+    return midturn.script(calls("deploy", sleep=60, note=str(note))), note
+
+
+def statuses(midturn: CommandLine) -> list[str]:
+    """Return how each turn ended."""
+    return [event["status"] for event in midturn.events() if event["type"] == "turn_end"]
+
+
+def test_ctrl_c_at_a_prompt_ends_the_turn(midturn: CommandLine) -> None:
+    midturn.asker()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=asks())), "Ship it") as terminal:
+        terminal.wait_for("Deploy to staging?")
+        terminal.wait_at(": ")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+        assert terminal.read_settings() == terminal.settings
+
+    assert statuses(midturn) == ["ended_by_user"]
+    response = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert response["content"] == "Tool input cancelled by user."
+
+
+def test_ctrl_c_while_a_tool_runs_ends_the_turn_and_the_tool(midturn: CommandLine) -> None:
+    model, note = slow(midturn)
+
+    with midturn.on_a_terminal("query", "-m", model, "Ship it") as terminal:
+        terminal.wait_until(note.exists, "the tool")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+
+    assert statuses(midturn) == ["ended_by_user"]
+    assert "midturn: the turn was ended." in terminal.text
+
+
+def test_ctrl_c_while_the_model_speaks_keeps_what_was_said(midturn: CommandLine) -> None:
+    model = midturn.script({"text": "word " * 200, "chunk": 5, "delay_ms": 60_000})
+
+    with midturn.on_a_terminal("query", "-m", model, "Speak") as terminal:
+        terminal.wait_for("word word")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+
+    said = next(event["message"] for event in midturn.events() if event["type"] == "chat_response")
+    assert said.startswith("word word")
+    assert len(said) < 1_000
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_deadly_signal_at_a_prompt_restores_the_terminal_and_leaves_the_turn_open(midturn: CommandLine, number: signal.Signals) -> None:
+    midturn.asker()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=asks())), "Ship it") as terminal:
+        terminal.wait_for("Deploy to staging?")
+        terminal.wait_at(": ")
+        assert terminal.read_settings() != terminal.settings
+        terminal.child.kill(number)
+        assert terminal.wait_for_end() == 128 + number
+        assert terminal.read_settings() == terminal.settings
+
+    assert statuses(midturn) == []
+    midturn.hasty()
+    with midturn.on_a_terminal("resume") as terminal:
+        terminal.wait_for("Deploy to staging?")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+    assert statuses(midturn) == ["completed"]
+    assert len([event for event in midturn.events() if event["type"] == "inquiry_request"]) == 1
+
+
+def test_sigterm_while_a_tool_runs_leaves_the_turn_open_and_names_resume(midturn: CommandLine) -> None:
+    model, note = slow(midturn)
+    running = midturn.start("query", "-m", model, "Ship it")
+    while not note.exists():
+        assert running.poll() is None
+    running.terminate()
+    _, err = running.communicate(timeout=30)
+
+    assert running.returncode == 128 + signal.SIGTERM
+    assert "midturn: the turn is open. `midturn resume " in err
+    assert statuses(midturn) == []
+
+
+def test_ctrl_c_stops_waiting_and_leaves_the_turn_as_it_is(midturn: CommandLine) -> None:
+    midturn.asker()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "--wait", "Ship it") as terminal:
+        terminal.wait_for("Ctrl-C leaves the turn as it is.")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 3
+
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+def head(midturn: CommandLine, *arguments: str) -> tuple[int, str]:
+    """Run a command whose reader goes away after the first byte; return its status and what it says on stderr."""
+    command = [sys.executable, "-m", "midturn", *arguments]
+    with subprocess.Popen(
+        command,
+        cwd=midturn.root,
+        env=midturn.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        bufsize=0,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1)
+        process.stdout.close()
+        err = process.stderr.read().decode()
+        return process.wait(timeout=30), err
+
+
+def test_a_turn_whose_reader_goes_away_is_finished_all_the_same(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script({"text": "word " * 50_000, "chunk": 1_000, **calls("deploy", say="x")})
+
+    status, err = head(midturn, "query", "-m", model, "Speak")
+
+    assert status == 0
+    assert "Traceback" not in err
+    assert statuses(midturn) == ["completed"]
+
+
+def test_a_listing_whose_reader_goes_away_ends_without_a_word(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script({"text": "word " * 50_000}), "Speak")
+
+    assert head(midturn, "conversation", "show") == (128 + signal.SIGPIPE, "")
+
+
+def test_stdout_that_was_closed_before_is_no_error(midturn: CommandLine) -> None:
+    command = ["/bin/sh", "-c", '"$@" >&-', "sh", sys.executable, "-m", "midturn", "query", "-m", midturn.script({"text": "Hello."}), "hi"]
+
+    finished = subprocess.run(
+        command, cwd=midturn.root, env=midturn.environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+
+    assert (finished.returncode, finished.stderr) == (0, b"")
+    assert statuses(midturn) == ["completed"]
+
+
+def test_a_disk_without_room_is_said_in_one_line(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "hi")
+    with Path("/dev/full").open("wb") as full:
+        finished = subprocess.run(
+            [sys.executable, "-m", "midturn", "conversation", "show"],
+            cwd=midturn.root,
+            env=midturn.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+
+    assert finished.returncode == 1
+    assert b"No space left on device" in finished.stderr
+    assert b"Traceback" not in finished.stderr
+
+
+def test_a_directory_that_is_gone_is_said_in_one_line(midturn: CommandLine) -> None:
+    gone = midturn.root / "gone"
+    gone.mkdir()
+    command = ["/bin/sh", "-c", 'cd "$1" && rmdir "$1" && shift && exec "$@"', "sh", str(gone), sys.executable, "-m", "midturn", "inbox"]
+
+    finished = subprocess.run(command, env=midturn.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+
+    assert finished.returncode == 1
+    assert b"No such file or directory" in finished.stderr
+    assert b"Traceback" not in finished.stderr
+
+
+def test_what_should_not_have_happened_is_one_line_and_the_log_has_the_rest(midturn: CommandLine) -> None:
+    code = "import sys, midturn.cli.inbox as inbox, midturn.cli.main as main; inbox.find_place = None; sys.exit(main.run(['inbox']))"
+
+    finished = subprocess.run(
+        [sys.executable, "-c", code], cwd=midturn.root, env=midturn.environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    log = midturn.state / "midturn.log"
+    assert finished.returncode == 1
+    assert finished.stderr.count("\n") == 1
+    assert "TypeError" in finished.stderr
+    assert "midturn.log" in finished.stderr
+    assert "Traceback" in log.read_text()
+    assert log.read_text().count("\n") == 1
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_two_times_ctrl_c_leaves_at_once(midturn: CommandLine) -> None:
+    midturn.configure(f'[conversation.tools.stubborn]\ncommand = ["sh", "-c", "trap \'\' TERM; touch {midturn.root}/note; sleep 60"]\nrun = "unattended"\n')
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("stubborn")), "Ship it") as terminal:
+        terminal.wait_until((midturn.root / "note").exists, "the tool")
+        terminal.send("\x03")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+
+
+def test_the_log_has_requests_and_responses_when_it_is_wanted(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script({"text": "Hello."}), "Wie geht\x1b[31m's?", MIDTURN_LOG="debug", ANTHROPIC_API_KEY="sk-secret")
+
+    text = (midturn.state / "midturn.log").read_text()
+    assert '"messages": [{"type": "chat_request", "content": "Wie geht' in text
+    assert '"text": "Hello."' in text
+    assert "\x1b" not in text
+    assert "sk-secret" not in text
+
+
+def test_a_level_that_is_none_is_a_usage_error(midturn: CommandLine) -> None:
+    finished = midturn.run("inbox", MIDTURN_LOG="loud")
+
+    assert finished.status == 2
+    assert "allowed are debug, info, warning, error" in finished.stderr
+
+
+def test_without_trouble_there_is_no_log(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "hi")
+
+    assert not (midturn.state / "midturn.log").exists()
+    assert os.listdir(midturn.home / "state") == ["midturn"]

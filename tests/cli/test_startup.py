@@ -1,0 +1,66 @@
+"""What a command loads: nothing of what others need (spec 8b, the architecture's budget)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from support.cli import CommandLine
+
+TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
+HEAVY = ("pydantic", "pydantic_ai", "anthropic", "openai", "google.genai", "mcp", "httpx", "starlette", "uvicorn", "markdown_it", "nh3")
+VALIDATOR = ("jsonschema_rs",)
+
+LOADED = """
+import json, sys
+from midturn.cli.main import run
+status = run(sys.argv[2:])
+with open(sys.argv[1], "w") as file:
+    json.dump(sorted(sys.modules), file)
+sys.exit(status)
+"""
+
+
+def loaded_by(midturn: CommandLine, *arguments: str) -> set[str]:
+    """Run a command in a new interpreter; return the modules that are loaded at its end."""
+    file = midturn.home / "modules.json"
+    subprocess.run(
+        [sys.executable, "-c", LOADED, str(file), *arguments],
+        cwd=midturn.root,
+        env=midturn.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        timeout=60,
+        check=True,
+    )
+    return set(json.loads(file.read_text()))
+
+
+def test_importing_midturn_loads_no_third_party() -> None:
+    code = "import sys, midturn; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    assert not {*TERMINAL, *HEAVY, *VALIDATOR, "click", "msgspec", "asyncio", "tomlkit"} & set(loaded)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("inbox",), ("inbox", "--json"), ("conversation", "ls")])
+def test_a_look_loads_no_terminal_model_or_schema_code(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+    assert not {*TERMINAL, *HEAVY, *VALIDATOR} & loaded_by(midturn, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",)])
+def test_help_and_version_load_no_command(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+    loaded = loaded_by(midturn, *arguments)
+
+    assert not {"asyncio", "midturn.store", "midturn.config.load", "midturn.compose"} & loaded
+
+
+def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandLine) -> None:
+    loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
+
+    assert not {*HEAVY, *VALIDATOR, "tomlkit", "prompt_toolkit"} & loaded
+    assert "midturn.models.registry" not in loaded
