@@ -57,7 +57,7 @@ def get(loaded: Loaded, key: str) -> Json:
 
 
 def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
-    """Return where the value of `key` comes from, or of each key in a table.
+    """Return where the value of `key` comes from, or of each key in a table. Private values are hidden, as in `show`.
 
     Raises:
         ConfigError: The key is unknown.
@@ -74,10 +74,10 @@ def _explained(loaded: Loaded, path: KeyPath, holding: Entry) -> Explanation:
     written = [(layer, found) for layer in reversed(loaded.layers) for found in _in_layer(layer, path)]
     first = [(layer, found) for layer, found in written if found is holding]
     others = [(layer, found) for layer, found in written if found is not holding]
-    settings = tuple(Setting(layer.name, dotted(found.at), found.value, found.place) for layer, found in (*first, *others))
     shown = tuple(name for name in path if name)
     node = _known(dotted(shown))[1]
-    return Explanation(dotted(shown), holding.value, settings, node.help if isinstance(node, Leaf) else "")
+    settings = tuple(Setting(layer.name, dotted(found.at), _readable(found, node), found.place) for layer, found in (*first, *others))
+    return Explanation(dotted(shown), _readable(holding, node), settings, node.help if isinstance(node, Leaf) else "")
 
 
 def _in_layer(layer: Layer, path: KeyPath) -> Iterator[Entry]:

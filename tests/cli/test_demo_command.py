@@ -1,0 +1,92 @@
+"""`midturn demo`: real questions and a scripted model; no key, no network (spec 8.2)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from midturn.cli.demo.command import FORM, HERE, RELEASE
+from midturn.models.scripted import ScriptedModel
+from support.cli import CommandLine
+
+
+def place_of(text: str) -> Path:
+    """Return the workspace that the demo has made."""
+    found = re.search(r"All of this is in\s+(\S+)", text)
+    assert found
+    return Path(found[1])
+
+
+def test_without_a_terminal_a_scripted_person_answers_and_everything_else_is_real(midturn: CommandLine, tmp_path: Path) -> None:
+    finished = midturn.ok("demo", TMPDIR=str(tmp_path))
+
+    assert "There is no terminal to ask at, so a scripted person answers." in finished.stderr
+    listing = finished.stdout.partition("$ midturn conversation show --inquiries")[2]
+    assert "fs_modify_file asks: Apply the changes to plan.md?" in listing
+    assert 'answered "team" by user' in listing
+    assert "+4. If an alarm rings, roll back." in listing
+    place = place_of(finished.stderr)
+    assert (place / "plan.published").read_text() == (place / "plan.md").read_text()
+
+
+def test_the_demo_needs_no_workspace_and_leaves_the_one_it_is_called_in_alone(midturn: CommandLine, tmp_path: Path) -> None:
+    midturn.ok("demo", TMPDIR=str(tmp_path))
+
+    assert midturn.conversations() == []
+    assert list(midturn.root.iterdir()) == [midturn.root / ".midturn"]
+
+
+def test_at_a_terminal_one_other_answer_changes_the_file_and_the_listing(midturn: CommandLine, tmp_path: Path) -> None:
+    midturn.hasty()
+
+    with midturn.on_a_terminal("demo", size=(100, 100), TMPDIR=str(tmp_path)) as terminal:
+        terminal.wait_for("Apply the changes to plan.md?")
+        terminal.wait_at(": ")
+        terminal.send("n\r")
+        terminal.wait_for("Who should be able to read the plan?")
+        terminal.wait_at(": ")
+        terminal.send("public\r")
+        terminal.wait_for("Publish plan.md now?")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+
+    assert "answered false by user via terminal" in terminal.text
+    assert 'answered "public" by user via terminal' in terminal.text
+    assert "(nothing was changed)" in terminal.text
+    place = place_of(terminal.text)
+    assert "roll back" not in (place / "plan.md").read_text()
+    assert (place / "plan.published").exists()
+
+
+def test_the_form_is_one_call_with_one_result(midturn: CommandLine, tmp_path: Path) -> None:
+    shown = midturn.ok("demo", "--forms", TMPDIR=str(tmp_path)).stdout
+
+    assert shown.count("Assistant asks:") == 3
+    assert '{"migrate": true, "where": ["staging", "production"], "when": "Sunday, 6:00", "why_not": null}' in shown
+
+
+def test_the_form_at_a_terminal_leads_elsewhere_with_another_answer(midturn: CommandLine, tmp_path: Path) -> None:
+    midturn.hasty()
+
+    with midturn.on_a_terminal("demo", "--forms", size=(100, 100), TMPDIR=str(tmp_path)) as terminal:
+        terminal.wait_for("Migrate the data as well?")
+        terminal.wait_at(": ")
+        terminal.send("n\r")
+        terminal.wait_for("Where?")
+        terminal.wait_at(": ")
+        terminal.send("1\r")
+        terminal.wait_for("Why not the data?")
+        terminal.wait_at("> ")
+        terminal.send("Too slow.\r")
+        terminal.wait_for("Press Enter to send")
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+
+    assert '"migrate": false' in terminal.text
+    assert '"why_not": "Too slow."' in terminal.text
+
+
+def test_the_scripts_are_whole() -> None:
+    for play in (RELEASE, FORM):
+        assert ScriptedModel.from_file(HERE / play.script).script.replies

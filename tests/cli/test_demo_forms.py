@@ -1,0 +1,60 @@
+"""`midturn demo --forms`: a form of four questions, some of which depend on others, with Back."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from support.pty_session import PtySession
+
+DEMO = [sys.executable, "-W", "error", "-m", "midturn", "demo", "--forms"]
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Return an environment with nothing of the user's, and a plain terminal."""
+    return {"HOME": str(home), "TMPDIR": str(home), "TERM": "dumb", "GIT_CONFIG_GLOBAL": os.devnull, "CI": "", "PATH": os.environ["PATH"]}
+
+
+def test_without_a_terminal_a_scripted_person_answers_and_goes_back(tmp_path: Path) -> None:
+    played = subprocess.run(DEMO, capture_output=True, text=True, timeout=60, check=True, start_new_session=True, env=environment(tmp_path))
+
+    walked = [line.strip() for line in played.stderr.splitlines() if " asks: " in line]
+    assert walked == [
+        "Assistant asks: [1/4] Migrate the data as well?  no",
+        "Assistant asks: [2/4] Where?  staging",
+        "Assistant asks: [4/4] Why not the data?  (back)",
+        "Assistant asks: [2/4] Where?  (back)",
+        "Assistant asks: [1/4] Migrate the data as well?  yes",
+        "Assistant asks: [2/4] Where?  staging, production",
+        "Assistant asks: [3/4] When may the database be slow?  Sunday, 6:00",
+        "Assistant asks: Send these answers?  (sent)",
+    ]
+    assert '{"migrate": true, "where": ["staging", "production"], "when": "Sunday, 6:00", "why_not": null}' in played.stdout
+    assert len(re.findall(r"cancelled \(back\)", played.stdout)) == 2
+
+
+def test_at_a_terminal_the_person_answers_and_may_go_back(tmp_path: Path) -> None:
+    with PtySession(DEMO, environment=environment(tmp_path), size=(120, 80)) as person:
+        for waits_for, keys in [
+            ("question 1 of 4", "y\r"),
+            ("question 2 of 4", "b\r"),
+            ("Type one of y, n, p, b", "n\r") if False else ("(back)", "n\r"),
+        ]:
+            person.wait_for(waits_for)
+            person.wait_for_quiet(0.5)
+            person.send(keys)
+        person.wait_until(lambda: person.text.count("question 2 of 4") == 2, "the second question again")
+        person.wait_for_quiet(0.5)
+        person.send("1\r")
+        person.wait_for("question 4 of 4")
+        person.wait_for_quiet(0.5)
+        person.send("Too slow.\r")
+        person.wait_for("Send")
+        person.wait_for_quiet(0.5)
+        print(person.text)
+        person.send("\r")
+        assert person.wait_for_end() == 0
+        assert '{"migrate": false, "where": ["development"], "when": null, "why_not": "Too slow."}' in person.text.replace("\n", "")

@@ -1,0 +1,108 @@
+"""`midturn init` (spec 8.2)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from midturn.cli import starter
+from midturn.cli.starter import choose
+from midturn.models import at_hand
+from support.cli import CommandLine
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> CommandLine:
+    """A user in a directory that is no workspace yet."""
+    return CommandLine(tmp_path, workspace=False)
+
+
+def test_init_makes_a_workspace_and_says_what_it_chose_and_why(fresh: CommandLine) -> None:
+    finished = fresh.ok("init", ANTHROPIC_API_KEY="sk-x")
+
+    assert finished.stdout.startswith("Wrote .midturn/config.toml.\nThe model is anthropic/claude-sonnet-5-5, because ANTHROPIC_API_KEY is set.")
+    assert fresh.ok("config", "get", "assistant.model.id").stdout == "anthropic/claude-sonnet-5-5\n"
+    assert "sk-x" not in (fresh.root / ".midturn" / "config.toml").read_text()
+    assert (fresh.root / ".midturn" / ".gitignore").exists()
+
+
+def test_init_again_leaves_everything_as_it_is(fresh: CommandLine) -> None:
+    fresh.ok("init")
+    file = fresh.root / ".midturn" / "config.toml"
+    file.write_text("# mine\n")
+
+    assert "left as it is" in fresh.ok("init", "--review").stdout
+    assert file.read_text() == "# mine\n"
+
+
+def test_what_init_wrote_is_approved_already(fresh: CommandLine) -> None:
+    fresh.ok("init", "--review", OPENAI_API_KEY="sk-x")
+
+    finished = fresh.ok("query", "--dry-run", "hi")
+
+    assert "not trusted" not in finished.stderr
+    target = fresh.ok("config", "get", "--json", "conversation.tools.fs_modify_file.questions.apply_changes.target").json
+    assert target == {"model": {"id": "openai/gpt-6-luna"}, "escalation": True}
+    assert fresh.ok("config", "get", "assistant.model.id").stdout == "openai/gpt-6.1-sol\n"
+
+
+def test_without_any_key_nothing_is_chosen_and_the_file_says_how(fresh: CommandLine) -> None:
+    shown = choose({}, review=False)
+
+    assert "assistant" in shown.text
+    fresh.ok("init")
+    assert fresh.run("query", "hi").status == 2
+
+
+@contextmanager
+def server(*models: str) -> Iterator[str]:
+    """Serve the list of models as an OpenAI-compatible server does; yield its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # noqa: N802 (the name that `http.server` calls)
+            body = json.dumps({"data": [{"id": model} for model in models]}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}/v1"
+        listening.shutdown()
+        thread.join()
+
+
+def test_a_local_server_that_answers_is_chosen_and_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server("qwen3", "llama4") as address:
+        monkeypatch.setattr(at_hand, "LOCAL_SERVERS", {"ollama": address})
+        written = choose({}, review=True)
+
+    assert 'model.id = "ollama/qwen3"' in written.text
+    assert f'[providers.llm.ollama]\nkind = "openai-compatible"\nbase_url = "{address}"' in written.text
+    assert 'model.id = "ollama/llama4"' in written.text
+    assert f"The model is ollama/qwen3, because a server answers at {address}." in written.says
+
+
+def test_a_reviewer_is_never_silently_the_model_that_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with server("qwen3") as address:
+        monkeypatch.setattr(at_hand, "LOCAL_SERVERS", {"ollama": address})
+        written = choose({}, review=True)
+
+    assert "Changes to files are reviewed by the same model, until you name another in the file." in written.says
+
+
+def test_each_preferred_pair_is_known_and_has_two_models() -> None:
+    for writes, reviews in starter.PREFERRED.values():
+        assert writes != reviews
+        assert {writes, reviews} <= set(at_hand.KNOWN)
