@@ -1,0 +1,79 @@
+"""What holds the documents to the truth can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.documents import Block
+from support.examples import Examples
+from support.transcripts import Names
+
+SHOWN = "qaxmved2qven  waits in 17952673957, since 13:23\nanswer qaxmved2qven\n"
+
+
+def block(info: str, text: str, follows: str = "") -> Block:
+    """Return a block of a document that is nowhere."""
+    return Block(Path(__file__).parents[2] / "docs" / "none.md", 0, 1, info, text, follows)
+
+
+def test_ids_and_times_may_differ_and_stay_the_same_inside_a_document() -> None:
+    names = Names()
+
+    assert names.fits(SHOWN, "bbbbbb7bbbbb  waits in 17952600000, since 07:01\nanswer bbbbbb7bbbbb\n")
+    assert names.in_this_run("midturn answer qaxmved2qven") == "midturn answer bbbbbb7bbbbb"
+    assert not names.fits("answer qaxmved2qven\n", "answer cccccccccccc\n")
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "bbbbbb7bbbbb  waits in 17952600000, since 07:01\nanswer cccccccccccc\n",
+        "bbbbbb7bbbbb  waits in 17952600000, since then\nanswer bbbbbb7bbbbb\n",
+        "bbbbbb7bbbbb  waits in 17952600000, since 07:01\nanswer bbbbbb7bbbbb\nand more\n",
+    ],
+    ids=["another-id", "no-time", "more"],
+)
+def test_anything_else_must_be_as_shown(printed: str) -> None:
+    assert not Names().fits(SHOWN, printed)
+
+
+def test_dots_stand_for_what_is_left_out() -> None:
+    assert Names().fits("a … z\n…\nend\n", "a b c z\nx\ny\nend\n")
+    assert not Names().fits("a … z\n", "a b c z\nx\n")
+
+
+def test_what_is_written_anew_keeps_the_ids_of_the_document() -> None:
+    printed = "bbbbbb7bbbbb  is open in 17952600000\nanswer bbbbbb7bbbbb\n"
+
+    assert Names().as_shown(SHOWN, printed) == "qaxmved2qven  is open in 17952673957\nanswer qaxmved2qven\n"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [block("yaml", "a: 1\n")],
+        [block("text", "nobody checks this\n")],
+        [block("python", "print(1)\n"), block("text", "2\n", "python")],
+        [block("python", "print(1)\n"), block("python", "print(2)\n")],
+        [block("console", "$ false\n$ true\n")],
+        [block("console", "$ false\n")],
+        [block("console", "$ echo 1\n2\n")],
+        [block("toml", "[assistant]\nnam = 'x'\n")],
+        [block("json question", '{"id": "a"}\n')],
+        [block("json event", '{"type": "turn_end"}\n')],
+        [block("json answers", "{}\n")],
+    ],
+    ids=["kind", "text", "output", "unshown", "status", "last-status", "command", "key", "question", "event", "mark"],
+)
+def test_a_wrong_example_fails(broken: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UPDATE_DOCUMENTS", raising=False)
+    examples = Examples(tmp_path)
+
+    def play() -> None:
+        for one in broken:
+            examples.play(one)
+
+    with examples.as_current(), pytest.raises(Exception, match=r"\S"):
+        play()
