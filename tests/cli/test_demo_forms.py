@@ -38,23 +38,19 @@ def test_without_a_terminal_a_scripted_person_answers_and_goes_back(tmp_path: Pa
 
 def test_at_a_terminal_the_person_answers_and_may_go_back(tmp_path: Path) -> None:
     with PtySession(DEMO, environment=environment(tmp_path), size=(120, 80)) as person:
-        for waits_for, keys in [
-            ("question 1 of 4", "y\r"),
-            ("question 2 of 4", "b\r"),
-            ("Type one of y, n, p, b", "n\r") if False else ("(back)", "n\r"),
-        ]:
-            person.wait_for(waits_for)
-            person.wait_for_quiet(0.5)
-            person.send(keys)
+        press(person, "question 1 of 4", "y\r")
+        press(person, "question 2 of 4", "b\r")
+        press(person, "(back)", "n\r")
         person.wait_until(lambda: person.text.count("question 2 of 4") == 2, "the second question again")
-        person.wait_for_quiet(0.5)
-        person.send("1\r")
-        person.wait_for("question 4 of 4")
-        person.wait_for_quiet(0.5)
-        person.send("Too slow.\r")
-        person.wait_for("Send")
-        person.wait_for_quiet(0.5)
-        print(person.text)
-        person.send("\r")
+        press(person, "question 2 of 4", "1\r")
+        press(person, "question 4 of 4", "Too slow.\r")
+        press(person, "Send", "\r")
         assert person.wait_for_end() == 0
         assert '{"migrate": false, "where": ["development"], "when": null, "why_not": "Too slow."}' in person.text.replace("\n", "")
+
+
+def press(person: PtySession, text: str, keys: str) -> None:
+    """Wait for a prompt, read it, and answer."""
+    person.wait_for(text)
+    person.wait_for_quiet(0.5)
+    person.send(keys)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from midturn.cli.attachment import is_attached
 from midturn.cli.conversation.audit_trail import print_inquiries
 from midturn.cli.conversation.transcript import print_transcript
+from midturn.cli.demo.person import ScriptedPerson
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for
@@ -24,11 +25,12 @@ from midturn.cli.shown import block
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.config.assign import Assignment
 from midturn.core.json_value import Json
+from midturn.core.reply import WentBack
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
 from midturn.runtime.prompter import Prompter
 from midturn.store.workspace import Workspace
-from midturn.testing.prompter import ScriptedPrompter
+from midturn.testing.prompter import Scripted
 
 HERE = Path(__file__).parent
 DEMO = "the demo"
@@ -39,7 +41,7 @@ class Play(Struct, frozen=True):
 
     script: str
     request: str
-    answers: dict[str, Json]
+    answers: dict[str, Scripted]
 
 
 RELEASE = Play(
@@ -50,7 +52,12 @@ RELEASE = Play(
 FORM = Play(
     "forms.toml",
     "Plan the migration of the customers' database.",
-    {"ask_user.migrate": True, "ask_user.where": ["staging", "production"], "ask_user.when": "Sunday, 6:00", "ask_user.why_not": None},
+    {  # at the reason for a "no" they think again, and go back twice
+        "ask_user.migrate": [False, True],
+        "ask_user.where": [["staging"], WentBack(), ["staging", "production"]],
+        "ask_user.why_not": WentBack(),
+        "ask_user.when": "Sunday, 6:00",
+    },
 )
 
 
@@ -70,7 +77,7 @@ def play(chosen: Play, *, attached: bool) -> ExitStatus:
     person: Prompter | None = None
     if not attached:
         note("There is no terminal to ask at, so a scripted person answers.")
-        person = ScriptedPrompter({key: value for key, value in chosen.answers.items() if value is not None})
+        person = ScriptedPerson(chosen.answers)
     note("")
     run = TurnRun(place=place, loaded=load_for(place, Flags(assignments=_configuration(chosen))), attached=True, prompter=person)
     runner = TurnRunner(run)
