@@ -33,3 +33,13 @@ def test_a_built_in_name_is_reserved_even_when_the_built_in_tool_is_off() -> Non
 def test_two_tools_of_one_name_are_refused_and_all_problems_listed() -> None:
     with pytest.raises(ConfigError, match=r"(?s)Two tools have the name `deploy`.*`fs_read_file` is the name"):
         register([named("deploy"), named("deploy"), named("fs_read_file")])
+
+
+@pytest.mark.parametrize("name", ["Assistant", "assistant", "ASSISTANT"])
+def test_no_tool_has_the_name_that_heads_the_models_own_questions(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"`{name}` is no name for a tool: questions that the model asks are headed `Assistant`"):
+        register([named(name)])
+
+
+def test_a_name_that_only_contains_it_is_free() -> None:
+    assert "assistant_notes" in register([named("assistant_notes")])

@@ -18,10 +18,14 @@ BUILTIN_NAMES = frozenset(
         "fs_move_file",
     }
 )
+RESERVED_NAME = "Assistant"
+"""The header of the questions that the model itself asks: no tool may look like it, in whatever case (spec 9.2)."""
 
 
 def name_problem(name: str) -> str | None:
     """Say what is wrong with a tool's name, if anything."""
-    if NAME.fullmatch(name):
-        return None
-    return f"`{name}` is no name for a tool; allowed are 1 to 64 of the characters A-Z a-z 0-9 _ and -."
+    if not NAME.fullmatch(name):
+        return f"`{name}` is no name for a tool; allowed are 1 to 64 of the characters A-Z a-z 0-9 _ and -."
+    if name.casefold() == RESERVED_NAME.casefold():
+        return f"`{name}` is no name for a tool: questions that the model asks are headed `{RESERVED_NAME}`; give yours another name."
+    return None
