@@ -74,11 +74,12 @@ def more_rows(cut: int) -> Sequence[str]:
 
 
 def _answer_lines(subject: AnswersSubject) -> list[str]:
+    """Show what was answered; a question that was never asked, because of its `when`, is left out."""
     answers = subject.answers
     return [
         f"{one_line(question.text)} {value_text(question, answers[question.id])}"
         for question in subject.questions
-        if question.id in answers
+        if question.id in answers and (answers[question.id] is not None or question.optional)
     ]
 
 

@@ -131,6 +131,20 @@ def test_a_waiting_review_shows_the_latest_answers() -> None:
     assert question.question.context == "- Deploy to production?: true"
 
 
+def test_a_waiting_review_does_not_show_what_back_has_taken_back() -> None:
+    """A question that is not asked any more was answered before; its answer is not sent."""
+    tape = _tape()
+    call = tape.call("call_1")
+    confirm: dict[str, Any] = {"id": "confirm", "text": "Deploy to production?", "answer_type": {"type": "boolean"}}
+    notify: dict[str, Any] = {**confirm, "id": "notify", "when": {"question_id": "confirm", "equals": True}}
+    tape.answer(tape.ask(call, form=AskedForm(2, (confirm, notify))), answer=True)
+    tape.answer(tape.ask(call, "notify"), answer=True)
+    tape.answer(tape.ask(call, attempt=2), answer=False)
+    tape.wait(call, "review")
+    (question,) = pending(tape.events, "1")
+    assert question.question.context == "- Deploy to production?: false"
+
+
 def test_a_review_waits_only_when_all_its_answers_are_there() -> None:
     """Back opened a question again."""
     tape = _tape()

@@ -6,22 +6,27 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
+from msgspec import UNSET
+
 from midturn.cli.answer.submitting import Decision, Edit, Ended, Submitted, Submitting, Value
 from midturn.cli.asking import terminal
 from midturn.config.settings import Settings
-from midturn.core.events import Approval, Event, InquiryAnswered
+from midturn.core.events import Approval, Event, InquiryAnswered, InquiryRequest
 from midturn.core.form import Form
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.core.form.walker import FormWalker
 from midturn.core.json_value import Json
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, Subject, ToolCall
+from midturn.core.question import Question
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted as Sent, Unavailable, WentBack
-from midturn.core.stream import OpenQuestion, pairs
+from midturn.core.stream import OpenQuestion, approval_text, pairs, reviewed_answers
 from midturn.errors import AnswerError, Problem
 from midturn.runtime.prompter import Prompter, ask_once
 from midturn.store.file_store import FileStore
 
 Outcome: TypeAlias = "Submitted | Replied | Ended"
+
+_SEND = Question.boolean("review", approval_text("review", ""))
 
 
 def answer_here(store: FileStore, question: OpenQuestion, settings: Settings, reason: str | None) -> Outcome:
@@ -94,30 +99,24 @@ class _Asking:
             case "deliver" if isinstance(request, Approval):
                 return ResultSubject(call, request.content or "", bool(request.is_error))
             case "review":
-                return self._answers()
+                return reviewed_answers(self._question.request.call, self._turn)
             case _:
                 return CallSubject(call)
 
-    def _answers(self) -> AnswersSubject:
-        asked = [request for request, _ in pairs(self._turn) if request.call == self._question.request.call]
-        answers = _recorded(self._turn, self._question.request.call)
-        latest = {request.question_id: request.question.asked(request.question_id) for request in asked}
-        return AnswersSubject(tuple(latest.values()), answers)
-
     async def _form(self, questions: Sequence[Mapping[str, Json]]) -> Outcome:
-        """Walk the form; what was answered before stays answered, and Back does not go there."""
+        """Walk the form from the open question on; what was answered before stays answered, and Back does not go there."""
         form = Form.from_json(list(questions), review=True)
-        walker = _walker(form, _recorded(self._turn, self._question.request.call))
+        recorded = _recorded(self._turn, self._question.request.call)
+        walker = _walker(form, recorded, self._question_id)
         error: str | None = None
         while True:
             match walker.step():
                 case Ask() as ask:
-                    reply = await self._ask(_prompt(ask, error))
+                    reply = await self._ask(_prompt(ask, error, recorded))
                 case Review(answers):
                     plain = {key: cast("Json", value) for key, value in answers.items() if value is not None}
-                    question = self._question.question.asked("__review__")
                     subject = AnswersSubject(form.questions, plain)
-                    reply = await self._ask(Prompt(question=question, kind="review", subject=subject, can_go_back=True))
+                    reply = await self._ask(Prompt(question=_SEND, kind="review", subject=subject, can_go_back=True))
                 case Completed(answers):
                     optional = {question.id for question in form.questions if question.optional}
                     return Value({key: cast("Json", value) for key, value in answers.items() if value is not None or key in optional})
@@ -126,6 +125,11 @@ class _Asking:
                 case FormEnded():
                     return Ended()
             error = _feed(walker, reply)
+
+    @property
+    def _question_id(self) -> str:
+        request = self._question.request
+        return request.question_id if isinstance(request, InquiryRequest) else ""
 
     async def _ask(self, prompt: Prompt) -> Reply:
         """Show a prompt as the turn would."""
@@ -146,8 +150,10 @@ class _Asking:
         )
 
 
-def _prompt(ask: Ask, error: str | None) -> Prompt:
-    return Prompt(question=ask.question, index=ask.index, total=ask.total, prefill=ask.prefill, can_go_back=ask.can_go_back, error=error)
+def _prompt(ask: Ask, error: str | None, recorded: Mapping[str, Json]) -> Prompt:
+    """Return the prompt of a question; where Back opened it again before we came, its old answer is filled in."""
+    prefill = recorded.get(ask.question.id, UNSET) if ask.prefill is UNSET else ask.prefill
+    return Prompt(question=ask.question, index=ask.index, total=ask.total, prefill=prefill, can_go_back=ask.can_go_back, error=error)
 
 
 def _feed(walker: FormWalker, reply: Reply) -> str | None:
@@ -165,9 +171,10 @@ def _feed(walker: FormWalker, reply: Reply) -> str | None:
     return None
 
 
-def _walker(form: Form, recorded: Mapping[str, Json]) -> FormWalker:
+def _walker(form: Form, recorded: Mapping[str, Json], open_id: str) -> FormWalker:
+    """Walk up to the question that is open: it may have an answer on record that Back has taken back."""
     walker = FormWalker(form)
-    while isinstance(ask := walker.step(), Ask) and ask.question.id in recorded:
+    while isinstance(ask := walker.step(), Ask) and ask.question.id != open_id and ask.question.id in recorded:
         walker.feed(Answered(recorded[ask.question.id], automatic=True))
     return walker
 

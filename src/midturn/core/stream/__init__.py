@@ -7,6 +7,7 @@ from midturn.core.stream.pairing import CallPair, InquiryPair, calls, pairs
 from midturn.core.stream.pending import pending
 from midturn.core.stream.provider_view import provider_view
 from midturn.core.stream.refused import refused
+from midturn.core.stream.reviewed import reviewed_answers
 from midturn.core.stream.sanitize import INTERRUPTED, Repairs, sanitize
 from midturn.core.stream.window import Window, last_turn, open_turn, turns
 
@@ -27,6 +28,7 @@ __all__ = [
     "provider_view",
     "recorded_at",
     "refused",
+    "reviewed_answers",
     "sanitize",
     "torn_tail",
     "turns",

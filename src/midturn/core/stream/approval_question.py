@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from midturn.core.answer_type import BooleanType
-from midturn.core.events import Approval, Event, InquiryAnswered
+from midturn.core.events import Approval, Event
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream.markdown import fenced, shown
-from midturn.core.stream.pairing import pairs
+from midturn.core.stream.reviewed import reviewed_answers
 
 _CUT: Final = "\n[…]"
 _TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
@@ -38,12 +38,10 @@ def approval_question(approval: Approval, tool: str, before: Iterable[Event]) ->
 
 
 def _answers(call: str, before: Iterable[Event]) -> str:
-    """List the latest answer to each question of the call; secrets are not among them."""
-    latest: dict[str, str] = {}
-    for request, response in pairs(before):
-        if request.call == call and isinstance(response, InquiryAnswered):
-            latest[request.question_id] = f"- {request.question.text}: {shown(response.answer)}"
-    return "\n".join(latest.values())
+    """List the answers that would be sent; secrets are not among them."""
+    reviewed = reviewed_answers(call, before)
+    given = [(question, reviewed.answers[question.id]) for question in reviewed.questions if question.id in reviewed.answers]
+    return "\n".join(f"- {question.text}: {shown(answer)}" for question, answer in given)
 
 
 def _cut(context: str) -> str:

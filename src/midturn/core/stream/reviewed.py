@@ -1,0 +1,51 @@
+"""The answers that a review is about, read from the record (spec 3.2): what Back has taken back is not among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from midturn.core.answer_type import SecretType
+from midturn.core.events import Event, InquiryAnswered
+from midturn.core.form import Ask, Form, FormWalker
+from midturn.core.json_value import Json
+from midturn.core.prompt import AnswersSubject
+from midturn.core.reply import Answered
+from midturn.core.secret import SecretValue
+from midturn.core.stream.pairing import pairs
+from midturn.errors import AnswerError, QuestionError
+
+_UNKNOWN = SecretValue("")
+
+
+def reviewed_answers(call: str, events: Iterable[Event]) -> AnswersSubject:
+    """Return the form that a call asked last, with the answers that hold now; secrets and questions that are not asked are left out."""
+    paired = [(request, response) for request, response in pairs(events) if request.call == call]
+    latest = {request.question_id: response.answer for request, response in paired if isinstance(response, InquiryAnswered)}
+    forms = [request.form for request, _ in paired if request.form]
+    try:
+        form = Form.from_json(list(forms[-1].questions)) if forms else None
+    except QuestionError:  # an older or a newer version asked it
+        form = None
+    if form is None:
+        asked = {request.question_id: request.question.asked(request.question_id) for request, _ in paired}
+        return AnswersSubject(tuple(asked.values()), latest)
+    return AnswersSubject(form.questions, _walked(form, latest))
+
+
+def _walked(form: Form, latest: Mapping[str, Json]) -> dict[str, Json]:
+    """Walk the form with the latest answers: a predicate that does not hold any more leaves an older answer behind."""
+    walker = FormWalker(form)
+    answers: dict[str, Json] = {}
+    while isinstance(ask := walker.step(), Ask):
+        question = ask.question
+        if isinstance(question.answer_type, SecretType):
+            walker.feed(Answered(_UNKNOWN))
+            continue
+        if question.id not in latest:
+            break
+        try:
+            walker.feed(Answered(latest[question.id]))
+        except AnswerError:  # the record was edited by hand
+            break
+        answers[question.id] = latest[question.id]
+    return answers

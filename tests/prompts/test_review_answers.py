@@ -1,0 +1,39 @@
+"""What the review of a form shows (spec 3.2), in whichever mode."""
+
+from __future__ import annotations
+
+import pytest
+
+from midturn.core.json_value import Json
+from midturn.core.prompt import AnswersSubject, Prompt
+from midturn.core.question import Question
+from midturn.prompts.body import subject_lines
+
+
+def reviewed(question: Question[object], answer: Json) -> list[str]:
+    """Return the lines for a form of one question."""
+    subject = AnswersSubject((question,), {question.id: answer})
+    return subject_lines(Prompt(question=Question.boolean("go", "Go?"), kind="review", subject=subject))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question.boolean("it", "Deploy?"),
+        Question.text("it", "Why not?"),
+        Question.select("it", "Where?", ["eu", "us"]),
+        Question.multi_select("it", "Which?", ["a", "b"]),
+        Question.schema("it", "How?", {"type": "object"}),
+    ],
+)
+def test_a_question_that_was_not_asked_is_not_shown(question: Question[object]) -> None:
+    """Least of all as a no that nobody gave."""
+    assert reviewed(question, None) == []
+
+
+def test_an_optional_question_that_was_left_out_is_shown_as_skipped() -> None:
+    assert reviewed(Question.boolean("it", "Deploy?", optional=True), None) == ["Deploy? (skipped)"]
+
+
+def test_an_answer_stands_behind_its_question() -> None:
+    assert reviewed(Question.multi_select("it", "Which?", ["a", "b"]), ["b"]) == ["Which? b"]

@@ -1,0 +1,286 @@
+"""Forms on real terminals and in real files: every kind of tool, Back, Reply, the review, kill -9, answers from elsewhere (spec 3)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import CommandLine, asks, calls
+from support.form_person import FormPerson
+
+APPLY = "Apply the migration?"
+ENV = "Which environment?"
+WHY = "Why not?"
+NOTE = "Any note?"
+SEND = "Send these answers?"
+MIGRATION: list[dict[str, Any]] = [
+    asks("apply", APPLY),
+    {
+        "id": "env",
+        "text": ENV,
+        "answer_type": {"type": "select", "options": ["staging", "production"]},
+        "when": {"question_id": "apply", "equals": True},
+    },
+    {"id": "why", "text": WHY, "answer_type": {"type": "text"}, "when": {"question_id": "apply", "equals": False}},
+    {"id": "note", "text": NOTE, "answer_type": {"type": "text"}},
+]
+ASKED_BY_MODEL: list[dict[str, Any]] = [
+    {**question, "answer_type": question["answer_type"]["type"], **{k: v for k, v in question["answer_type"].items() if k == "options"}}
+    for question in MIGRATION
+]
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    """A user whose prompts take keys at once."""
+    command_line = CommandLine(tmp_path)
+    command_line.configure("prompt.settle_ms = 0\n")
+    command_line.asker()
+    return command_line
+
+
+def inquiries(midturn: CommandLine) -> list[tuple[str, str, Any]]:
+    """Return of each inquiry response the id, and who answered what, or why nobody did."""
+    responses = [event for event in midturn.events() if event["type"] == "inquiry_response"]
+    return [
+        (one["id"], one["answered_by"]["by"], one.get("answer")) if "answered_by" in one else (one["id"], "cancelled", one["reason"])
+        for one in responses
+    ]
+
+
+def results(midturn: CommandLine) -> list[Any]:
+    """Return what the model read as the results of its calls."""
+    return [json.loads(event["content"]) for event in midturn.events() if event["type"] == "tool_call_response"]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
+def test_a_command_asks_a_form_and_back_changes_what_is_asked(midturn: CommandLine, *, plain: bool) -> None:
+    enter = "\r" if plain else ""
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go", plain=plain) as session:
+        person = FormPerson(session, plain=plain)
+        person.reply(APPLY, f"y{enter}")
+        person.reply(ENV, f"b{enter}")
+        person.reply(APPLY, f"n{enter}")
+        person.reply(WHY, "too late\r")
+        person.reply(NOTE, "none\r")
+        assert session.wait_for_end() == 0
+        shown = [f"question {n} of 4:" if plain else f"deploy [{n}/4]" for n in (1, 2, 3, 4)]
+        assert [session.text.count(header) for header in shown] == [2, 1, 1, 1]
+
+    assert results(midturn) == [{"apply": False, "env": None, "why": "too late", "note": "none"}]
+    assert inquiries(midturn) == [
+        ("call_1.apply.1", "user", True),
+        ("call_1.env.1", "cancelled", "back"),
+        ("call_1.apply.2", "user", False),
+        ("call_1.why.1", "user", "too late"),
+        ("call_1.note.1", "user", "none"),
+    ]
+    requests = {event["id"]: event for event in midturn.events() if event["type"] == "inquiry_request"}
+    assert requests["call_1.apply.2"]["revises"] == "call_1.apply.1"
+    assert [name for name, request in requests.items() if "form" in request] == ["call_1.apply.1"]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
+def test_back_at_the_review_edits_the_last_answer_and_enter_sends(midturn: CommandLine, *, plain: bool) -> None:
+    enter = "\r" if plain else ""
+    model = midturn.script(calls("ask_user", questions=ASKED_BY_MODEL))
+    with midturn.on_a_terminal("query", "-m", model, "Go", plain=plain) as session:
+        person = FormPerson(session, plain=plain)
+        person.reply(APPLY, f"y{enter}")
+        person.reply(ENV, f"2{enter}")
+        person.reply(NOTE, "slow\r")
+        person.look(SEND)
+        assert WHY not in person.new
+        person.reply(SEND, f"b{enter}")
+        person.reply(NOTE, "\r" if plain else "ly\r")
+        person.reply(SEND, "\r")
+        assert session.wait_for_end() == 0
+
+    assert results(midturn) == [{"apply": True, "env": "production", "why": None, "note": "slow" if plain else "slowly"}]
+    assert inquiries(midturn)[-2:] == [("call_1.note.1", "user", "slow"), ("call_1.note.2", "user", "slow" if plain else "slowly")]
+    assert not [event for event in midturn.events() if event["type"] == "approval"]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
+def test_a_list_of_one_question_draws_the_same_bytes_as_the_single_shape(tmp_path: Path, *, plain: bool) -> None:
+    fields = {"answer_type": "select", "options": ["tape", "disk"], "context": "Both are *slow*.", "default": "disk"}
+    drawn: list[bytes] = []
+    for name, arguments in {
+        "single": {"question": "Where to?", **fields},
+        "list": {"questions": [{"id": "where", "text": "Where to?", **fields}]},
+    }.items():
+        midturn = CommandLine(tmp_path / name)
+        midturn.configure("prompt.settle_ms = 0\n")
+        with midturn.on_a_terminal("query", "-m", midturn.script(calls("ask_user", **arguments)), "Go", plain=plain) as session:
+            FormPerson(session, plain=plain).reply("Where to?", "1\r" if plain else "1")
+            assert session.wait_for_end() == 0
+            drawn.append(session.raw)
+
+    assert drawn[0] == drawn[1]
+    assert b"1/1" not in drawn[0]
+
+
+def test_one_form_takes_answers_from_configuration_a_person_and_a_model(midturn: CommandLine) -> None:
+    midturn.configure("prompt.settle_ms = 0\n")
+    midturn.asker(questions={"apply": {"answer": True}, "note": {"target": "assistant"}})
+    reviewed = {"tool": "deploy", "question": "note", "answers": [{"reason": "It says so.", "answer": "at night"}]}
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION), inquiries=[reviewed]), "Go") as session:
+        person = FormPerson(session)
+        person.reply(ENV, "1\r")
+        assert session.wait_for_end() == 0
+        assert "question 2 of 4:" in session.text
+        assert "b Back" not in session.text
+
+    assert results(midturn) == [{"apply": True, "env": "staging", "why": None, "note": "at night"}]
+    assert inquiries(midturn) == [
+        ("call_1.apply.1", "static", True),
+        ("call_1.env.1", "user", "staging"),
+        ("call_1.note.1", "assistant", "at night"),
+    ]
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "rich"])
+def test_reply_keeps_what_was_typed_for_the_next_time(midturn: CommandLine, *, plain: bool) -> None:
+    """The model asks again, and the person's words are there already."""
+    questions = [ASKED_BY_MODEL[3], {"id": "who", "text": "Who?", "answer_type": "boolean"}]
+    enter = "\r" if plain else ""
+    model = midturn.script(calls("ask_user", questions=questions), calls("ask_user", questions=questions))
+    with midturn.on_a_terminal("query", "-m", model, "Go", plain=plain) as session:
+        person = FormPerson(session, plain=plain)
+        person.reply(NOTE, "a long story\r")
+        person.reply("Who?", f"r{enter}")
+        session.wait_for("reply")
+        session.send("what do you mean?\r")
+        person.look(NOTE)
+        assert "a long story" in (person.new if plain else session.rows[-2])
+        person.reply(NOTE, "\r")
+        person.reply("Who?", f"y{enter}")
+        person.reply(SEND, "\r")
+        assert session.wait_for_end() == 0
+
+    assert results(midturn) == [
+        {"cancelled": True, "answered": {"note": "a long story"}, "reply": "what do you mean?"},
+        {"note": "a long story", "who": True},
+    ]
+    assert ("call_1.who.1", "cancelled", "reply") in inquiries(midturn)
+
+
+def test_end_turn_in_the_middle_of_a_form_ends_the_turn(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go") as session:
+        person = FormPerson(session)
+        person.reply(APPLY, "y\r")
+        person.reply(ENV, "s\r")
+        assert session.wait_for_end() == 130
+
+    assert inquiries(midturn) == [("call_1.apply.1", "user", True), ("call_1.env.1", "cancelled", "user")]
+    last = midturn.events()[-1]
+    assert (last["type"], last["status"]) == ("turn_end", "ended_by_user")
+
+
+# Killed in the middle -----------------------------------------------------------------------------------------------------
+
+
+def killed_after_back(midturn: CommandLine) -> None:
+    """Leave a form behind in which Back has opened the first question again."""
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=MIGRATION)), "Go") as session:
+        person = FormPerson(session)
+        person.reply(APPLY, "y\r")
+        person.reply(ENV, "b\r")
+        person.look(APPLY)
+        person.kill()
+
+
+def test_a_form_killed_after_back_goes_on_at_the_question_that_was_revised(midturn: CommandLine) -> None:
+    killed_after_back(midturn)
+
+    with midturn.on_a_terminal("resume") as session:
+        person = FormPerson(session)
+        person.look(APPLY)
+        assert "(Enter for y)" in person.new
+        person.reply(APPLY, "n\r")
+        person.reply(WHY, "too late\r")
+        person.reply(NOTE, "none\r")
+        assert session.wait_for_end() == 0
+
+    assert results(midturn) == [{"apply": False, "env": None, "why": "too late", "note": "none"}]
+    assert [name for name, _, _ in inquiries(midturn)] == [
+        "call_1.apply.1",
+        "call_1.env.1",
+        "call_1.apply.2",
+        "call_1.why.1",
+        "call_1.note.1",
+    ]
+
+
+def test_answer_asks_the_question_that_back_has_opened_again(midturn: CommandLine) -> None:
+    """The old answer is what Enter takes; what depends on the question is decided by the new one."""
+    killed_after_back(midturn)
+    (waiting,) = midturn.ok("inbox", "--json").json
+
+    with midturn.on_a_terminal("answer", waiting["id"]) as session:
+        person = FormPerson(session)
+        person.look(APPLY)
+        assert "(Enter for y)" in person.new
+        person.reply(APPLY, "n\r")
+        person.reply(WHY, "too late\r")
+        person.reply(NOTE, "none\r")
+        person.reply(SEND, "\r")
+        assert session.wait_for_end() == 0
+
+    assert midturn.ok("resume").stdout == "Done.\n"
+    assert results(midturn) == [{"apply": False, "env": None, "why": "too late", "note": "none"}]
+
+
+def test_a_secret_that_was_lost_with_its_process_is_asked_again_at_the_end(midturn: CommandLine) -> None:
+    form = [{"id": "key", "text": "The passphrase?", "answer_type": {"type": "secret"}}, MIGRATION[3]]
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=form)), "Go") as session:
+        person = FormPerson(session)
+        person.reply("The passphrase?", "hunter2\r")
+        person.look(NOTE)
+        person.kill()
+
+    with midturn.on_a_terminal("resume") as session:
+        person = FormPerson(session)
+        person.reply(NOTE, "none\r")
+        person.reply("The passphrase?", "hunter3\r")
+        assert session.wait_for_end() == 0
+
+    assert results(midturn) == [{"key": "[redacted]", "note": "none"}]
+    assert "hunter" not in (midturn.conversations()[-1] / "events.jsonl").read_text()
+    assert [name for name, _, _ in inquiries(midturn)] == ["call_1.key.1", "call_1.note.1", "call_1.key.2"]
+
+
+def test_a_form_that_has_changed_meanwhile_asks_only_what_changed(midturn: CommandLine) -> None:
+    """The command reads its form from a file that somebody edits while nothing runs."""
+    form = midturn.root / "form.json"
+    script = midturn.root / "ask.py"
+    script.write_text(
+        "import json, sys\nanswers = json.load(sys.stdin)['tool']['answers']\nform = json.load(open('form.json'))\n"
+        "done = all(q['id'] in answers for q in form)\n"
+        "print(json.dumps({'type': 'success', 'content': json.dumps(answers)} if done else {'type': 'needs_input', 'questions': form}))\n"
+    )
+    midturn.configure("prompt.settle_ms = 0\n")
+    midturn.asker(command=["python3", "ask.py"])
+    form.write_text(json.dumps([MIGRATION[0], MIGRATION[3]]))
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy")), "Go") as session:
+        person = FormPerson(session)
+        person.reply(APPLY, "y\r")
+        person.look(NOTE)
+        person.kill()
+    form.write_text(json.dumps([MIGRATION[0], {**MIGRATION[3], "text": "A note for whom?"}]))
+
+    with midturn.on_a_terminal("resume") as session:
+        person = FormPerson(session)
+        person.reply("A note for whom?", "all\r")
+        assert session.wait_for_end() == 0
+        assert APPLY not in session.text
+
+    assert results(midturn) == [{"apply": True, "note": "all"}]
+    assert inquiries(midturn) == [
+        ("call_1.apply.1", "user", True),
+        ("call_1.note.1", "cancelled", "superseded"),
+        ("call_1.note.2", "user", "all"),
+    ]

@@ -1,0 +1,44 @@
+"""A person who answers the prompts of a form on a real terminal, one after the other, in plain or in rich mode."""
+
+from __future__ import annotations
+
+import signal
+
+from support.pty_session import PtySession
+
+_ENDS = (":", ">")  # what the last row of a plain prompt ends with
+
+
+class FormPerson:
+    """Waits for each question before pressing a key."""
+
+    def __init__(self, session: PtySession, *, plain: bool = True) -> None:
+        self.session = session
+        self._plain = plain
+        self._seen = 0
+
+    def reply(self, question: str, keys: str) -> None:
+        """Wait for a question, and press these keys."""
+        self.look(question)
+        self._seen = len(self.session.raw)
+        self.session.send(keys)
+
+    def look(self, question: str) -> None:
+        """Wait until this question can be answered."""
+        self.session.wait_until(lambda: self._is_asked(question), f"the prompt {question!r}")
+
+    def kill(self) -> None:
+        """End the process without a warning."""
+        self.session.child.kill(signal.SIGKILL)
+        self.session.child.wait()
+
+    @property
+    def new(self) -> str:
+        """What was written since the last keys."""
+        return self.session.raw[self._seen :].decode("utf-8", "replace")
+
+    def _is_asked(self, question: str) -> bool:
+        if self._plain:
+            return question in self.new and self.new.rstrip(" ").endswith(_ENDS)
+        live = (row.removeprefix(question) for row in self.session.rows[-8:] if row.startswith(question))
+        return any(not rest or rest.startswith(" [") for rest in live)  # what was answered stands beside its question
