@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -430,7 +431,7 @@ def test_a_program_of_the_users_is_told_the_question(result: Path, tmp_path: Pat
         while not (heard.exists() and heard.read_text()) and time.monotonic() < deadline:
             time.sleep(0.02)
 
-        assert heard.read_text() == "API token?\n"
+        assert json.loads(heard.read_text())["question"] == {"text": "API token?", "answer_type": {"type": "secret"}}
 
 
 def test_a_program_that_cannot_be_run_is_said_and_the_question_is_asked(result: Path) -> None:

@@ -11,8 +11,8 @@ from midturn.core.reply import Reply
 class Prompter(Protocol):
     """Whoever answers for the user (spec 8b). Cancelling `prompt` takes the prompt away.
 
-    Optional attributes: `concurrent = True` where several prompts may be open at once; `withdrawn(id, by)` is called when
-    somebody else answered.
+    Optional attributes: `concurrent = True` where several prompts may be open at once; `waiting(question)` is called before `prompt`, with
+    the `OpenQuestion` that it asks; `withdrawn(id, by)` is called when somebody else answered.
     """
 
     async def prompt(self, prompt: Prompt) -> Reply:

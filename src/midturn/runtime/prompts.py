@@ -11,8 +11,10 @@ from typing import cast, get_args
 from midturn.core.events import AnsweredBy
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply, Unavailable
+from midturn.core.stream import OpenQuestion, pending
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
+from midturn.ports import Journal
 from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
@@ -24,8 +26,9 @@ _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 class OpenPrompts:
     """Shows prompts, and reports what came back."""
 
-    def __init__(self, prompter: Prompter | None, report: Callable[[Happened], None]) -> None:
+    def __init__(self, prompter: Prompter | None, journal: Journal, report: Callable[[Happened], None]) -> None:
         self._prompter = prompter
+        self._journal = journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._answered_by: dict[str, str] = {}
@@ -68,6 +71,7 @@ class OpenPrompts:
         if self._prompter is None:
             return UserReplied(prompt.id, Unavailable())
         try:
+            self._describe(prompt)
             reply = await _awaited(self._prompter.prompt(prompt))
         except asyncio.CancelledError as error:
             if is_cancelled():
@@ -77,6 +81,14 @@ class OpenPrompts:
             return _failed(prompt, error, str(error) or type(error).__name__)
         via: str | None = getattr(self._prompter, "via", None)
         return UserReplied(prompt.id, reply, AnsweredBy("user", via=via))
+
+    def _describe(self, prompt: Prompt) -> None:
+        """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""
+        waiting: Callable[[OpenQuestion], object] | None = getattr(self._prompter, "waiting", None)
+        if waiting is not None:
+            for question in pending(self._journal.events, prompt.conversation):
+                if question.id == prompt.event:
+                    waiting(question)
 
 
 async def _awaited(prompted: object) -> Reply:

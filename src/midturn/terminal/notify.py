@@ -1,9 +1,7 @@
-"""Calling a person who is elsewhere: the bell, the title, a desktop notification, a program of theirs (spec 5.5)."""
+"""Calling a person who is elsewhere: the bell, the title, a desktop notification (spec 5.5)."""
 
 from __future__ import annotations
 
-import subprocess
-import threading
 from collections.abc import Mapping
 
 from midturn.core.prompt import Prompt
@@ -15,7 +13,8 @@ _LONGEST = 120
 _SAVE_TITLE = "\x1b[22;2t"
 _RESTORE_TITLE = "\x1b[23;2t"
 _WITHOUT_TITLES = ("linux", "vt", "cons")
-_NINE = frozenset({"iTerm.app", "WezTerm", "ghostty", "vscode"})
+_NINE = frozenset({"iTerm.app", "WezTerm", "ghostty"})
+_MULTIPLEXERS = ("screen", "tmux")
 _SEVEN_SEVEN_SEVEN = ("rxvt", "foot", "contour")
 
 
@@ -33,26 +32,14 @@ def called_off(settings: PromptSettings, environment: Mapping[str, str]) -> str:
     return _RESTORE_TITLE if settings.notify and _has_title(environment) else ""
 
 
-def run_notify_command(command: tuple[str, ...], prompt: Prompt) -> str | None:
-    """Start the user's program with the question on its stdin; return why it could not be started, if so.
-
-    It is not waited for, and it never learns an answer: none has been given yet.
-    """
-    nothing = subprocess.DEVNULL
-    try:
-        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True)  # noqa: S603 (the user's own)
-    except OSError as error:
-        return f"notify.command: {command[0]} cannot be run: {error.strerror}"
-    question = f"{prompt.question.text}\n".encode(errors="replace")
-    threading.Thread(target=program.communicate, args=(question,), name="midturn-notify", daemon=True).start()
-    return None
-
-
 def _notification(text: str, environment: Mapping[str, str]) -> str:
-    """Return the sequence that this terminal knows, or nothing."""
-    if environment.get("TERM_PROGRAM") in _NINE or "kitty" in environment.get("TERM", ""):
+    """Return the sequence that this terminal knows, or nothing: what is inside another terminal may inherit its name."""
+    term = environment.get("TERM", "")
+    if term.startswith(_MULTIPLEXERS):
+        return ""
+    if environment.get("TERM_PROGRAM") in _NINE or term in {"xterm-kitty", "xterm-ghostty"}:
         return f"\x1b]9;{text}\x1b\\"
-    if environment.get("TERM", "").startswith(_SEVEN_SEVEN_SEVEN):
+    if term.startswith(_SEVEN_SEVEN_SEVEN):
         return f"\x1b]777;notify;midturn;{text}\x1b\\"
     return ""
 

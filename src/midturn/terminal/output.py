@@ -117,6 +117,7 @@ class TerminalDisplay:
         if self._spinner is not None:
             self._spinner.heard()
             self._spinner.wait(seconds)
+            self._heartbeat.start()
 
     def _heard(self, news: bool) -> None:  # noqa: FBT001 (whether there was any)
         if news and self._spinner is not None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import EndedTurn, Reply, Unavailable
+from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact
 from midturn.terminal.device import Device, NoTerminal, TerminalGone, open_device
 from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
-from midturn.terminal.notify import run_notify_command
+from midturn.terminal.notify_command import NotifyCommand, question_of
 from midturn.terminal.plain import ask_plain
 from midturn.terminal.settings import PromptSettings
 from midturn.terminal.turnstile import TERMINAL
@@ -29,6 +31,8 @@ class TerminalPrompter:
     def __init__(self, settings: PromptSettings | None = None, gate: Gate | None = None) -> None:
         self._settings = settings or PromptSettings()
         self._gate = gate or Gate()
+        self._notify = NotifyCommand(self._settings.notify_command, self._tell)
+        self._waiting: OpenQuestion | None = None
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
@@ -44,6 +48,10 @@ class TerminalPrompter:
             except TerminalGone:
                 return EndedTurn()
 
+    def waiting(self, question: OpenQuestion) -> None:
+        """Take note of what the next prompt asks, as everybody outside the turn sees it."""
+        self._waiting = question
+
     def withdrawn(self, id: str, by: str) -> None:
         """Say who answered a prompt that was taken away."""
         del id
@@ -55,10 +63,22 @@ class TerminalPrompter:
         with self._gate.shut() as at_line_start:
             if not at_line_start:
                 device.write("\n")
-            if self._settings.notify_command and (problem := run_notify_command(self._settings.notify_command, prompt)):
+            if problem := self._call(prompt):
                 device.write(f"{exact(problem)}\n")
             if choose_mode(self._settings.mode, os.environ) == "plain":
                 return await ask_plain(prompt, device, self._settings.settle)
             from midturn.terminal.rich import ask_rich  # prompt_toolkit is loaded where something is drawn
 
             return await ask_rich(prompt, device, self._settings)
+
+    def _call(self, prompt: Prompt) -> str | None:
+        """Let the user's program know; a person whose answer did not fit is there already."""
+        if prompt.error is not None:
+            return None
+        waiting = self._waiting
+        return self._notify.run(waiting.to_json() if waiting is not None and waiting.id == prompt.event else question_of(prompt))
+
+    def _tell(self, problem: str) -> None:
+        if sys.stderr is not None:
+            with suppress(OSError):  # nobody reads it
+                self._gate.write(sys.stderr, f"midturn: {exact(problem)}\n")

@@ -38,8 +38,8 @@ class Spinner:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything goes on."""
-        return bool(self._activities)
+        """Whether anything goes on, or is waited for."""
+        return bool(self._activities) or self._clock() < self._resumes
 
     def begin(self, id: str, doing: str) -> None:
         """Begin to count; `doing` is fit to be shown."""
@@ -78,6 +78,8 @@ class Spinner:
             if now - max(since, self._news) >= _QUIET:
                 names = dict.fromkeys(activity.doing for activity in self._activities.values())
                 self._draw(f"{clip(', '.join(names), _LONGEST)} {_span(now - since)}")
+        else:
+            self._gate.clear_status()
 
     def _draw(self, text: str) -> None:
         self._gate.show_status(self._outlet, clip(f"{next(self._frames)} {text}", self._outlet.columns - 1))

@@ -1,0 +1,87 @@
+"""The user's own program that runs when somebody has to answer: `notify.command` (spec 5.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.prompt import Prompt
+from midturn.core.source import ASSISTANT, Source
+
+
+class NotifyCommand:
+    """Runs `command` with a question as JSON on its stdin; it is a process of its own session, and nobody waits for it.
+
+    `tell` hears of a program that ends with an error, once for each error.
+    """
+
+    def __init__(self, command: tuple[str, ...], tell: Callable[[str], None]) -> None:
+        self._command = command
+        self._tell = tell
+        self._told: set[int] = set()
+
+    def run(self, question: JsonObject) -> str | None:
+        """Start the program; return why it cannot be started, if so. It never learns an answer: none has been given yet."""
+        if not self._command:
+            return None
+        try:
+            program = self._start(f"{json.dumps(question, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
+        except (OSError, ValueError) as error:
+            return f"notify.command: {self._command[0]} cannot be run: {getattr(error, 'strerror', None) or error}"
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._wait, args=(program, loop), name="midturn-notify", daemon=True).start()
+        return None
+
+    def _start(self, given: bytes) -> subprocess.Popen[bytes]:
+        """Start it with all of its input in a file without a name: it can be read even when we are gone."""
+        nothing = subprocess.DEVNULL
+        with tempfile.TemporaryFile() as file:
+            file.write(given)
+            file.seek(0)
+            return subprocess.Popen(  # noqa: S603 (the user configured it)
+                self._command, stdin=file, stdout=nothing, stderr=nothing, start_new_session=True
+            )
+
+    def _wait(self, program: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        """Collect the program when it ends, in a thread, so that it leaves no zombie."""
+        status = program.wait()
+        try:
+            loop.call_soon_threadsafe(self._ended, status)
+        except RuntimeError:
+            return  # the turn is over, and with it whoever might be told
+
+    def _ended(self, status: int) -> None:
+        if status and status not in self._told:
+            self._told.add(status)
+            how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+            self._tell(f"notify.command: {self._command[0]} {how}")
+
+
+def question_of(prompt: Prompt) -> dict[str, Json]:
+    """Return a prompt in the shape of `OpenQuestion.to_json()`, as far as it knows: for a prompt that belongs to no turn of ours."""
+    return {
+        "id": prompt.event,
+        "conversation": prompt.conversation,
+        "kind": prompt.kind,
+        "source": msgspec.to_builtins(_source(prompt)),
+        "question": prompt.question.persisted().to_json(),
+        "form": None,
+        "tool": prompt.tool,
+        "arguments": prompt.arguments,
+        "asked_at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    }
+
+
+def _source(prompt: Prompt) -> Source:
+    """Return who asks: the header says it, and a tool that is called like the assistant is still a tool."""
+    if prompt.asked_by == prompt.tool:
+        return Source.tool(prompt.tool)
+    return ASSISTANT if prompt.asked_by == ASSISTANT.header else Source("other", prompt.asked_by)
