@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from midturn.core.json_value import Json
@@ -15,7 +15,7 @@ from midturn.errors import AnswerError
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
 Said: TypeAlias = "Reply | Json | SecretValue"
-Scripted: TypeAlias = "Said | list[Said] | Callable[[Prompt], Said | Awaitable[Said]]"
+Scripted: TypeAlias = "Said | Sequence[Said] | Callable[[Prompt], Said | Awaitable[Said]]"
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 

@@ -1,0 +1,56 @@
+"""The question layer in a loop of your own: no model of ours, no loop of ours.
+
+    $ python examples/own_loop.py var/conversations
+
+What stands for your framework here makes one tool call. Nobody is there to answer, so it stops; when somebody has answered, the same call
+is made again, and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+import midturn as mt
+
+CONFIRM = mt.Question.boolean("confirm", "Deploy to staging?", exclusive=True)
+REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
+
+
+async def deploy(inquirer: mt.Inquirer, call_id: str, env: str) -> str:
+    """Do what a tool of your framework does, and return what its model reads."""
+    try:
+        async with inquirer.call("deploy", call_id, {"env": env}) as call:
+            if not await call.ask(CONFIRM):
+                return call.finish("Not deployed.")
+            return call.finish(f"{env} is live in {await call.ask(REGION)}.")
+    except mt.CallEnded as ended:  # nobody may answer, or the person said something else
+        return ended.content
+
+
+async def framework(inquirer: mt.Inquirer) -> str | None:
+    """Stand for your own loop: one turn with one call."""
+    try:
+        async with inquirer.turn("Ship it."):
+            return await deploy(inquirer, "call_1", "staging")
+    except mt.Suspended as suspended:
+        print("waits for:", *(question.question.text for question in suspended.pending))
+        return None
+
+
+async def main(directory: Path) -> None:
+    """Run until the turn is over; each time around could be another process, on another day."""
+    store = mt.open_store(directory)
+    journal = store.create("Ship it.")
+    journal.close()
+    answers = iter((True, "us-2"))
+    while (result := await framework(mt.Inquirer(store.path(journal.conversation)))) is None:
+        (question,) = store.pending()
+        await store.answer(question.id, next(answers), user="u42")
+    print(result)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp())))

@@ -1,0 +1,93 @@
+"""Every example runs as it stands, and prints what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.pty_session import PtySession
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PLAYED_ELSEWHERE = {"server/worker.py"}  # tests/agent/test_server_example.py
+
+FIRST_AGENT = """\
+I will deploy it.
+
+That is all.
+Deploy to staging? True
+Which region? us-2
+"""
+FOUR_QUESTIONS = """\
+[1/4] Apply the migration?  True
+[2/4] Which environment?  staging
+[4/4] Anything that I should know?  (back)
+[2/4] Which environment?  production
+[3/4] Make a backup first?  True
+[4/4] Anything that I should know?  None
+[1/1] Send these answers?  (Submitted)
+Some questions before I start.
+
+Thank you. I know what to do.
+{"apply": true, "env": "production", "backup": true, "note": null}
+"""
+TYPED_ANSWERS = """\
+Done.
+1
+False EUROPE later 3 by user because it is much
+True AMERICA 3 web SHOP None 06 SecretValue(hidden)
+"""
+CHAT = """\
+deploy: Deploy to staging?  [yes] [no]
+deploy: Deploy to production?  [yes] [no]
+(call_2.confirm.1 was answered by ada)
+The user reviewed the `deploy` call and rejected it.
+
+Question: Deploy to production?
+Reason: "Not on a Friday."
+
+Not deployed.
+staging is live.
+One of the two is live.
+"""
+OWN_LOOP = """\
+waits for: Deploy to staging?
+waits for: Which region?
+staging is live in us-2.
+"""
+PRINTED: dict[str, tuple[list[str], str]] = {
+    "first_agent.py": ([], FIRST_AGENT),
+    "four_questions.py": (["--script"], FOUR_QUESTIONS),
+    "typed_answers.py": ([], TYPED_ANSWERS),
+    "chat.py": ([], CHAT),
+    "own_loop.py": (["conversations"], OWN_LOOP),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_an_example_prints_what_it_promises(name: str, tmp_path: Path) -> None:
+    """Without a terminal, without a network, and without a warning."""
+    arguments, expected = PRINTED[name]
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments]
+    played = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, start_new_session=True, stdin=subprocess.DEVNULL, check=False
+    )
+    assert (played.stdout, played.stderr, played.returncode) == (expected, "", 0)
+
+
+def test_every_example_is_played() -> None:
+    found = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
+    assert found == {*PRINTED, *PLAYED_ELSEWHERE}
+
+
+def test_the_form_may_be_answered_at_a_terminal() -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / "four_questions.py")]
+    with PtySession(command, environment={"TERM": "dumb"}, size=(100, 60)) as person:
+        for text, keys in (("question 1 of 4", "n\r"), ("question 4 of 4", "-\r"), ("Send these answers?", "\r")):
+            person.wait_for(text)
+            person.wait_for_quiet(0.5)
+            person.send(keys)
+        assert person.wait_for_end() == 0
+        assert '{"apply": false, "env": null, "backup": null, "note": ' in person.text
