@@ -20,8 +20,8 @@ class ToolUse(Struct, frozen=True):
 class Says(Struct, frozen=True, kw_only=True):
     """A whole answer, streamed word by word.
 
-    `signature` signs the reasoning; `after` says what happens once the first words are out: the connection is cut, nothing comes any
-    more, or something comes that is no event.
+    `waits_for` holds the answer back until the server has received that many requests; `signature` signs the reasoning; `after` says
+    what happens once the first words are out: the connection is cut, nothing comes any more, or something comes that is no event.
     """
 
     text: str = ""
@@ -29,6 +29,7 @@ class Says(Struct, frozen=True, kw_only=True):
     signature: str = "c2lnbmVk"
     calls: tuple[ToolUse, ...] = ()
     stop: Literal["stop", "length", "refusal"] = "stop"
+    waits_for: int = 0
     after: Literal["goes_on", "cut", "silence", "garbage", "early_end"] = "goes_on"
 
 

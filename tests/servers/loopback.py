@@ -15,6 +15,7 @@ from servers.answers import Answer, Fails, Says
 from servers.wires import failure, stream, wire_of
 
 SILENCE = 30.0  # seconds that a test does not wait for: whoever asked gives up before
+_LOOK = 0.01
 GARBAGE = b"data: {this is no JSON\n\n"
 
 
@@ -103,6 +104,8 @@ class Loopback:
         try:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
             first = chunks if says.after == "goes_on" else chunks[: _first_words(chunks, says)]
+            while len(self.received) < says.waits_for:
+                await asyncio.sleep(_LOOK)
             for chunk in first:
                 await _chunk(writer, chunk)
             if says.after == "silence":

@@ -1,4 +1,4 @@
-"""`conversation show --usage`: the tokens that were spent, turn by turn, and apart from them those of questions (spec 1.4, `metadata.usage`)."""
+"""`conversation show --usage`: the tokens of each turn, and apart from them those of questions to models (spec 1.4)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,210 @@
+"""A patch that a model reviews, end to end: the command line, the provider's library, a server on the loopback interface (spec 4, 6.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from servers.answers import Fails, Says, ToolUse
+from servers.loopback import Loopback
+from support.cli import CommandLine
+from support.reviewers import DONE, INHERIT, NO, PATCH, YES, Reviewed
+from support.waiting import until
+from support.wire_models import OnWire, on_every_wire
+from support.wire_prefix import rendered, shared
+
+REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
+REJECTED_BY_MAIN = f"""\
+The `fs_modify_file` call was reviewed by a secondary assistant (anthropic/claude-sonnet-5-5) and rejected.
+
+Question: Apply the changes to plan.md?
+Reason: "The patch drops a test."
+
+{REJECTED}
+You may retry with different input, or ask the user to review."""
+REJECTED_BY_USER = f"""\
+The user reviewed the `fs_modify_file` call and rejected it.
+
+Question: Apply the changes to plan.md?
+
+{REJECTED}"""
+HAIKU = 'kind = "assistant"\nmodel.id = "anthropic/claude-haiku-4-5"'
+COUNTED = "midturn: answered without a person: {} by a model, {} by default, {} by configuration."
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    """A user with a home and a workspace."""
+    return CommandLine(tmp_path)
+
+
+@on_every_wire
+def test_a_good_patch_is_applied_and_the_main_thread_stays_clean(midturn: CommandLine, wire: OnWire) -> None:
+    """The side request repeats all of the first; the next main request goes on behind it, and knows nothing of the side request."""
+    with Loopback(PATCH, YES, DONE) as server:
+        reviewed = Reviewed(midturn, server, wire=wire)
+        finished = reviewed.query()
+
+    assert finished.status == 0, finished
+    assert reviewed.plan.read_text() == "one\nzwei\nthree\n"
+    first, side, second = (received.json for received in server.received)
+    parts = [shared(rendered(wire.family, first), rendered(wire.family, other)) for other in (side, second)]
+    print(f"\n{wire.family}: side request {parts[0]:.1%}, next request {parts[1]:.1%} of {len(rendered(wire.family, first))} bytes")  # noqa: T201
+    assert parts == [1, 1]
+    assert "Tool paused: Apply the changes to plan.md?" in rendered(wire.family, side)
+    assert "requires additional input" in rendered(wire.family, side)
+    assert "requires additional input" not in rendered(wire.family, second)
+    assert "plan.md was changed." in rendered(wire.family, second)
+    assert all(b"inquiry" not in received.body.lower() for received in server.received)
+
+
+def test_the_conversation_holds_the_question_and_its_answer_and_nothing_else_of_it(midturn: CommandLine) -> None:
+    with Loopback(PATCH, Says(text="Sure, go ahead!"), YES, DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        reviewed.query()
+
+    assert len(server.received) == 4
+    assert [event["type"] for event in midturn.events() if event["type"] != "config_delta"] == [
+        "turn_start",
+        "chat_request",
+        "chat_response",
+        "tool_call_request",
+        "inquiry_request",
+        "inquiry_response",
+        "tool_call_response",
+        "chat_response",
+        "turn_end",
+    ]
+    (response,) = reviewed.of("inquiry_response")
+    assert response["answered_by"] == {"by": "assistant", "model": "anthropic/claude-sonnet-5-5"}
+    assert response["reason"] == "Looks right."
+
+
+def test_the_main_model_reads_who_rejected_its_patch_and_why(midturn: CommandLine) -> None:
+    with Loopback(PATCH, NO, DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        finished = reviewed.query()
+
+    assert reviewed.results == [REJECTED_BY_MAIN]
+    assert reviewed.plan.read_text() == "one\ntwo\nthree\n"
+    assert REJECTED_BY_MAIN in server.received[2].json["messages"][-1]["content"][0]["content"]
+    assert COUNTED.format(1, 0, 0) in finished.stderr
+
+
+def test_another_model_is_asked_with_its_own_name_and_a_rejection_names_it(midturn: CommandLine) -> None:
+    with Loopback(PATCH, NO, DONE) as server:
+        reviewed = Reviewed(midturn, server, target='model.id = "anthropic/claude-haiku-4-5"')
+        reviewed.query()
+
+    assert [received.json["model"] for received in server.received] == ["claude-sonnet-5-5", "claude-haiku-4-5", "claude-sonnet-5-5"]
+    assert reviewed.results[0].startswith(
+        "The `fs_modify_file` call was reviewed by a secondary assistant (anthropic/claude-haiku-4-5) and rejected.\n\nQuestion: "
+    )
+
+
+@pytest.mark.parametrize(("key", "applied"), [("y", True), ("n", False)])
+def test_a_rejection_goes_to_the_person_who_is_there(midturn: CommandLine, key: str, applied: bool) -> None:  # noqa: FBT001 (a parameter)
+    with Loopback(PATCH, NO, DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        with reviewed.watched() as terminal:
+            terminal.wait_at("?: ")
+            assert '| The assistant recommended rejecting this:\n| "The patch drops a test."\n' in terminal.text
+            terminal.send("\r")
+            terminal.wait_for_quiet(0.3)
+            terminal.send(f"{key}\r")
+            assert terminal.wait_for_end() == 0
+
+    assert (reviewed.plan.read_text() == "one\nzwei\nthree\n") is applied
+    assert reviewed.answers == [("1", False, "assistant", "The patch drops a test."), ("2", applied, "user", None)]
+    assert reviewed.results == ["plan.md was changed." if applied else REJECTED_BY_USER]
+    _, second = reviewed.of("inquiry_request")
+    assert second["escalates"] == "call_1.apply_changes.1"
+    assert "default" not in second["question"]
+
+
+def test_a_reviewer_that_fails_has_not_said_no(midturn: CommandLine) -> None:
+    with Loopback(PATCH, Fails(status=401, message="invalid x-api-key", code="authentication_error"), DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        with reviewed.watched() as terminal:
+            terminal.wait_at("?: ")
+            assert "| The assistant that was asked could not answer:" in terminal.text
+            assert "Check $ANTHROPIC_API_KEY" in " ".join(terminal.text.replace("\n|", "").split())
+            terminal.send("y\r")
+            assert terminal.wait_for_end() == 0
+
+    assert reviewed.answers == [("1", "cancelled", None, "backend_error"), ("2", True, "user", None)]
+    assert reviewed.plan.read_text() == "one\nzwei\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ((Says(text="Sure!"),) * 2, "its second answer was wrong too: it is no JSON object with the keys `reason` and `answer`"),
+        ((Says(text='{"reason": "r", "answer": "yes"}'),) * 2, 'the answer must be true or false, not "yes"'),
+        ((Says(calls=(ToolUse("fs_read_file", {"path": "plan.md"}),)),) * 2, "it called the tool `fs_read_file` in place of an answer"),
+        ((Says(text=""),) * 2, "its second answer was wrong too: it is empty"),
+        ((Says(text="x" * 2_000_000),) * 2, "it is longer than 262,144 characters"),
+        ((Fails(status=404, message="no such model", code="not_found_error"),), "`midturn models` lists what is reachable"),
+    ],
+    ids=["prose", "a wrong type", "a call", "nothing", "two megabytes", "an unknown model"],
+)
+def test_what_is_no_answer_fails_the_call_and_says_why(midturn: CommandLine, answers: tuple[Says | Fails, ...], why: str) -> None:
+    with Loopback(PATCH, *answers, DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        finished = reviewed.query()
+
+    assert reviewed.answers == [("1", "cancelled", None, "backend_error")]
+    (result,) = reviewed.results
+    assert result.startswith('fs_modify_file: the assistant that was asked "Apply the changes to plan.md?" failed to answer: ')
+    assert why in result
+    assert "\n" not in result
+    assert len(result) < 1_000
+    assert why.split()[0] in finished.stderr
+    assert reviewed.plan.read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_server_that_is_down_for_a_moment_is_asked_again_and_that_is_said(midturn: CommandLine) -> None:
+    with Loopback(PATCH, Fails(status=429, message="slow down", code="rate_limit_error", retry_after="1"), YES, DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        finished = reviewed.query()
+
+    assert "midturn: anthropic/claude-sonnet-5-5 is busy (slow down). Trying again in 1.0 s (retry 1 of 4).\n" in finished.stderr
+    assert reviewed.answers == [("1", True, "assistant", "Looks right.")]
+
+
+def test_two_patches_are_reviewed_at_the_same_time(midturn: CommandLine) -> None:
+    """The server answers the first question only when the second has come."""
+    edits = [{"old": "two", "new": "zwei"}]
+    both = Says(
+        calls=(
+            ToolUse("fs_modify_file", {"path": "plan.md", "edits": edits}, "call_1"),
+            ToolUse("fs_modify_file", {"path": "notes.md", "edits": edits}, "call_2"),
+        )
+    )
+    (midturn.root / "notes.md").write_text("two\n")
+    yes = Says(text=YES.text, waits_for=3)
+    with Loopback(both, yes, yes, DONE) as server:
+        reviewed = Reviewed(midturn, server)
+        reviewed.query()
+
+    assert sorted(reviewed.results) == ["notes.md was changed.", "plan.md was changed."]
+    first, *sides, _ = (rendered("anthropic", received.json) for received in server.received)
+    assert [shared(first, side) for side in sides] == [1, 1]
+    assert all("Tool call still running." in side for side in sides)
+
+
+def test_ctrl_c_closes_the_connection_and_ends_the_turn(midturn: CommandLine) -> None:
+    with Loopback(PATCH, Says(text='{"reason": "so far', after="silence")) as server:
+        reviewed = Reviewed(midturn, server)
+        with reviewed.watched() as terminal:
+            terminal.wait_until(lambda: len(server.received) > 1, "the side request")
+            terminal.wait_for_quiet(0.5)
+            terminal.send("\x03")
+            assert terminal.wait_for_end() == 130
+        asyncio.run(until(lambda: server.received[1].left))
+
+    assert reviewed.answers == [("1", "cancelled", None, "user")]
+    assert reviewed.results == ["Tool input cancelled by user."]
+    assert reviewed.plan.read_text() == "one\ntwo\nthree\n"
