@@ -218,6 +218,18 @@ def test_a_secret_is_never_taken(store: ConversationStore) -> None:
     answer(store, question.event_id, cancel=True)
 
 
+@pytest.mark.parametrize("answers", [{}, {"region": "eu-1"}])
+def test_a_map_without_an_answer_to_the_open_question_is_refused(store: ConversationStore, answers: dict[str, str]) -> None:
+    """It would lead to nothing, and whoever gave it would believe that it did."""
+    tape, question = form_tape(FORM)
+    keep(store, tape)
+
+    with pytest.raises(AnswerError, match="/confirm: the open question `confirm` has no answer in the map"):
+        answer(store, question.event_id, answers)
+
+    assert [one.id for one in store.pending()] == [question.event_id]
+
+
 def test_a_secret_in_the_middle_of_a_form_is_never_taken_either(store: ConversationStore) -> None:
     tape, question = form_tape(SECRET_FORM)
     keep(store, tape)

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import midturn as mt
+from midturn.core.events import ToolCallResponse
+from midturn.testing.recorded import recorded_pairs
 from support.cli import CommandLine, asks, calls
 from support.form_person import FormPerson
 
@@ -166,6 +169,53 @@ def test_reply_keeps_what_was_typed_for_the_next_time(midturn: CommandLine, *, p
         {"note": "a long story", "who": True},
     ]
     assert ("call_1.who.1", "cancelled", "reply") in inquiries(midturn)
+
+
+GO = mt.Question.boolean("go", "Go?")
+PLACE = mt.Question.select("place", "Where?", ["eu-1", "us-2"], when=mt.When("go", equals=True))
+WORDS = mt.Question.text("words", "Any words?", optional=True)
+
+
+@mt.tool
+def returns_a_form(ctx: mt.ToolContext) -> object:
+    """Ask by returning a form; the answers are there in the next run."""
+    return dict(ctx.answers) if ctx.answers else mt.Form([GO, PLACE, WORDS])
+
+
+@mt.tool
+async def awaits_a_form(ctx: mt.ToolContext) -> object:
+    """Ask in the middle of a coroutine, which goes on with the answers."""
+    answers = await ctx.ask_form(mt.Form([GO, PLACE, WORDS]))
+    return {"go": answers[GO], "place": answers[PLACE], "words": answers[WORDS]}
+
+
+@pytest.mark.parametrize("tool", ["returns_a_form", "awaits_a_form"])
+def test_a_function_gets_the_answers_of_a_person_and_of_a_model_in_one_form(tool: str) -> None:
+    """Back goes past what the model said, to what the person said before it."""
+    said = {"tool": tool, "question": "place", "answers": [{"reason": "It is near.", "answer": "eu-1"}] * 2}
+    model = mt.ScriptedModel([calls(tool), {"text": "Done."}], inquiries=[said])
+    agent = mt.Agent(model, tools=[returns_a_form, awaits_a_form], routes={f"{tool}.place": "assistant"})
+    prompter = mt.ScriptedPrompter({f"{tool}.go": [True, True], f"{tool}.words": [mt.WentBack(), None]})
+
+    result = agent.run_sync("Go.", prompter=prompter)
+
+    events = agent.store.read(result.conversation).events
+    contents = [json.loads(event.content) for event in events if isinstance(event, ToolCallResponse)]
+    assert contents == [{"go": True, "place": "eu-1", "words": None}]
+    assert [(pair.question.split(".")[1], pair.outcome, pair.by or pair.reason) for pair in recorded_pairs(events)] == [
+        ("go", "answered", "user"),
+        ("place", "answered", "assistant"),
+        ("words", "cancelled", "back"),
+        ("go", "answered", "user"),
+        ("place", "answered", "assistant"),
+        ("words", "answered", "user"),
+    ]
+    assert [(prompt.question.id, prompt.index, prompt.can_go_back) for prompt in prompter.prompts] == [
+        ("go", 1, False),
+        ("words", 3, True),
+        ("go", 1, False),
+        ("words", 3, True),
+    ]
 
 
 def test_end_turn_in_the_middle_of_a_form_ends_the_turn(midturn: CommandLine) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from midturn.core.answer_type import SecretType
-from midturn.core.events import Approval, Event, InquiryCancelled, InquiryResponse
+from midturn.core.events import Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.json_value import Json
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, pending
@@ -63,11 +63,20 @@ def check(turn: Sequence[Event], conversation: str, event_id: str, submission: S
 def _settled(turn: Sequence[Event], event_id: str, submission: Submission) -> Sequence[Event]:
     """Return what the answer leads to; if it comes second, the error says who was first, and how."""
     try:
-        return settle(turn, event_id, submission.as_reply(), submission.by, event_ids())
+        settled = settle(turn, event_id, submission.as_reply(), submission.by, event_ids())
     except AlreadyAnswered:
         decision = decision_about(turn, event_id)
         by = None if decision is None or isinstance(decision, InquiryCancelled) else decision.answered_by
         raise already_answered(event_id, describe(by)) from None
+    if not settled:
+        raise AnswerError([_nothing_to_record(turn, event_id)])
+    return settled
+
+
+def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:
+    """Say which answer a map lacks: a form goes on from its open question, and not before that has its answer."""
+    asked = next((event.question_id for event in turn if isinstance(event, InquiryRequest) and event.event_id == event_id), "")
+    return Problem(f"/{asked}", f"the open question `{asked}` has no answer in the map, and the form goes on from there: add it.")
 
 
 def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
