@@ -127,7 +127,14 @@ class _Child(asyncio.SubprocessProtocol):
         finally:  # also when cancelled while being polite
             self._group.signal(signal.SIGKILL)
             await self._reaped()
+            self._abort_input()
             self._transport.close()
+
+    def _abort_input(self) -> None:
+        """Give up what the child never read: closing alone would wait until it had."""
+        stdin = self._transport.get_pipe_transport(0)
+        if stdin is not None:
+            cast("asyncio.WriteTransport", stdin).abort()
 
     async def _reaped(self) -> None:
         with suppress(TimeoutError):
