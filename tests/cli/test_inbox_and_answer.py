@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.cli import CommandLine, Finished, asks, calls
+from support.cli import CommandLine, asks, calls
 
 REGION = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}, "default": "eu-1"}
 FORM = [
@@ -281,11 +281,13 @@ def test_a_secret_is_answered_where_its_turn_goes_on(midturn: CommandLine) -> No
 
 def wait_for_lines(midturn: CommandLine, count: int) -> list[Any]:
     """Look into the inbox until it has so many questions."""
+    found: list[Any] = []
     for _ in range(100):
-        found: Finished = midturn.ok("inbox", "--json")
-        if len(found.json) == count:
-            return found.json
-    raise AssertionError(found)
+        found = midturn.ok("inbox", "--json").json
+        if len(found) == count:
+            break
+    assert len(found) == count
+    return found
 
 
 def test_wait_holds_on_until_somebody_answers_and_goes_on_with_the_turn(midturn: CommandLine) -> None:

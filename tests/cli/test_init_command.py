@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,7 +26,9 @@ def fresh(tmp_path: Path) -> CommandLine:
 def test_init_makes_a_workspace_and_says_what_it_chose_and_why(fresh: CommandLine) -> None:
     finished = fresh.ok("init", ANTHROPIC_API_KEY="sk-x")
 
-    assert finished.stdout.startswith("Wrote .midturn/config.toml.\nThe model is anthropic/claude-sonnet-5-5, because ANTHROPIC_API_KEY is set.")
+    assert finished.stdout.startswith(
+        "Wrote .midturn/config.toml.\nThe model is anthropic/claude-sonnet-5-5, because ANTHROPIC_API_KEY is set."
+    )
     assert fresh.ok("config", "get", "assistant.model.id").stdout == "anthropic/claude-sonnet-5-5\n"
     assert "sk-x" not in (fresh.root / ".midturn" / "config.toml").read_text()
     assert (fresh.root / ".midturn" / ".gitignore").exists()
@@ -61,11 +63,11 @@ def test_without_any_key_nothing_is_chosen_and_the_file_says_how(fresh: CommandL
 
 
 @contextmanager
-def server(*models: str) -> Iterator[str]:
+def server(*models: str) -> Generator[str]:
     """Serve the list of models as an OpenAI-compatible server does; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 (the name that `http.server` calls)
+        def do_GET(self) -> None:
             body = json.dumps({"data": [{"id": model} for model in models]}).encode()
             self.send_response(200)
             self.send_header("content-length", str(len(body)))

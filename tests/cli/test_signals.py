@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -210,7 +209,8 @@ def test_what_should_not_have_happened_is_one_line_and_the_log_has_the_rest(midt
 
 
 def test_two_times_ctrl_c_leaves_at_once(midturn: CommandLine) -> None:
-    midturn.configure(f'[conversation.tools.stubborn]\ncommand = ["sh", "-c", "trap \'\' TERM; touch {midturn.root}/note; sleep 60"]\nrun = "unattended"\n')
+    script = f"trap '' TERM; touch {midturn.root}/note; sleep 60"
+    midturn.configure(f'[conversation.tools.stubborn]\ncommand = ["sh", "-c", "{script}"]\nrun = "unattended"\n')
 
     with midturn.on_a_terminal("query", "-m", midturn.script(calls("stubborn")), "Ship it") as terminal:
         terminal.wait_until((midturn.root / "note").exists, "the tool")
@@ -240,4 +240,4 @@ def test_without_trouble_there_is_no_log(midturn: CommandLine) -> None:
     midturn.ok("query", "-m", midturn.script(), "hi")
 
     assert not (midturn.state / "midturn.log").exists()
-    assert os.listdir(midturn.home / "state") == ["midturn"]
+    assert list((midturn.home / "state").iterdir()) == [midturn.state]

@@ -1,17 +1,19 @@
-"""A local command for tests (protocol `outcome`): asks the questions in `ask`, and says what it was answered, or `say`, or fails with `fail`."""
+"""A local command for tests (protocol `outcome`): asks what is in `ask`, then says the answers or `say`, or fails with `fail`."""
 
 import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 
 def main() -> None:
     """Do one run of the call."""
     document = json.load(sys.stdin)
     arguments, answers = document["tool"]["arguments"], document["tool"]["answers"]
-    asked = arguments.get("ask", [])
-    questions = asked if isinstance(asked, list) else [asked]
+    asked: Any = arguments.get("ask", [])
+    questions: list[Any] = [asked] if isinstance(asked, dict) else asked
+    outcome: dict[str, Any]
     if note := arguments.get("note"):
         Path(note).write_text("running")
     time.sleep(arguments.get("sleep", 0))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from support.pty_session import PtySession
 
@@ -61,14 +61,14 @@ class CommandLine:
         homes = {name: str(self.home / name.removeprefix("XDG_").removesuffix("_HOME").lower()) for name in _HOMES}
         return {**kept, **homes, "HOME": str(self.home), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
 
-    def run(self, *arguments: str, stdin: str | bytes = b"", cwd: Path | None = None, **environment: str) -> Finished:
+    def run(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
         """Run a command to its end, without any terminal."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         completed = subprocess.run(
             [sys.executable, "-m", "midturn", *arguments],
             input=given,
             capture_output=True,
-            cwd=cwd or self.root,
+            cwd=self.root,
             env={**self.environment, **environment},
             start_new_session=True,
             timeout=60,
@@ -105,7 +105,7 @@ class CommandLine:
     # What stands in the files ---------------------------------------------------------------------------------------------
 
     def script(self, *replies: Mapping[str, Any], inquiries: Sequence[Mapping[str, Any]] = ()) -> str:
-        """Write a script; return the model's name. It has one more reply than it is given: `Done.`"""
+        """Write a script; return the model's name. Its last reply, after those given, is "Done."."""
         file = self.root / "play.json"
         file.write_text(json.dumps({"replies": [*replies, {"text": "Done."}], "inquiries": list(inquiries)}))
         return f"scripted:{file}"
@@ -159,5 +159,5 @@ _HOMES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME"
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in cast("Mapping[str, Any]", value).items()) + " }"
     return json.dumps(value)

@@ -27,7 +27,7 @@ def toml(value: Json) -> str:
             table = cast("Mapping[str, Json]", value)
             return "{ " + ", ".join(f"{dotted((key,))} = {toml(one)}" for key, one in table.items()) + " }" if table else "{}"
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML wants that one escaped, too
         case Sequence():
             return f"[{', '.join(map(toml, cast('Sequence[Json]', value)))}]"
         case _:

@@ -1,0 +1,190 @@
+"""`midturn conversation` (spec 8.2)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandLine, asks, calls
+
+
+@pytest.fixture
+def talk(midturn: CommandLine) -> CommandLine:
+    """A user with a conversation of two turns, in which a tool asked and a secret was given."""
+    secret = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+    midturn.asker(questions={"confirm": {"answer": True}, "token": {"answer": "hunter2"}})
+    model = midturn.script(
+        {"text": "I will deploy.", **calls("deploy", ask=[asks(), secret], say="deployed\nto eu-1"), "usage": {"input_tokens": 100}},
+        {"text": "Deployed.", "usage": {"input_tokens": 150, "output_tokens": 20}},
+        {"text": "You are welcome.", "usage": {"input_tokens": 1_000, "output_tokens": 7}},
+    )
+    midturn.ok("query", "-m", model, "Ship it")
+    midturn.ok("query", "-c", "Thanks.")
+    return midturn
+
+
+def number(midturn: CommandLine, place: int = -1) -> str:
+    """Return the id of a conversation."""
+    return midturn.conversations()[place].name.split("-")[0]
+
+
+def test_ls_lists_them_oldest_first_and_marks_the_current_one(talk: CommandLine) -> None:
+    talk.run("query", "-m", talk.script(calls("deploy", ask=asks("sure", "Sure?"))), "--defer", "Another one")
+    talk.ok("conversation", "use", number(talk, 0))
+
+    shown = talk.ok("c", "ls").stdout.splitlines()
+    rows = talk.ok("conversation", "ls", "--json").json
+
+    assert shown[0].startswith(f"* {number(talk, 0)}  ")
+    assert shown[0].endswith("  Ship it")
+    assert shown[1].endswith("  Another one (waits for an answer)")
+    assert [(row["title"], row["current"], row["turn_open"], row["waiting"]) for row in rows] == [
+        ("Ship it", True, False, 0),
+        ("Another one", False, True, 1),
+    ]
+
+
+def test_a_conversation_that_cannot_be_read_does_not_hide_the_others(talk: CommandLine) -> None:
+    broken = talk.root / ".midturn" / "conversations" / "17000000000-broken"
+    broken.mkdir()
+    (broken / "events.jsonl").mkdir()
+
+    finished = talk.run("conversation", "ls")
+
+    assert finished.status == 0
+    assert "Ship it" in finished.stdout
+
+
+def test_show_draws_what_was_said_and_done_and_no_inquiry(talk: CommandLine) -> None:
+    shown = talk.ok("conversation", "show").stdout
+
+    assert shown == (
+        "You:\n  Ship it\n\nAssistant:\n  I will deploy.\n\n"
+        + next(row for row in shown.splitlines(keepends=True) if row.startswith("· deploy {"))
+        + "  | deployed\n  | to eu-1\n\nAssistant:\n  Deployed.\n\nYou:\n  Thanks.\n\nAssistant:\n  You are welcome.\n\n"
+    )
+    assert "answered" not in shown
+
+
+def test_show_inquiries_draws_the_audit_trail(talk: CommandLine) -> None:
+    shown = talk.ok("conversation", "show", "--inquiries").stdout
+
+    assert "Turn: Ship it\n" in shown
+    assert "deploy asks: Deploy to staging?\n            answered true by static ~/config/midturn/config.toml" in shown
+    assert "deploy asks: The token?\n            answered <redacted> by static" in shown
+    assert "hunter2" not in shown
+
+
+def test_show_inquiries_as_json_is_a_list_of_pairs(talk: CommandLine) -> None:
+    pairs = talk.ok("conversation", "show", "--inquiries", "--json").json
+
+    assert [list(pair) for pair in pairs] == [["request", "response"]] * 2
+    assert [pair["response"]["outcome"] for pair in pairs] == ["answered", "redacted"]
+    assert "answer" not in pairs[1]["response"]
+
+
+def test_an_open_question_has_no_response_in_the_list(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it")
+
+    assert midturn.ok("conversation", "show", "--inquiries", "--json").json[0]["response"] is None
+    assert "waits for an answer" in midturn.ok("conversation", "show", "--inquiries").stdout
+
+
+def test_show_json_is_the_events(talk: CommandLine) -> None:
+    assert talk.ok("conversation", "show", "--json").json == talk.events()
+
+
+def test_grep_finds_what_was_said_and_never_an_answer(talk: CommandLine) -> None:
+    found = talk.ok("conversation", "grep", "--json", "^to eu-1$").json
+
+    assert [(hit["conversation"], hit["type"], hit["line"]) for hit in found] == [(number(talk), "tool_call_response", "to eu-1")]
+    assert talk.ok("conversation", "grep", "-i", "SHIP").stdout == f"{number(talk)}  chat_request  Ship it\n"
+    assert "nothing was found" in talk.ok("conversation", "grep", "static").stderr
+    assert "nothing was found" in talk.ok("conversation", "grep", "-F", "Ship.it").stderr
+
+
+def test_edit_changes_title_and_labels(talk: CommandLine) -> None:
+    talk.ok("conversation", "edit", "--title", "The release", "--label", "a", "--label", "b")
+
+    assert talk.ok("conversation", "ls").stdout.endswith("The release [a] [b]\n")
+    talk.ok("conversation", "edit", "--no-labels")
+    assert talk.ok("conversation", "ls", "--json").json[0]["labels"] == []
+
+
+def test_edit_opens_the_file_and_says_what_cannot_be_read_afterwards(talk: CommandLine) -> None:
+    editor = talk.root / "editor"
+    editor.write_text('#!/bin/sh\necho "{broken" >> "$1"\n')
+    editor.chmod(0o755)
+
+    finished = talk.ok("conversation", "edit", EDITOR=str(editor))
+
+    assert f"events.jsonl:{len(talk.conversations()[0].joinpath('events.jsonl').read_text().splitlines())}" in finished.stderr
+    assert "Ship it" in talk.ok("conversation", "show").stdout
+
+
+def test_fork_copies_finished_turns_and_becomes_the_current_one(talk: CommandLine) -> None:
+    made = talk.ok("conversation", "fork", "--turns", "1").stdout.strip()
+
+    assert made == number(talk)
+    assert talk.ok("conversation", "ls", "--json").json[-1]["current"] is True
+    shown = talk.ok("conversation", "show").stdout
+    assert "Deployed." in shown
+    assert "Thanks." not in shown
+
+
+def test_rm_asks_first_and_without_a_terminal_wants_yes(talk: CommandLine) -> None:
+    finished = talk.run("conversation", "rm", number(talk))
+    assert finished.status == 2
+    assert "Add `--yes`" in finished.stderr
+
+    talk.hasty()
+    with talk.on_a_terminal("conversation", "rm", number(talk)) as terminal:
+        terminal.wait_for("Remove this conversation for good?")
+        terminal.wait_at(": ")
+        terminal.send("n\r")
+        assert terminal.wait_for_end() == 1
+    assert len(talk.conversations()) == 1
+
+    talk.ok("conversation", "rm", "--yes", number(talk))
+    assert talk.conversations() == []
+
+
+def test_export_as_markdown_shows_answers_and_redacts_secrets(talk: CommandLine) -> None:
+    shown = talk.ok("conversation", "export").stdout
+
+    assert "Answer: true" in shown
+    assert "Answer: <redacted>" in shown
+    assert "hunter2" not in shown
+
+
+def test_export_as_json_lines_is_the_file_byte_for_byte(talk: CommandLine) -> None:
+    talk.ok("conversation", "export", "--format", "jsonl", "--to", "out.jsonl")
+
+    assert (talk.root / "out.jsonl").read_bytes() == (talk.conversations()[0] / "events.jsonl").read_bytes()
+    assert talk.ok("conversation", "export", "--format", "jsonl").stdout == (talk.root / "out.jsonl").read_text()
+
+
+def test_export_for_jp_and_back(talk: CommandLine) -> None:
+    assert talk.run("conversation", "export", "--format", "jp").status == 2
+    talk.ok("conversation", "export", "--format", "jp", "--to", "jp")
+    assert json.loads((talk.root / "jp" / "events.json").read_text())
+
+    made = Path(talk.ok("conversation", "import", "jp").stdout.strip())
+
+    assert made in talk.conversations()
+    assert "I will deploy." in talk.ok("conversation", "show", made.name.split("-")[0]).stdout
+
+
+def test_path_prints_the_directory(talk: CommandLine) -> None:
+    assert talk.ok("conversation", "path").stdout == f"{talk.conversations()[0]}\n"
+    assert talk.ok("conversation", "path", number(talk)[:11]).stdout == f"{talk.conversations()[0]}\n"
+
+
+def test_an_id_that_nothing_has_is_an_error_that_says_what_to_do(talk: CommandLine) -> None:
+    finished = talk.run("conversation", "show", "9")
+
+    assert finished.status == 1
+    assert finished.stderr == "midturn: There is no conversation '9'. `midturn conversation ls` lists them.\n"
