@@ -41,6 +41,11 @@ async def main(name: str, result: Path, case: str) -> None:
         await asyncio.sleep(0.2)
         gate.write(sys.stderr, "held: line 1\n")
         gate.write(sys.stdout, "held: line 2\n")
+    if case == "child killed":
+        child = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+        child.kill()
+        await child.wait()
+        write(result, "child gone")
     if case.startswith("cancel") or case == "withdrawn":
         await asyncio.sleep(2 if case == "cancel later" else 0.5)
         asking.cancel()

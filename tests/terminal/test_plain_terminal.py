@@ -126,7 +126,7 @@ def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-@pytest.mark.parametrize("name", ["secret", "text"])
+@pytest.mark.parametrize("name", ["boolean", "select", "select48", "multi", "text", "secret", "schema", "run", "deliver", "review"])
 def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: signal.Signals, result: Path) -> None:
     with plain(name, result) as session:
         wait_until_asked(session)

@@ -18,6 +18,7 @@ from support.pty_session import ASK_ONCE, PtySession, ask_once
 
 RICH = {"TERM": "xterm-256color", "SETTLE": "0"}
 OPENED = b"\x1b[?2004h"  # pastes are marked: the live rows are drawn
+EVERY_KIND = ["boolean", "select", "select48", "multi", "text", "secret", "schema", "run", "deliver", "review"]
 COLOUR = re.compile(rb"\x1b\[[0-9;]*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
 RICH_COLOUR = re.compile(rb"\x1b\[[0-9;]*[34]8[;:]")
 
@@ -233,7 +234,7 @@ def test_a_late_report_of_the_terminal_is_no_answer(report: str, result: Path) -
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-@pytest.mark.parametrize("name", ["boolean", "text", "secret"])
+@pytest.mark.parametrize("name", EVERY_KIND)
 def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: signal.Signals, result: Path) -> None:
     with rich(name, result) as session:
         session.child.kill(number)
@@ -241,6 +242,19 @@ def test_a_signal_that_ends_us_restores_the_terminal_first(name: str, number: si
         assert session.wait_for_end() == -number
         assert_restored(session)
         assert not result.exists()
+
+
+@pytest.mark.parametrize("name", EVERY_KIND)
+def test_a_child_of_the_host_that_is_killed_takes_nothing_with_it(name: str, result: Path) -> None:
+    """The tool that asked may die while its question is open."""
+    with rich(name, result, case="child killed") as session:
+        session.wait_until(lambda: result.exists() and result.read_text() == "child gone", "the child's end")
+        assert session.read_settings() != session.settings
+
+        session.send("\x03")
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+        assert_restored(session)
 
 
 def test_cancelling_takes_the_prompt_away_at_once(result: Path) -> None:
@@ -337,6 +351,39 @@ def test_the_editor_runs_on_the_terminal_and_never_submits(editor: str, text: st
         assert session.wait_for_end() == 0
         assert f"value='{text}'" in result.read_text()
         assert_restored(session)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "comment"), [("text", "\x18", "# Assistant asks: Note"), ("run", "e\x18", "// deploy asks: Run deploy?")]
+)
+def test_the_editor_shows_the_question_and_it_is_no_part_of_the_answer(
+    name: str, keys: str, comment: str, result: Path, tmp_path: Path
+) -> None:
+    script, seen = tmp_path / "editor.py", tmp_path / "seen"
+    script.write_text(f"import shutil, sys; shutil.copy(sys.argv[1], {str(seen)!r})")
+    with rich(name, result, environment={"EDITOR": f"{sys.executable} {script}"}) as session:
+        session.send(keys)
+        session.wait_for_raw(OPENED, count=2)
+        session.wait_for("Enter submits")
+        session.send("\r")
+
+        assert session.wait_for_end() == 0
+        assert f"\n\n{comment}" in seen.read_text()
+        assert "asks:" not in result.read_text()
+
+
+def test_ctrl_l_draws_everything_anew_and_says_nothing(result: Path) -> None:
+    with rich("boolean", result) as session:
+        session.wait_for("[y,Y,n,N,p,b,r,s,?]")
+        before = session.rows
+        session.send("\x0c")
+        session.wait_for_raw(b"\x1b[2J")
+        session.wait_for("[y,Y,n,N,p,b,r,s,?]")
+        session.send("n")
+        session.wait_for_end()
+
+        assert session.rows[:-1] == before[:-1]
+        assert session.rows[-1] == "Apply patch? no"
 
 
 def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> None:

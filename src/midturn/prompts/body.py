@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import assert_never
 
 from midturn.core.json_value import Json
@@ -68,9 +67,9 @@ def question_rows(prompt: Prompt, width: int) -> list[str]:
     return hang(one_line(prompt.question.text), width, "  ")
 
 
-def more_rows(cut: int) -> Sequence[str]:
-    """Say that something was cut off, and how to see it."""
-    return [f"... {cut} more rows not shown; v views them"] if cut else []
+def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
+    """Say that something was cut off, and which keys show it."""
+    return hang(f"{sign} {cut} more rows not shown; {keys} views them", width, "  ") if cut else []
 
 
 def _answer_lines(subject: AnswersSubject) -> list[str]:

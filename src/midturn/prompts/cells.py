@@ -11,6 +11,8 @@ import wcwidth
 
 ELLIPSIS = "…"
 
+_BOTH_ENDS = 5  # cells that show something of both
+
 _FIRST_REGIONAL = 0x1F1E6
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
 _TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
@@ -40,6 +42,14 @@ def clip(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
     return f"{_head(text, width - 1)}{ELLIPSIS}" if width > 0 else ""
+
+
+def clip_middle(text: str, width: int) -> str:
+    """Cut `text` to `width` cells in its middle: names that begin alike differ at their end."""
+    if cells(text) <= width or width < _BOTH_ENDS:
+        return clip(text, width)
+    room = width - 1
+    return f"{_head(text, room // 2)}{ELLIPSIS}{_head(text[::-1], room - room // 2)[::-1]}"
 
 
 def cut_ranges(text: str, width: int) -> list[Range]:

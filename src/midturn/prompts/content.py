@@ -65,6 +65,11 @@ def asked_by(prompt: Prompt) -> str:
     return one_line(prompt.asked_by or prompt.tool or "midturn")
 
 
+def about(prompt: Prompt) -> str:
+    """Say in one line who asks what."""
+    return f"{asked_by(prompt)} asks: {one_line(prompt.question.text)}"
+
+
 def quoted_label(prompt: Prompt) -> str:
     """Show a configured label that differs from the header, as quoted content; else nothing."""
     return f' "{one_line(prompt.label)}"' if prompt.label and prompt.label != prompt.asked_by else ""

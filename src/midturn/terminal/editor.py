@@ -25,19 +25,20 @@ class NoEdit(Exception):  # noqa: N818 (it says what the result is)
     """There is no editor, or it failed; the message says which, and the text stays as it was."""
 
 
-async def edit(wanted: Edit, device: Device, restored: Restored) -> str:
-    """Let the person edit a text and return it, without the line end that editors add.
+async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> str:
+    """Let the person edit a text and return it, without the comment that says what it is `about` and the line end that editors add.
 
     Raises:
         NoEdit: No editor was found, or it ended with an error.
     """
     command = editor_command(os.environ)
-    with _draft(wanted) as path:
+    comment = comment_lines(wanted, about)
+    with _draft(wanted, comment) as path:
         restored.restore()
         status = await _run([*command, str(path)], device, restored)
         if status != 0:
             raise NoEdit(f"{command[0]} ended with status {status}; the text is unchanged.")
-        return _edited(path, command[0])
+        return without_comment(_edited(path, command[0]), comment)
 
 
 def editor_command(environment: Mapping[str, str]) -> list[str]:
@@ -59,18 +60,33 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
     return [found]
 
 
+def comment_lines(wanted: Edit, about: str) -> list[str]:
+    """Return the lines that say below the text what it is about; `//` begins them in JSON, `#` elsewhere."""
+    sign = "//" if wanted.suffix == ".json" else "#"
+    return [f"{sign} {about}", f"{sign} These two lines are taken out again."]
+
+
+def without_comment(written: str, comment: list[str]) -> str:
+    """Take the comment out, wherever it stands now, and the empty row that was put before it; other lines are the person's own."""
+    lines = written.split("\n")
+    places = [place for place, line in enumerate(lines) if line.rstrip() in comment]
+    if places and places[0] > 0 and not lines[places[0] - 1].strip():
+        places.append(places[0] - 1)
+    return "\n".join(line for place, line in enumerate(lines) if place not in places).removesuffix("\n")
+
+
 @contextmanager
-def _draft(wanted: Edit) -> Generator[Path]:
+def _draft(wanted: Edit, comment: list[str]) -> Generator[Path]:
     """Keep the text in a file that only its owner can read, while the block runs."""
     with tempfile.TemporaryDirectory(prefix="midturn-") as folder:
         path = Path(folder, f"answer{wanted.suffix}")
-        path.write_text(f"{wanted.text}\n", encoding="utf-8")
+        path.write_text("\n".join([wanted.text, "", *comment, ""]), encoding="utf-8")
         yield path
 
 
 def _edited(path: Path, editor: str) -> str:
     try:
-        return path.read_text(encoding="utf-8").removesuffix("\n")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise NoEdit(f"What {editor} wrote cannot be read ({error}); the text is unchanged.") from error
 

@@ -71,6 +71,8 @@ class LiveRows:
         if key == Press("c-l"):
             self._app.renderer.clear()
             self._canvas.print(self._prompt.static())
+            self._app.invalidate()
+            return
         leaving = self._prompt.press(key, self._clock())
         if leaving is Sign.RING:
             if self._bell:

@@ -8,6 +8,7 @@ from contextlib import closing
 from midturn.core.prompt import Prompt
 from midturn.core.reply import EndedTurn, Reply
 from midturn.core.visible import exact
+from midturn.prompts.content import about
 from midturn.prompts.plain.dialog import Dialog, Edit, Say, Saying
 from midturn.prompts.plain.prompt import plain_dialog
 from midturn.prompts.plain.scene import Scene
@@ -25,7 +26,7 @@ async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
         reader = LineReader(device, restored, settle)
         try:
-            reply = await _converse(dialog, reader, device, restored)
+            reply = await _converse(dialog, scene, reader, restored)
         except Interrupted:
             device.write("\n")
             reply = EndedTurn()
@@ -36,23 +37,23 @@ async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
     return reply
 
 
-async def _converse(dialog: Dialog, reader: LineReader, device: Device, restored: Restored) -> Reply:
+async def _converse(dialog: Dialog, scene: Scene, reader: LineReader, restored: Restored) -> Reply:
     saying = next(dialog)
     while True:
-        heard = await _carry_out(saying, reader, device, restored)
+        heard = await _carry_out(saying, scene, reader, restored)
         try:
             saying = dialog.send(heard)
         except StopIteration as stop:
             return stop.value
 
 
-async def _carry_out(saying: Saying, reader: LineReader, device: Device, restored: Restored) -> str:
+async def _carry_out(saying: Saying, scene: Scene, reader: LineReader, restored: Restored) -> str:
     match saying:
         case Say():
             return await reader.ask(saying)
         case Edit(text):
             try:
-                return await edit(saying, device, restored)
+                return await edit(saying, about(scene.prompt), restored.device, restored)
             except NoEdit as error:
-                device.write(f"{exact(str(error))}\n")
+                restored.device.write(f"{exact(str(error))}\n")
                 return text

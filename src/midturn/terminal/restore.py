@@ -23,7 +23,7 @@ class Restored:
     """
 
     def __init__(self, device: Device, farewell: str = "") -> None:
-        self._device = device
+        self.device = device
         self._farewell = farewell
         self.found: Attributes = termios.tcgetattr(device.fd)
         self._wanted = self.found
@@ -46,15 +46,15 @@ class Restored:
     def set(self, attributes: Attributes) -> None:
         """Change the settings for as long as the block lasts."""
         self._wanted = attributes
-        termios.tcsetattr(self._device.fd, termios.TCSANOW, attributes)
+        termios.tcsetattr(self.device.fd, termios.TCSANOW, attributes)
 
     def restore(self) -> None:
         """Put the settings back. A job in the background leaves the terminal to whoever has it now."""
-        if not self._device.in_foreground:
+        if not self.device.in_foreground:
             return
         try:
-            termios.tcsetattr(self._device.fd, termios.TCSANOW, self.found)
-            self._device.write(self._farewell)
+            termios.tcsetattr(self.device.fd, termios.TCSANOW, self.found)
+            self.device.write(self._farewell)
         except (termios.error, TerminalGone):
             return  # the terminal is gone: there is nothing left to put back
 
@@ -66,7 +66,7 @@ class Restored:
     def _resume(self, number: int, frame: FrameType | None) -> None:
         """Go on after a stop: the shell had the terminal in the meantime."""
         del number, frame
-        if self._device.in_foreground:
+        if self.device.in_foreground:
             self.set(self._wanted)
 
     def _end(self, number: int, frame: FrameType | None) -> None:

@@ -51,7 +51,7 @@ async def _until_answered(asked: RichPrompt, device: Device, canvas: Canvas, res
         match await LiveRows(asked, device, canvas, restored).run(bell=bell):
             case Edit() as wanted:
                 try:
-                    asked.edited(await edit(wanted, device, restored))
+                    asked.edited(await edit(wanted, asked.about, device, restored))
                 except NoEdit as error:
                     asked.say(str(error))
             case Sign():

@@ -91,6 +91,9 @@ def test_other_words_are_an_answer() -> None:
 
 def test_an_optional_list_can_be_skipped() -> None:
     assert pressed(PROMPTS["select_other"], "-").reply == Answered(None)
+    several = replace(MULTI, question=replace(MULTI.question, optional=True))
+    assert Keys(several).live[-1].startswith("1 chosen · [1-5,-,?]")
+    assert pressed(several, "-").reply == Answered(None)
 
 
 def test_descriptions_stand_beside_the_labels_where_there_is_room_and_below_elsewhere() -> None:

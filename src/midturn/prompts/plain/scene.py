@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from midturn.core.answer_type import SchemaType, SecretType, TextType
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Edited, Replied, Reply
 from midturn.core.visible import exact
@@ -33,7 +34,7 @@ class Scene:
     def opening(self) -> list[str]:
         """Return header, context and question: what is printed once."""
         question = question_rows(self.prompt, self.width)
-        return [self._header(), *self.shown, *more_rows(len(self.rest)), *question, *self._error()]
+        return [self._header(), *self.shown, *more_rows("...", len(self.rest), self._view_keys(), self.width), *question, *self._error()]
 
     def transcript(self, reply: Reply) -> str:
         """Return the row that stays: what was answered, and whether it was approved without having been seen whole."""
@@ -73,6 +74,10 @@ class Scene:
     def short(self, text: str) -> str:
         """Cut a default to what can stand inside a line."""
         return clip(text, _LONG_DEFAULT)
+
+    def _view_keys(self) -> str:
+        """Name what shows the rest: where text is typed, keys begin with a colon."""
+        return ":v" if isinstance(self.prompt.question.answer_type, TextType | SecretType | SchemaType) else "v"
 
     def _error(self) -> list[str]:
         """Say why the last reply was not taken."""

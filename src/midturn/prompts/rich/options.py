@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from midturn.core.answer_type import SelectOption
 from midturn.core.json_value import Scalar
-from midturn.prompts.cells import cells, clip, wrap
+from midturn.prompts.cells import cells, clip, clip_middle, wrap
 from midturn.prompts.content import description, label
 from midturn.prompts.rich.screen import POINTER, Row, Size, Span, row
 
@@ -53,9 +53,9 @@ class Options:
     def _beside(self, place: int, before: Row, room: int, highlighted: bool) -> list[Row]:  # noqa: FBT001 (drawn in two ways)
         name, meaning = self._labels[place], self._meanings[place]
         if not meaning:
-            return _hung(before, wrap(name, room) if highlighted else [clip(name, room)], "strong" if highlighted else "")
+            return _hung(before, wrap(name, room) if highlighted else [clip_middle(name, room)], "strong" if highlighted else "")
         width = max(self._label_width, 1)
-        left = wrap(name, width) if highlighted else [clip(name, width)]
+        left = wrap(name, width) if highlighted else [clip_middle(name, width)]
         right = _clipped_rows(wrap(meaning, max(1, room - width - 3)), highlighted, room - width - 3)
         rows: list[Row] = []
         for at in range(max(len(left), len(right))):
@@ -67,7 +67,7 @@ class Options:
 
     def _below(self, place: int, before: Row, room: int, highlighted: bool) -> list[Row]:  # noqa: FBT001 (drawn in two ways)
         name, meaning = self._labels[place], self._meanings[place]
-        rows = _hung(before, wrap(name, room) if highlighted else [clip(name, room)], "strong" if highlighted else "")
+        rows = _hung(before, wrap(name, room) if highlighted else [clip_middle(name, room)], "strong" if highlighted else "")
         if highlighted and meaning:
             indent = " " * max(4, sum(cells(span.text) for span in before))
             width = max(1, room + sum(cells(span.text) for span in before) - len(indent) - 1)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from midturn.core.prompt import Prompt
-from midturn.prompts.command import Commands, Step
+from midturn.prompts.command import Commands
 from midturn.prompts.content import first_other, marked
 from midturn.prompts.rich.face import Outcome
 from midturn.prompts.rich.key import ENTER
 from midturn.prompts.rich.listing import Listing, chosen_values, other_rows
 from midturn.prompts.rich.options import KEYS, Mark, key_names
 from midturn.prompts.rich.screen import Row, Size
+
+_DIRECT = frozenset("o-v?")
+"""The keys that a list to mark several in takes itself; those that leave it stand in its menu (spec 5.4)."""
 
 
 class PickOne(Listing):
@@ -38,7 +41,7 @@ class MarkSeveral(Listing):
     """Any number: Space or an option's key toggles, Enter submits; words of the person's own may join them."""
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
-        super().__init__(prompt, tail, tuple(command for command in offered if command.does in {Step.OTHER, Step.VIEW, Step.HELP}))
+        super().__init__(prompt, tail, tuple(command for command in offered if command.key in _DIRECT))
         self._chosen: set[int] = set(marked(prompt))
         self.other = first_other(prompt)
 

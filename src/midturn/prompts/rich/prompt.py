@@ -7,18 +7,20 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Edited, EndedTurn, Reply
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import reply_text
-from midturn.prompts.body import ROWS_SHOWN, question_rows, subject_lines
+from midturn.prompts.body import ROWS_SHOWN, more_rows, question_rows, subject_lines
 from midturn.prompts.cells import cells, clip, hang
 from midturn.prompts.command import Command, Step, commands
-from midturn.prompts.content import asked_by, quoted_label, split_lines
+from midturn.prompts.content import about, asked_by, quoted_label, split_lines
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Face, Outcome, Sign
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, subject_field, text_menu
 from midturn.prompts.rich.field import Field
+from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.key import Key, Press
 from midturn.prompts.rich.markup import json_spans, markdown_lines
 from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row, wrapped
+from midturn.prompts.rich.secret import SecretField
 from midturn.prompts.rich.settle import Settle
 
 GUTTER = Span("│ ", "gutter")
@@ -48,8 +50,13 @@ class RichPrompt:
         prompt = self._prompt
         progress = f" [{prompt.index}/{prompt.total}]" if prompt.total > 1 else ""
         header = (Span(asked_by(prompt), "header"), Span(quoted_label(prompt), "quoted"), Span(progress, "header"))
-        more = [row(f"… {len(self._rest)} more rows not shown; v views them", "error")] if self._rest else []
+        more = [row(text, "error") for text in more_rows("…", len(self._rest), self._view_keys(), self._columns)]
         return joined([clipped(header, self._columns)], self._body[:ROWS_SHOWN], more, self._error(), map_rows(self._question))
+
+    @property
+    def about(self) -> str:
+        """Say in one line who asks what."""
+        return about(self._prompt)
 
     def press(self, key: Key, now: float) -> Reply | Edit | Sign | None:
         """Take a key: what comes back is the reply, or something that only the terminal can do."""
@@ -133,6 +140,10 @@ class RichPrompt:
         if isinstance(self._prompt.question.answer_type, SelectType | MultiSelectType):
             return cancel_menu(self._offered)
         return text_menu(self._tail, self._offered)
+
+    def _view_keys(self) -> str:
+        """Name what shows the rest: where letters are typed, `v` stands in the menu."""
+        return "Esc v" if isinstance(self._faces[0], Field | Filtering | SecretField) else "v"
 
     def _error(self) -> list[Row]:
         if self._prompt.error is None:
