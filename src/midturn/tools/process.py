@@ -132,9 +132,9 @@ class _Child(asyncio.SubprocessProtocol):
 
     def _abort_input(self) -> None:
         """Give up what the child never read: closing alone would wait until it had."""
-        stdin = self._transport.get_pipe_transport(0)
-        if stdin is not None:
-            cast("asyncio.WriteTransport", stdin).abort()
+        stdin = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
+        if stdin is not None and stdin.get_write_buffer_size():  # one that is closed already cannot be aborted
+            stdin.abort()
 
     async def _reaped(self) -> None:
         with suppress(TimeoutError):
