@@ -126,9 +126,11 @@ class _Child(asyncio.SubprocessProtocol):
                 await self._group.gone(_GRACE)
         finally:  # also when cancelled while being polite
             self._group.signal(signal.SIGKILL)
-            await self._reaped()
-            self._abort_input()
-            self._transport.close()
+            try:
+                await self._reaped()
+            finally:  # also when cancelled once more
+                self._abort_input()
+                self._transport.close()
 
     def _abort_input(self) -> None:
         """Give up what the child never read: closing alone would wait until it had."""
