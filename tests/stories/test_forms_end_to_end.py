@@ -334,3 +334,30 @@ def test_a_form_that_has_changed_meanwhile_asks_only_what_changed(midturn: Comma
         ("call_1.note.1", "cancelled", "superseded"),
         ("call_1.note.2", "user", "all"),
     ]
+
+
+# From elsewhere -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_review_that_waits_in_the_inbox_can_still_be_gone_back_from(midturn: CommandLine) -> None:
+    """The answers are shown once, under the name of who asked; Back goes on with the turn at this terminal."""
+    questions = [asks("apply", APPLY, answer_type="boolean"), {**ASKED_BY_MODEL[3], "optional": True}]
+    midturn.run("query", "-m", midturn.script(calls("ask_user", questions=questions)), "--defer", "Go")
+    for value in ("true", "late"):
+        (waiting,) = midturn.ok("inbox", "--json").json
+        midturn.ok("answer", waiting["id"], value)
+        midturn.run("resume", "--non-interactive")
+    (waiting,) = midturn.ok("inbox", "--json").json
+    assert (waiting["kind"], waiting["source"]) == ("review", {"source": "assistant"})
+
+    with midturn.on_a_terminal("answer", waiting["id"]) as session:
+        person = FormPerson(session)
+        person.look(SEND)
+        assert session.text.count("late") == 1
+        person.reply(SEND, "b\r")
+        person.reply(SEND, "b\r")
+        person.reply(NOTE, "soon\r")
+        person.reply(SEND, "\r")
+        assert session.wait_for_end() == 0
+
+    assert results(midturn) == [{"apply": True, "note": "soon"}]

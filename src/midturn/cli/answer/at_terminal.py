@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from midturn.cli.answer.submitting import Decision, Edit, Ended, Submitted, Submitting, Value
 from midturn.cli.asking import terminal
@@ -24,7 +24,7 @@ from midturn.errors import AnswerError, Problem
 from midturn.runtime.prompter import Prompter, ask_once
 from midturn.store.file_store import FileStore
 
-Outcome: TypeAlias = "Submitted | Replied | Ended"
+Outcome: TypeAlias = "Submitted | Replied | Ended | WentBack"
 
 _SEND = Question.boolean("review", approval_text("review", ""))
 
@@ -43,6 +43,8 @@ def answer_here(store: FileStore, question: OpenQuestion, settings: Settings, re
             submitting.reply(text or "")
         case Ended():
             submitting.cancel()
+        case WentBack():  # from a review: only the turn itself can ask again what was answered
+            pass
         case submitted:
             submitting.value(submitted)
     return outcome
@@ -72,9 +74,10 @@ class _Asking:
                 return _left(reply)
 
     async def _approval(self) -> Outcome:
+        question = self._question.question.asked(f"__{self._question.kind}__")
         reply = await self._ask(
             Prompt(
-                question=self._question.question.asked(f"__{self._question.kind}__"),
+                question=structs.replace(question, context=None),  # the subject shows it
                 kind=self._question.kind,
                 subject=self._subject(),
                 can_reply=self._question.kind == "review",
@@ -88,6 +91,8 @@ class _Asking:
                 return Decision(approve=True)
             case Edited(value):
                 return Edit(value)
+            case WentBack() if self._question.kind == "review":
+                return reply
             case _:
                 return _left(reply)
 
@@ -133,12 +138,10 @@ class _Asking:
 
     async def _ask(self, prompt: Prompt) -> Reply:
         """Show a prompt as the turn would."""
-        from msgspec.structs import replace
-
         question = self._question
         return await ask_once(
             self._prompter,
-            replace(
+            structs.replace(
                 prompt,
                 asked_by=question.source.header,
                 id=question.request.id,

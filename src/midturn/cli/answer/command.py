@@ -14,6 +14,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
+from midturn.core.reply import WentBack
 from midturn.core.stream import OpenQuestion
 from midturn.store.answering import find
 
@@ -84,22 +85,26 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> Exit
     if not is_attached(environment(), non_interactive=False):
         raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE`.")
     if secret_in(question):
-        return _in_place(question, given)
+        return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else (spec 7.5)
     from midturn.cli.answer.at_terminal import answer_here
     from midturn.cli.loading import load_here
 
     held = place.store.is_held(question.conversation)
-    if isinstance(answer_here(place.store, question, load_here().settings, given.reason), Ended):
-        note("midturn: the turn of conversation {} was ended.", question.conversation)
-        return ExitStatus.ENDED_BY_USER
-    return _go_on(question, given, held=held)
+    match answer_here(place.store, question, load_here().settings, given.reason):
+        case Ended():
+            note("midturn: the turn of conversation {} was ended.", question.conversation)
+            return ExitStatus.ENDED_BY_USER
+        case WentBack():
+            return _in_place(question, given, "answers that are on record are changed in their turn")
+        case _:
+            return _go_on(question, given, held=held)
 
 
-def _in_place(question: OpenQuestion, given: Given) -> ExitStatus:
-    """Go on with the turn itself: a secret is given to nobody but the tool that waits for it (spec 7.5)."""
+def _in_place(question: OpenQuestion, given: Given, why: str) -> ExitStatus:
+    """Go on with the turn itself, where everything can be asked."""
     from midturn.cli.resume import Resume, run_resume
 
-    note("midturn: a secret is given to its tool directly, so the turn goes on here and now.")
+    note("midturn: {}, so the turn goes on here and now.", why)
     return run_resume(Resume(id=question.conversation, store=given.store))
 
 

@@ -79,7 +79,7 @@ class _Turn:
             id=approval.event_id,
             conversation=self._conversation,
             kind=cast("PromptKind", approval.kind),
-            source=Source.tool(tool),
+            source=self._source(approval, tool),
             question=approval_question(approval, tool, self._events[:place]),
             form=None,
             tool=tool,
@@ -87,6 +87,11 @@ class _Turn:
             asked_at=recorded_at(approval),
             request=approval,
         )
+
+    def _source(self, approval: Approval, tool: str) -> Source:
+        """Who asks: a review belongs to whoever asked the form (spec 2.2)."""
+        asked = [e.source for e in self._events if isinstance(e, InquiryRequest) and e.call == approval.call]
+        return asked[-1] if asked and approval.kind == "review" else Source.tool(tool)
 
     def _tool(self, call: str) -> str:
         return self._calls[call].name if call in self._calls else ""
