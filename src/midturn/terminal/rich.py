@@ -20,6 +20,7 @@ from midturn.terminal.live import LiveRows
 from midturn.terminal.notify import called_off, calling
 from midturn.terminal.paint import Canvas
 from midturn.terminal.plain import TAKEN_AWAY
+from midturn.terminal.readiness import readable_now
 from midturn.terminal.restore import Restored
 from midturn.terminal.settings import PromptSettings
 
@@ -30,8 +31,10 @@ FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
-        device.forget_typed()
         restored.set(key_mode(restored.found))
+        if readable_now(device.fd):
+            device.write("\n")  # what was typed ahead was echoed: no header begins behind it
+        device.forget_typed()
         device.write(calling(prompt, settings, os.environ))
         settle = Settle(settings.settle, time.monotonic())
         asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu)

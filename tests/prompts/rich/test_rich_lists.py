@@ -89,6 +89,13 @@ def test_other_words_are_an_answer() -> None:
     assert pressed(PROMPTS["select_other"], "o", "enter", "1").reply == Answered("staging")
 
 
+def test_other_words_of_before_are_there_to_be_changed() -> None:
+    asked = replace(PROMPTS["select_other"], prefill={"other": "the lab"})
+
+    assert pressed(asked, "o").live[1] == "> the lab"
+    assert pressed(asked, "o", "s", "enter").reply == Answered({"other": "the labs"})
+
+
 def test_an_optional_list_can_be_skipped() -> None:
     assert pressed(PROMPTS["select_other"], "-").reply == Answered(None)
     several = replace(MULTI, question=replace(MULTI.question, optional=True))

@@ -12,7 +12,7 @@ from midturn.core.prompt import CallSubject, Prompt, ResultSubject
 from midturn.core.reply import Answered, Edited, Replied, Submitted
 from midturn.prompts.accept import accept, accept_arguments, accept_json
 from midturn.prompts.command import Command, Commands, Step
-from midturn.prompts.content import initial, pretty, yes_no_default
+from midturn.prompts.content import first_other, initial, pretty, yes_no_default
 from midturn.prompts.json_text import skeleton
 from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Face, Outcome, Sign
@@ -93,7 +93,7 @@ def other_field(prompt: Prompt, face: Face) -> Field:
     def answer(typed: str) -> Outcome:
         return Answered(accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
 
-    return Field(settings, "", answer)
+    return Field(settings, first_other(prompt) or "", answer)
 
 
 def subject_field(prompt: Prompt) -> Field | None:
