@@ -10,7 +10,7 @@ import pytest
 from servers.answers import Fails, Says, ToolUse
 from servers.loopback import Loopback
 from support.cli import CommandLine
-from support.reviewers import DONE, INHERIT, NO, PATCH, YES, Reviewed
+from support.reviewers import DONE, NO, PATCH, YES, Reviewed
 from support.waiting import until
 from support.wire_models import OnWire, on_every_wire
 from support.wire_prefix import rendered, shared
@@ -30,7 +30,7 @@ The user reviewed the `fs_modify_file` call and rejected it.
 Question: Apply the changes to plan.md?
 
 {REJECTED}"""
-HAIKU = 'kind = "assistant"\nmodel.id = "anthropic/claude-haiku-4-5"'
+_READS = 0.6  # seconds in which a person reads: what is typed sooner is not taken for an answer
 COUNTED = "midturn: answered without a person: {} by a model, {} by default, {} by configuration."
 
 
@@ -89,7 +89,8 @@ def test_the_main_model_reads_who_rejected_its_patch_and_why(midturn: CommandLin
 
     assert reviewed.results == [REJECTED_BY_MAIN]
     assert reviewed.plan.read_text() == "one\ntwo\nthree\n"
-    assert REJECTED_BY_MAIN in server.received[2].json["messages"][-1]["content"][0]["content"]
+    (said,) = server.received[2].json["messages"][-1]["content"][0]["content"]
+    assert said["text"] == REJECTED_BY_MAIN
     assert COUNTED.format(1, 0, 0) in finished.stderr
 
 
@@ -111,8 +112,8 @@ def test_a_rejection_goes_to_the_person_who_is_there(midturn: CommandLine, key: 
         with reviewed.watched() as terminal:
             terminal.wait_at("?: ")
             assert '| The assistant recommended rejecting this:\n| "The patch drops a test."\n' in terminal.text
-            terminal.send("\r")
-            terminal.wait_for_quiet(0.3)
+            terminal.send("\r")  # nothing is the default here
+            terminal.wait_for_quiet(_READS)
             terminal.send(f"{key}\r")
             assert terminal.wait_for_end() == 0
 
@@ -131,6 +132,7 @@ def test_a_reviewer_that_fails_has_not_said_no(midturn: CommandLine) -> None:
             terminal.wait_at("?: ")
             assert "| The assistant that was asked could not answer:" in terminal.text
             assert "Check $ANTHROPIC_API_KEY" in " ".join(terminal.text.replace("\n|", "").split())
+            terminal.wait_for_quiet(_READS)
             terminal.send("y\r")
             assert terminal.wait_for_end() == 0
 
@@ -138,31 +140,46 @@ def test_a_reviewer_that_fails_has_not_said_no(midturn: CommandLine) -> None:
     assert reviewed.plan.read_text() == "one\nzwei\nthree\n"
 
 
-@pytest.mark.parametrize(
-    ("answers", "why"),
-    [
-        ((Says(text="Sure!"),) * 2, "its second answer was wrong too: it is no JSON object with the keys `reason` and `answer`"),
-        ((Says(text='{"reason": "r", "answer": "yes"}'),) * 2, 'the answer must be true or false, not "yes"'),
-        ((Says(calls=(ToolUse("fs_read_file", {"path": "plan.md"}),)),) * 2, "it called the tool `fs_read_file` in place of an answer"),
-        ((Says(text=""),) * 2, "its second answer was wrong too: it is empty"),
-        ((Says(text="x" * 2_000_000),) * 2, "it is longer than 262,144 characters"),
-        ((Fails(status=404, message="no such model", code="not_found_error"),), "`midturn models` lists what is reachable"),
-    ],
-    ids=["prose", "a wrong type", "a call", "nothing", "two megabytes", "an unknown model"],
-)
-def test_what_is_no_answer_fails_the_call_and_says_why(midturn: CommandLine, answers: tuple[Says | Fails, ...], why: str) -> None:
-    with Loopback(PATCH, *answers, DONE) as server:
+def test_what_is_no_answer_fails_the_call_and_says_why(midturn: CommandLine) -> None:
+    """Prose, a wrong type, a call, nothing, two megabytes, each of them twice; and a model that is not there."""
+    wrong = {
+        "it is no JSON object with the keys `reason` and `answer`": Says(text="Sure, go ahead!"),
+        'the answer must be true or false, not "yes"': Says(text='{"reason": "r", "answer": "yes"}'),
+        "it called the tool `fs_read_file` in place of an answer": Says(calls=(ToolUse("fs_read_file", {"path": "plan.md"}),)),
+        "its second answer was wrong too: it is empty.": Says(text=""),
+        "it is longer than 262,144 characters": Says(text="x" * 2_000_000),
+    }
+    turns = [said for answer in wrong.values() for said in (PATCH, answer, answer)]
+    with Loopback(*turns, PATCH, Fails(status=404, message="no such model", code="not_found_error"), DONE) as server:
         reviewed = Reviewed(midturn, server)
         finished = reviewed.query()
 
-    assert reviewed.answers == [("1", "cancelled", None, "backend_error")]
-    (result,) = reviewed.results
-    assert result.startswith('fs_modify_file: the assistant that was asked "Apply the changes to plan.md?" failed to answer: ')
-    assert why in result
-    assert "\n" not in result
-    assert len(result) < 1_000
-    assert why.split()[0] in finished.stderr
+    assert [answer[1:] for answer in reviewed.answers] == [("cancelled", None, "backend_error")] * 6
+    for why, result in zip([*wrong, "`midturn models` lists what is reachable"], reviewed.results, strict=True):
+        assert result.startswith('fs_modify_file: the assistant that was asked "Apply the changes to plan.md?" failed to answer: ')
+        assert why in result
+        assert "\n" not in result
+        assert why in finished.stderr
+    assert max(len(received.body) for received in server.received) < 50_000
     assert reviewed.plan.read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ('model.id = "antropic/claude-haiku-4-5"', "There is no provider `antropic`. Did you mean `anthropic`?"),
+        ('model.id = "claude-haiku-4-5"', "Write `<provider>/<model>`"),
+        ('model.id = "openai/text-embedding-3-small"', "it writes no text"),
+    ],
+)
+def test_a_reviewer_that_cannot_be_is_found_before_the_turn(midturn: CommandLine, target: str, said: str) -> None:
+    with Loopback(PATCH) as server:
+        finished = Reviewed(midturn, server, target=target).query()
+
+    assert finished.status == 2
+    assert said in finished.stderr
+    assert server.received == []
+    assert midturn.conversations() == []
 
 
 def test_a_server_that_is_down_for_a_moment_is_asked_again_and_that_is_said(midturn: CommandLine) -> None:

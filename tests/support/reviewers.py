@@ -43,7 +43,8 @@ class Reviewed:
 
     def watched(self) -> PtySession:
         """Run a turn on a terminal."""
-        return self.midturn.on_a_terminal("query", "Patch the plan", **self._environment)
+        keys: dict[str, Any] = {**self._environment}
+        return self.midturn.on_a_terminal("query", "Patch the plan", **keys)
 
     def of(self, *types: str) -> list[dict[str, Any]]:
         """Return what was recorded of these types."""

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.assistant.settings import INHERIT, assistant_settings
-from midturn.compose.models import NO_MODEL, Models, refuse_mute
+from midturn.compose.models import NO_MODEL, Models, refuse_unusable
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.tools import Toolbox, toolbox, workspace_id
 from midturn.config.settings import Settings
@@ -106,7 +106,7 @@ def _main_model(settings: Settings, models: Models) -> Model:
     if main.model.id is None:
         raise ConfigError(NO_MODEL)
     for model in {main.model.id, *_side_models(settings)}:
-        refuse_mute(model)
+        refuse_unusable(model, settings.llm)
     return models.get(main.model.id, main.request.max_retries)
 
 

@@ -40,15 +40,16 @@ def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: C
     return provider_model_named(id, Surroundings(providers=providers_json(llm or {}), report=report))
 
 
-def refuse_mute(id: str) -> None:
-    """Refuse a model that is known to answer no question at all, before a turn starts (spec 4.2).
+def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
+    """Refuse a model that could answer no question at all, before a turn starts (spec 4.2). A key is missed when it is asked.
 
     Raises:
-        ConfigError: It writes no text.
+        ConfigError: Its provider is not known, or it writes no text.
     """
     if not id.startswith(SCRIPTED):
         from midturn.models import registry
 
+        registry.spec_named(id, registry.Surroundings(providers=providers_json(llm)))
         registry.refuse_mute(id)
 
 

@@ -1,0 +1,150 @@
+"""Patches that nobody is there to approve: each policy in each form, its exit status, the line that counts (spec 2.3, 4.4)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandLine, calls
+
+PATCH = calls("fs_modify_file", path="plan.md", edits=[{"old": "two", "new": "zwei"}])
+COUNTED = "midturn: answered without a person: {} by a model, {} by default, {} by configuration.\n"
+YES = {"tool": "*", "question": "*", "answers": [{"reason": "Fine.", "answer": True}]}
+NO = {"tool": "*", "question": "*", "answers": [{"reason": "It drops a test.", "answer": False}]}
+FORMS = {
+    "scalar": "[conversation.tools.fs_modify_file]\ndetached = '{}'\n",
+    "table": "[conversation.tools.fs_modify_file]\ndetached = {{ tool = '{}' }}\n",
+    "scalar for all": "[conversation.tools.'*']\ndetached = '{}'\n",
+    "table for all": "[conversation.tools.'*']\ndetached = {{ tool = '{}' }}\n",
+}
+TARGET = "[conversation.tools.fs_modify_file.questions.apply_changes]\ntarget = 'assistant_with_escalation'\n"
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    """A user with a home, a workspace, and a plan in it."""
+    made = CommandLine(tmp_path)
+    (made.root / "plan.md").write_text("one\ntwo\n")
+    return made
+
+
+def patched(midturn: CommandLine) -> bool:
+    return (midturn.root / "plan.md").read_text() == "one\nzwei\n"
+
+
+def recorded(midturn: CommandLine) -> list[tuple[object, object]]:
+    """Return, of each response, the answer and who gave it, or why there is none."""
+    responses = (event for event in midturn.events() if event["type"] == "inquiry_response")
+    return [
+        (event.get("answer", "none"), event.get("reason") if "answer" not in event else event["answered_by"]["by"]) for event in responses
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize(
+    ("policy", "status", "applied", "answer", "counts"),
+    [
+        ("auto", 0, True, [(True, "assistant")], (1, 0, 0)),
+        ("defaults", 0, True, [(True, "default")], (0, 1, 0)),
+        ("deny", 4, False, [("none", "detached_denied")], (0, 0, 0)),
+        ("defer", 3, False, [], (0, 0, 0)),
+    ],
+)
+def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table)
+    midturn: CommandLine,
+    form: str,
+    policy: str,
+    status: int,
+    applied: bool,  # noqa: FBT001 (a parameter)
+    answer: list[tuple[object, object]],
+    counts: tuple[int, int, int],
+) -> None:
+    midturn.configure(form.format(policy))
+
+    finished = midturn.run("query", "-m", midturn.script(PATCH, inquiries=[YES]), "Patch", "it")
+
+    assert finished.status == status, finished
+    assert (patched(midturn), recorded(midturn)) == (applied, answer)
+    assert finished.stderr.count("answered without a person") == 1
+    assert COUNTED.format(*counts) in finished.stderr
+    if policy == "defer":
+        (waiting,) = midturn.ok("inbox", "--json").json
+        assert f"Answer with `midturn answer {waiting['id']} [VALUE]`" in finished.stderr
+
+
+def test_the_tools_own_table_comes_before_everybodys_scalar(midturn: CommandLine) -> None:
+    midturn.configure(
+        "[conversation.tools.'*']\ndetached = 'deny'\n[conversation.tools.fs_modify_file]\ndetached = { tool = 'defaults' }\n"
+    )
+
+    assert midturn.run("query", "-m", midturn.script(PATCH), "Patch", "it").status == 0
+    assert patched(midturn)
+
+
+def test_a_configured_answer_is_counted_as_configuration(midturn: CommandLine) -> None:
+    finished = midturn.run("query", "-m", midturn.script(PATCH), "--answer", "fs_modify_file.apply_changes=no", "Patch", "it")
+
+    assert finished.status == 0, finished
+    assert (patched(midturn), recorded(midturn)) == (False, [(False, "static")])
+    assert COUNTED.format(0, 0, 1) in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "applied", "answers"),
+    [
+        ("auto", 0, False, [(False, "assistant")]),
+        ("deny", 0, False, [(False, "assistant")]),
+        ("defaults", 0, True, [(False, "assistant"), (True, "default")]),
+        ("defer", 3, False, [(False, "assistant")]),
+    ],
+)
+def test_a_rejection_by_a_model_that_nobody_sees(
+    midturn: CommandLine,
+    policy: str,
+    status: int,
+    applied: bool,  # noqa: FBT001 (a parameter)
+    answers: list[tuple[object, object]],
+) -> None:
+    midturn.configure(FORMS["scalar"].format(policy) + TARGET)
+
+    finished = midturn.run("query", "-m", midturn.script(PATCH, inquiries=[NO]), "Patch", "it")
+
+    assert finished.status == status, finished
+    assert (patched(midturn), recorded(midturn)) == (applied, answers)
+    if policy == "defer":
+        shown = midturn.ok("inbox", "--json").json
+        assert shown[0]["question"]["context"].startswith('The assistant recommended rejecting this:\n"It drops a test."\n\n')
+
+
+def test_a_person_answers_later_what_a_model_rejected(midturn: CommandLine) -> None:
+    """In another process, and the tool runs once with that answer."""
+    midturn.configure(FORMS["scalar"].format("defer") + TARGET)
+    midturn.run("query", "-m", midturn.script(PATCH, inquiries=[NO]), "Patch", "it")
+
+    (waiting,) = midturn.ok("inbox", "--json").json
+    midturn.ok("answer", waiting["id"], "yes")
+    finished = midturn.ok("resume")
+
+    assert finished.stdout == "Done.\n"
+    assert (patched(midturn), recorded(midturn)) == (True, [(False, "assistant"), (True, "user")])
+
+
+@pytest.mark.parametrize(("policy", "status", "end"), [("auto", 1, "failed"), ("defer", 3, None)])
+def test_after_three_rejections_in_a_row_no_model_is_asked_any_more(
+    midturn: CommandLine, policy: str, status: int, end: str | None
+) -> None:
+    midturn.configure(FORMS["scalar"].format(policy) + TARGET.replace("assistant_with_escalation", "assistant"))
+
+    finished = midturn.run("query", "-m", midturn.script(*[PATCH] * 4, inquiries=[NO]), "Patch", "it")
+
+    assert finished.status == status, finished
+    assert recorded(midturn)[:3] == [(False, "assistant")] * 3
+    last = midturn.events()[-1]
+    assert (last.get("status") if last["type"] == "turn_end" else None) == end
+    results = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    if policy == "auto":
+        assert recorded(midturn)[3] == ("none", "limit_exceeded")
+        assert results[3] == "fs_modify_file: stopped after 3 rejections in a row. Do not retry this tool call in this turn."
+    else:
+        assert len(results) == 3
