@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.output import note, say
+from midturn.cli.output import note, tell
 from midturn.cli.place import environment
 from midturn.cli.starter import Starter, choose
 from midturn.config.approvals import Approvals, create_private, sha256
@@ -22,16 +22,16 @@ def command(*, review: bool) -> ExitStatus:
     """Make this directory a workspace, with a configuration to begin from."""
     file = Path.cwd() / ".midturn" / "config.toml"
     if file.exists():
-        say("This is a workspace already; {} was left as it is.", _short(file))
+        tell("This is a workspace already; {} was left as it is.", _short(file))
         if review:
             note("To have patches reviewed, add what `midturn init --review` writes into an empty directory, or edit {}.", _short(file))
         return ExitStatus.DONE
     starter = choose(environment(), review=review)
     Workspace.make(Path.cwd())
     _write(file, starter)
-    say("Wrote {}.", _short(file))
+    tell("Wrote {}.", _short(file))
     for sentence in starter.says:
-        say(sentence)
+        tell(sentence)
     return ExitStatus.DONE
 
 

@@ -55,7 +55,8 @@ def indented(text: Shown, gutter: Shown) -> list[Shown]:
     """Put each line behind a gutter, wrapped for stdout so that no continuation begins where a line of ours would."""
     width = columns(sys.stdout)
     room = None if width is None else max(width - len(gutter), _LEAST // 2)
-    return [Shown((gutter + row).rstrip()) for paragraph in text.split("\n") for row in _hang(paragraph, room, "")]
+    lines = text.rstrip("\n").split("\n")
+    return [Shown((gutter + row).rstrip()) for paragraph in lines for row in _hang(paragraph, room, "")]
 
 
 def _hang(text: str, width: int | None, indent: str) -> list[str]:

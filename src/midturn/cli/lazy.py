@@ -10,6 +10,8 @@ from typing import LiteralString
 import click
 from msgspec import Struct
 
+from midturn.cli.help import HelpContext
+
 
 class Entry(Struct, frozen=True):
     """One command: the module that has it, as `command`, and what it does, in a few words."""
@@ -23,6 +25,7 @@ class LazyGroup(click.Group):
 
     sections: Mapping[str, Mapping[str, Entry]] = {}
     shortcuts: Mapping[str, str] = {}
+    context_class = HelpContext
 
     @property
     def entries(self) -> dict[str, Entry]:
@@ -36,7 +39,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  click's signature
         """Load a command."""
         entry = self.entries.get(self.shortcuts.get(cmd_name, cmd_name))
-        return importlib.import_module(entry.module).command if entry else None
+        if entry is None:
+            return None
+        command: click.Command = importlib.import_module(entry.module).command
+        command.context_class = HelpContext
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name."""

@@ -101,7 +101,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a kind of ending
     try:
-        status = midturn.main(args=list(arguments) if arguments is not None else None, prog_name="midturn", standalone_mode=False)
+        given = list(arguments) if arguments is not None else None
+        status = midturn.main(args=given, prog_name="midturn", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.ClickException as error:

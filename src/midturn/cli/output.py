@@ -17,6 +17,12 @@ def say(text: LiteralString | Shown = "", *fields: object) -> None:
     _write(sys.stdout, text if isinstance(text, Shown) else line(text, *fields))
 
 
+def tell(text: LiteralString | Shown, *fields: object) -> None:
+    """Print a sentence on stdout; a terminal gets it wrapped between words."""
+    for row in wrapped(text if isinstance(text, Shown) else line(text, *fields), sys.stdout):
+        _write(sys.stdout, row)
+
+
 def note(text: LiteralString | Shown, *fields: object) -> None:
     """Print something beside the result, on stderr; a terminal gets it wrapped between words. Nobody listening is no error."""
     with suppress(OSError):

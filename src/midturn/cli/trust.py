@@ -8,7 +8,7 @@ from midturn.cli.asking import confirmed
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
 from midturn.cli.loading import load_here
-from midturn.cli.output import note, say
+from midturn.cli.output import note, say, tell
 from midturn.cli.place import environment
 from midturn.cli.shown import line
 from midturn.config.approvals import Approvals
@@ -26,7 +26,7 @@ def command(*, yes: bool) -> ExitStatus:
         _show(file)
     waiting = [file for file in files if not file.approved]
     if not waiting:
-        say("Nothing waits for your approval.")
+        tell("Nothing waits for your approval.")
         return ExitStatus.DONE
     if not yes and not _agreed(len(waiting)):
         note("midturn: nothing was approved.")
@@ -34,7 +34,7 @@ def command(*, yes: bool) -> ExitStatus:
     approvals = Approvals.of(state_directory(), environment())
     for file in waiting:
         approvals.approve(file.path, file.sha256)
-        say("Approved {}. A change to it needs a new approval.", file.name)
+        tell("Approved {}. A change to it needs a new approval.", file.name)
     return ExitStatus.DONE
 
 

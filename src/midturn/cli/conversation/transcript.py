@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 
 from msgspec import UNSET
 
-from midturn.cli.layout import indented
+from midturn.cli.layout import indented, wrapped
 from midturn.cli.output import say
 from midturn.cli.shown import Shown, block, line, spoken
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.store.conversation import Conversation
 
-_TEXT, _CALL, _RESULT, _ERROR = line("  "), line("· "), line("  | "), line("  ! ")
+_TEXT, _RESULT, _ERROR = line("  "), line("  | "), line("  ! ")
 
 
 def print_transcript(conversation: Conversation) -> None:
@@ -32,7 +33,7 @@ def _rows(event: Event) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind 
         case ChatResponse(structured=structured) if structured is not UNSET:
             return [line("Assistant:"), *indented(block(json.dumps(structured, ensure_ascii=False, indent=2)), _TEXT), line("")]
         case ToolCallRequest(name=name, arguments=arguments):
-            return indented(line("{} {}", name, json.dumps(arguments, ensure_ascii=False)), _CALL)
+            return wrapped(line("· {} {}", name, json.dumps(arguments, ensure_ascii=False)), sys.stdout, "    ")
         case ToolCallResponse(content=content, is_error=is_error):
             return [*indented(block(content), _ERROR if is_error else _RESULT), line("")]
         case TurnEnd(status="failed", error=error):
