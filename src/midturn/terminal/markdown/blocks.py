@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import TypeAlias
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.table import table
 from markdown_it.token import Token
 from msgspec import Struct
 
@@ -82,17 +84,25 @@ class List(Struct, frozen=True):
 Leaf: TypeAlias = Paragraph | Heading | Code | Rule | Table
 Block: TypeAlias = Leaf | Quote | Item | List
 
+_NO_TABLE = "lines that begin no table"
+
+
+def _table_rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:  # noqa: FBT001 (the signature of rules)
+    return first not in state.env[_NO_TABLE] and table(state, first, last, silent)
+
+
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
 _PARSER.enable("table").disable(["reference", "html_block", "inline", "text_join"])
+_PARSER.block.ruler.at("table", _table_rule, {"alt": ["paragraph", "reference"]})
 
 
-def parse(text: str) -> tuple[Block, ...]:
-    """Return the blocks of a text.
+def parse(text: str, no_table: Container[int] = ()) -> tuple[Block, ...]:
+    """Return the blocks of a text. No table begins on the lines of `no_table`, where a paragraph was shown already.
 
     Raises:
         TooDeep: Blocks are nested so deeply that some were left out.
     """
-    tokens = _PARSER.parse(text)
+    tokens = _PARSER.parse(text, {_NO_TABLE: no_table})
     if any(token.level >= DEEPEST for token in tokens):
         raise TooDeep
     return tuple(_blocks(iter(tokens), ""))

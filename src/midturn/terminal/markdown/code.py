@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from rich.syntax import Syntax
 from rich.text import Text
@@ -13,22 +15,33 @@ from midturn.terminal.markdown.ink import HIGHLIGHTS
 
 _TAB_STOP = 4
 _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
-_MOST = 40_000  # characters: colours are not worth waiting for
-_WIDEST = 2_000
+_PASSAGE = 40  # lines that are coloured together, up to the next line that is not indented
+_WIDEST = 1_000  # characters of a line: colours are not worth waiting for
 
 
 def highlighted(block: Code) -> list[Text]:
     """Return the lines of a block; everything in them passed the one sink."""
     lines = [prose(line.expandtabs(_TAB_STOP)) for line in block.content]
-    if not _is_worth_it(block.language, lines):
+    if _LANGUAGE.fullmatch(block.language) is None:
         return [Text(line) for line in lines]
-    coloured = Syntax("", block.language, theme=HIGHLIGHTS, background_color=None).highlight("\n".join(lines))
-    coloured.rstrip()
-    found = coloured.split("\n", allow_blank=True)[: len(lines)]
-    if [line.plain for line in found] == lines[: len(found)]:
-        return [*found, *map(Text, lines[len(found) :])]
-    return [Text(line) for line in lines]  # a lexer that changes the text
+    return [line for passage in _passages(lines) for line in _coloured(passage, block.language)]
 
 
-def _is_worth_it(language: str, lines: list[str]) -> bool:
-    return _LANGUAGE.fullmatch(language) is not None and sum(map(len, lines)) < _MOST and max(map(len, lines), default=0) < _WIDEST
+def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines in passages: of code that grows, only the last is coloured again."""
+    begin = 0
+    for number, line in enumerate(lines):
+        if number - begin >= _PASSAGE and line[:1].strip():
+            yield tuple(lines[begin:number])
+            begin = number
+    yield tuple(lines[begin:])
+
+
+@lru_cache(maxsize=256)
+def _coloured(lines: tuple[str, ...], language: str) -> Sequence[Text]:
+    if max(map(len, lines), default=0) <= _WIDEST:
+        text = Syntax("", language, theme=HIGHLIGHTS, background_color=None).highlight("\n".join(lines))
+        found = list(text.split("\n", allow_blank=True)[: len(lines)])
+        if tuple(line.plain for line in found) == lines:  # a lexer may change the text; then it goes without colours
+            return found
+    return [Text(line) for line in lines]

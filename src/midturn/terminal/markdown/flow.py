@@ -20,6 +20,7 @@ _PAUSE = 0.04  # seconds between two looks at the text
 _SHARE = 10  # a look is worth that many times its own time
 _DECIDED = 40  # characters after which a line cannot turn into something else
 _FENCES = ("```", "~~~")
+_RETURN = "\u240d"
 _NARROWEST = 10
 _TWO = 2
 
@@ -36,7 +37,7 @@ class MarkdownFlow:
     def _begin(self) -> None:
         """Forget everything: a new message."""
         self._lines: list[str] = []
-        self._tail = ""
+        self._tail = self._return = ""
         self._seams = Seams()
         self._given = 0
         self._width = 0
@@ -46,9 +47,16 @@ class MarkdownFlow:
 
     def feed(self, text: str) -> str:
         """Take the next piece, and return the rows that are settled."""
-        *lines, self._tail = f"{self._tail}{text}".split("\n")
-        self._lines += lines
+        self._take(text)
         return self.tick()
+
+    def _take(self, text: str) -> None:
+        """Cut a piece into lines, at the line ends that everybody agrees about: a lone carriage return is a character like others."""
+        held = "\r" if text.endswith("\r") else ""
+        whole = f"{self._return}{text.removesuffix(held)}".replace("\r\n", "\n").replace("\r", _RETURN)
+        self._return = held
+        *lines, self._tail = f"{self._tail}{whole}".split("\n")
+        self._lines += lines
 
     def tick(self) -> str:
         """Return the rows that are settled, if it is time for a look."""
@@ -62,9 +70,7 @@ class MarkdownFlow:
 
     def finish(self) -> str:
         """Return everything that was not given out yet."""
-        if self._tail:
-            self._lines.append(self._tail)
-        self._tail = ""
+        self._take("\n" if self._tail or self._return else "")
         shown = self._show(self._lines, self._clock(), is_last=False)
         self._begin()
         return shown
@@ -75,7 +81,7 @@ class MarkdownFlow:
     def _show(self, lines: Sequence[str], now: float, *, is_last: bool) -> str:
         """Give out what is settled of the text so far."""
         try:
-            blocks = parse("\n".join(lines))
+            blocks = parse("\n".join(lines), self._seams.lines)
         except TooDeep:
             return self._as_it_is(lines)
         if not self._given:
@@ -95,11 +101,11 @@ class MarkdownFlow:
     def _tail_is_text(self) -> bool:
         """Tell whether the line that is being written can only be words of a paragraph: long enough, and neither code nor a table."""
         tail = self._tail.lstrip(" ")
-        return len(tail) > _DECIDED and " " in tail and not tail.startswith(_FENCES) and "|" not in tail and self._ends_in_a_paragraph()
+        return len(tail) > _DECIDED and not tail.startswith(_FENCES) and "|" not in tail and self._ends_in_a_paragraph()
 
     def _ends_in_a_paragraph(self) -> bool:
         try:
-            leaf = last_leaf(parse("\n".join([*self._lines, self._tail])))
+            leaf = last_leaf(parse("\n".join([*self._lines, self._tail]), self._seams.lines))
         except TooDeep:
             return False
         return isinstance(leaf, Paragraph) and leaf.lines[1] > len(self._lines)

@@ -55,6 +55,7 @@ def cut(text: Text, width: int) -> list[Text]:
 
 def ansi(text: Text) -> str:
     """Write a row out for the terminal, without spaces at its end."""
+    text = text.copy()
     text.rstrip()
     return "".join(
         segment.style.render(segment.text, color_system=ColorSystem.STANDARD) if segment.style else segment.text

@@ -14,7 +14,7 @@ from midturn.core.visible import exact, prose
 from midturn.terminal.markdown.ink import CODE, DIM, EMPHASIS, LINK, PLAIN, STRONG
 
 _PARSER = MarkdownIt("commonmark", {"html": False}).disable(["html_inline"])
-_OPENS = re.compile(r"\*(?=\S)|(?<!\w)_(?=\S)|[`\[]|<(?=[A-Za-z/])|\\$|&#?\w*$")
+_OPENS = re.compile(r"\*(?!\s)|(?<!\w)_(?!\s)|[`\[]|<(?=[A-Za-z/])|\\$|&#?\w*$")
 _STYLES = {"strong_open": STRONG, "em_open": EMPHASIS, "link_open": LINK}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import assert_never
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from midturn.terminal.markdown.table import table_rows
 _INDENT = "    "
 _NARROWEST = 12  # cells that are left for text, however deep it stands
 _MAJOR = 2  # headings down to this level are underlined
+_BREAK = re.compile(r" *\n?")
 _EMPTY = re.compile(r"[\s>]*")
 
 
@@ -82,7 +84,11 @@ class Layout:
     def _sign(self, item: Item) -> str:
         return f"{self._glyphs.bullet if item.marker == '-' else item.marker} "
 
-    def _block(self, block: Block, width: int, *, is_open: bool) -> list[Text]:  # noqa: PLR0911  one for each kind of block
+    def _block(self, block: Block, width: int, *, is_open: bool) -> list[Text]:
+        """Lay out one block. One that is closed has a row, even if there is nothing in it: so all of them can be told apart."""
+        return self._laid_out(block, width, is_open=is_open) or ([] if is_open else [Text()])
+
+    def _laid_out(self, block: Block, width: int, *, is_open: bool) -> list[Text]:  # noqa: PLR0911  one for each kind of block
         match block:
             case Paragraph():
                 return self._paragraph(block, width, PLAIN, is_open=is_open)
@@ -98,7 +104,7 @@ class Layout:
                 edge = _dressed(self._edge(block), DIM)
                 return self._behind(edge, edge, block, width, is_open=is_open)
             case Item():
-                return self._item(block, width, is_open=is_open)
+                return self._behind(_dressed(self._sign(block), MARKER), Text(self._edge(block)), block, width, is_open=is_open)
             case List(children=children):
                 return self.rows(children, width, is_last=is_open)
             case _ as other:
@@ -107,23 +113,25 @@ class Layout:
     def _paragraph(self, block: Paragraph | Heading, width: int, style: Style, *, is_open: bool) -> list[Text]:
         *closed, rest = self._seams.pieces(block.lines[0], block.content)
         pieces = closed if is_open else [*closed, rest]
-        return [row for piece in pieces if piece for row in wrapped(styled(piece, style), width)]
+        return [row for number, piece in enumerate(pieces) for row in _piece_rows(piece, width, style, is_first=not number) if piece]
 
     def _heading(self, block: Heading, width: int) -> list[Text]:
-        if self._seams.cut_at(block.lines[0]):  # its beginning was shown as a paragraph before the line below it was written
+        if block.lines[0] in self._seams.lines:  # its beginning was shown as a paragraph before the line below it was written
             return [*self._paragraph(block, width, PLAIN, is_open=False), Text(self._glyphs.line * width, DIM)]
         return self._paragraph(block, width, HEADING if block.level <= _MAJOR else STRONG, is_open=False)
 
-    def _item(self, item: Item, width: int, *, is_open: bool) -> list[Text]:
-        sign = _dressed(self._sign(item), MARKER)
-        if not item.children:
-            return [] if is_open else [sign]
-        return self._behind(sign, Text(self._edge(item)), item, width, is_open=is_open)
-
     def _behind(self, first: Text, edge: Text, block: Quote | Item, width: int, *, is_open: bool) -> list[Text]:
         """Lay out the blocks in a block behind its edge; the first row has one of its own."""
-        rows = self.rows(block.children, _room(width, edge.plain), is_last=is_open)
+        rows = self.rows(block.children, _room(width, edge.plain), is_last=is_open) or ([] if is_open else [Text()])
         return [(edge if number else first) + row for number, row in enumerate(rows)]
+
+
+@lru_cache(maxsize=2_048)
+def _piece_rows(piece: str, width: int, style: Style, *, is_first: bool) -> Sequence[Text]:
+    """Lay out a piece of a paragraph; one that goes on begins without the spaces at which the row above was broken."""
+    text = styled(piece, style)
+    broken = _BREAK.match("" if is_first else text.plain)
+    return wrapped(text[broken.end() if broken else 0 :], width)
 
 
 def _dressed(text: str, style: Style) -> Text:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from midturn.prompts.cells import cut_ranges
 from midturn.terminal.markdown.blocks import Paragraph
 from midturn.terminal.markdown.ink import wrapped
 from midturn.terminal.markdown.inline import is_whole, styled
 
-_LONGEST = 4_000  # characters without a space: they are cut anywhere
+_SPACES = " \t\n"
+_LONGEST = 2_000  # characters after which a paragraph is cut even in the middle of something
+_CANDIDATES = 60  # spaces at which a cut is tried
 
 
 class Seams:
@@ -18,9 +20,10 @@ class Seams:
     def __init__(self) -> None:
         self._cuts: dict[int, list[tuple[int, int]]] = {}
 
-    def cut_at(self, line: int) -> bool:
-        """Tell whether the paragraph on this line was cut."""
-        return line in self._cuts
+    @property
+    def lines(self) -> Container[int]:
+        """The lines on which a paragraph begins that was cut."""
+        return self._cuts.keys()
 
     def pieces(self, line: int, content: str) -> list[str]:
         """Return the pieces of a paragraph; the last one still grows."""
@@ -52,16 +55,17 @@ class Seams:
 
 def _full_rows(content: str, width: int, *, overdue: bool) -> tuple[int, int] | None:
     """Return where the last full row ends, and where the row that still grows begins."""
-    spaces = [place for place, character in enumerate(content) if character in " \n"]
-    whole = next((place for place in reversed(spaces) if overdue or is_whole(content[:place])), None)
+    anyhow = overdue or len(content) > _LONGEST
+    spaces = [place for place, character in enumerate(content) if character in _SPACES][-_CANDIDATES:]
+    whole = next((place for place in reversed(spaces) if anyhow or is_whole(content[:place])), None)
     if whole is None:
-        return _forced(content, width) if overdue and len(content) > _LONGEST else None
+        return _forced(content, width) if len(content) > _LONGEST else None
     rows = _plain_rows(content[:whole], width)
     for place in reversed(spaces[: spaces.index(whole)]) if len(rows) > 1 else ():
-        if overdue or is_whole(content[:place]):
+        if anyhow or is_whole(content[:place]):
             before = _plain_rows(content[:place], width)
             if len(before) < len(rows) and before == rows[: len(before)]:
-                return place, place + 1
+                return place, len(content) - len(content[place:].lstrip(_SPACES))
     return None
 
 
