@@ -11,8 +11,9 @@ from midturn.core.reply import Reply
 class Prompter(Protocol):
     """Whoever answers for the user (spec 8b). Cancelling `prompt` takes the prompt away.
 
-    Optional attributes: `concurrent = True` where several prompts may be open at once; `waiting(question)` is called before `prompt`, with
-    the `OpenQuestion` that it asks; `withdrawn(id, by)` is called when somebody else answered.
+    Optional: `concurrent = True` where several prompts may be open at once; `via`, how people answer there, which is recorded;
+    `about_to_ask(question)` is called before `prompt`, with the `OpenQuestion` that it asks; `withdrawn(id, by)` is called when somebody
+    else answered, and may be a coroutine function.
     """
 
     async def prompt(self, prompt: Prompt) -> Reply:

@@ -84,11 +84,11 @@ class OpenPrompts:
 
     def _describe(self, prompt: Prompt) -> None:
         """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""
-        waiting: Callable[[OpenQuestion], object] | None = getattr(self._prompter, "waiting", None)
-        if waiting is not None:
+        about_to_ask: Callable[[OpenQuestion], object] | None = getattr(self._prompter, "about_to_ask", None)
+        if about_to_ask is not None:
             for question in pending(self._journal.events, prompt.conversation):
                 if question.id == prompt.event:
-                    waiting(question)
+                    about_to_ask(question)
 
 
 async def _awaited(prompted: object) -> Reply:

@@ -48,7 +48,7 @@ class TerminalPrompter:
             except TerminalGone:
                 return EndedTurn()
 
-    def waiting(self, question: OpenQuestion) -> None:
+    def about_to_ask(self, question: OpenQuestion) -> None:
         """Take note of what the next prompt asks, as everybody outside the turn sees it."""
         self._waiting = question
 
