@@ -1,86 +1,118 @@
-"""What one question to the model costs: asked on the side, against the model sending its call again. Prints a table; asserts nothing.
+"""What one question costs: asked on the side, against the model sending its call again. Prints a table; asserts nothing.
 
-A request is rendered as providers cache it: tools, system prompt, messages. Four bytes count as a token; costs are in tokens of fresh
-input, with the prices that are usual: 0.1 for what is read from a cache, 1.25 for what is written to it, 5 for what the model writes.
+Both turns are played against a server on the loopback interface, through the provider's library (the extra `midturn[anthropic]`), and what
+is counted are the requests that it received, rendered as providers cache them: tools, system prompt, messages. Four bytes count as a token;
+costs are in tokens of fresh input at the usual prices: 0.1 for what is read from a cache, 1.25 for what is written to it, 5 for output.
 """
 
 from __future__ import annotations
 
-import json
+import sys
 from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-import msgspec
+from msgspec import Struct
 
-from midturn.assistant.request import side_request
-from midturn.assistant.settings import AssistantSettings
-from midturn.core.answer_type import BooleanType
-from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, TurnStart
-from midturn.core.exchange import ModelRequest, ToolDefinition
-from midturn.core.question import PersistedQuestion, Question
-from midturn.core.schema import inquiry_schema
-from midturn.core.source import Source
-from midturn.core.stream import provider_view
-from midturn.models.transcript import transcript, with_tail
+import midturn as mt
+from midturn.core.secret import SecretValue
+from midturn.models.provider_model import ProviderModel
+from midturn.models.spec import ModelSpec
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+answers, loopback, wire_prefix = (import_module(name) for name in ("servers.answers", "servers.loopback", "support.wire_prefix"))
 
 READ, WRITTEN, OUTPUT = 0.1, 1.25, 5.0
-ANSWER_TOKENS = 60  # a short reason and the answer
-TOOL = ToolDefinition("fs_modify_file", "Change a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
-QUESTION = Question.boolean("apply_changes", "Apply the changes to docs/plan.md?")
-PERSISTED = PersistedQuestion(text=QUESTION.text, answer_type=BooleanType())
-ASKED = InquiryRequest(id="call_1.apply_changes.1", source=Source.tool(TOOL.name), question=PERSISTED, call="c", question_id=QUESTION.id)
+REASON = '{"reason": "It changes only the wording of the two steps.", "answer": true}'
+APPLY = mt.Question.boolean("apply_changes", "Apply the changes to docs/plan.md?")
 
 
-def conversation(history: int, arguments: int) -> list[Event]:
-    """Return a turn of about `history` tokens that ends in a call with about `arguments` tokens."""
-    return [
-        TurnStart(event_id="t"),
-        ChatRequest(event_id="u", content="word " * history),
-        ChatResponse(event_id="a", message="I will patch it.", more=1),
-        ToolCallRequest(event_id="c", id="call_1", name=TOOL.name, arguments={"path": "docs/plan.md", "edits": "word " * arguments}),
-    ]
+class Cost(Struct, frozen=True):
+    """Tokens that were sent and written by a model, and what they cost with a cache and without one."""
+
+    sent: float
+    cached: float
+    output: float
+
+    @property
+    def with_cache(self) -> float:
+        """Everything that an earlier request began with is read again, the rest is written."""
+        return self.cached * READ + (self.sent - self.cached) * WRITTEN + self.output * OUTPUT
+
+    @property
+    def without_cache(self) -> float:
+        """Every request is read anew."""
+        return self.sent + self.output * OUTPUT
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.sent + other.sent, self.cached + other.cached, self.output + other.output)
 
 
-def main_request(events: Sequence[Event]) -> ModelRequest:
-    """Return what the main model is sent."""
-    return ModelRequest(system="You are careful.", events=provider_view(events), recorded=events, tools=[TOOL])
+@mt.tool
+def change_on_the_side(path: str, edits: str, ctx: mt.ToolContext) -> str | mt.Question[bool]:
+    """Change a file, once somebody has approved it."""
+    return APPLY if "apply_changes" not in ctx.answers else f"{path} was changed ({len(edits)} characters)."
 
 
-def rendered(request: ModelRequest) -> bytes:
-    """Return the bytes of a request in the order in which they are cached."""
-    messages = transcript(request.events)
-    if request.schema is not None:
-        messages = with_tail(messages, request.schema)
-    parts = [[msgspec.to_builtins(tool) for tool in request.tools], request.system, [msgspec.to_builtins(message) for message in messages]]
-    return json.dumps(parts, separators=(",", ":")).encode()
+@mt.tool
+def change_again(path: str, edits: str, approved: bool = False) -> str:  # noqa: FBT001, FBT002 (an argument that a model sends)
+    """Change a file. Call it again with `approved` and the same arguments when you have looked at the change."""
+    return f"{path} was changed ({len(edits)} characters)." if approved else "Look at the change, then call again with `approved`."
 
 
-def common(left: bytes, right: bytes) -> int:
-    """Return how many bytes both begin with."""
-    return next((place for place, (one, other) in enumerate(zip(left, right, strict=False)) if one != other), min(len(left), len(right)))
+def played(tool: Any, said: Sequence[Any], history: int) -> list[Cost]:
+    """Play a turn of a conversation of about `history` tokens; return what each request cost."""
+    with loopback.Loopback(*said) as server:
+        spec = ModelSpec(
+            id="anthropic/claude-sonnet-5-5",
+            provider="anthropic",
+            model="claude-sonnet-5-5",
+            family="anthropic",
+            base_url=server.url,
+            key=SecretValue("none"),
+        )
+        routes: dict[str, mt.Target] = {f"{tool.definition.name}.apply_changes": mt.Target("assistant")}
+        agent = mt.Agent(ProviderModel(spec), tools=[tool], instructions="You are careful.", routes=routes)
+        agent.run_sync("Improve the plan. " + "word " * (history * 4 // 5))
+        requests = [wire_prefix.rendered("anthropic", received.json) for received in server.received]
+    return [_cost(requests[:place], request, said[place]) for place, request in enumerate(requests)]
 
 
-def row(history: int, arguments: int) -> tuple[float, float, float, float]:
-    """Return which part of the main request is read again, and the three costs."""
-    events = conversation(history, arguments)
-    before = rendered(main_request(events[:2]))
-    side = rendered(side_request(main_request(events), ASKED, TOOL.name, AssistantSettings(model="m"), inquiry_schema(QUESTION)))
-    repeated = common(before, side)
-    fresh = (len(side) - repeated) / 4
-    answer = ANSWER_TOKENS * OUTPUT
-    on_the_side = repeated / 4 * READ + fresh * WRITTEN + answer
-    without_cache = len(side) / 4 * WRITTEN + answer
-    call_again = repeated / 4 * READ + fresh * WRITTEN + (arguments + ANSWER_TOKENS) * OUTPUT
-    return repeated / (len(before) - 2), on_the_side, without_cache, call_again
+def _cost(earlier: Sequence[str], request: str, said: Any) -> Cost:
+    sent = len(request.encode()) / 4
+    cached = max((wire_prefix.shared(request, before) for before in earlier), default=0.0) * sent
+    written = len(said.text) + sum(len(str(call.arguments)) for call in said.calls)
+    return Cost(sent, cached, written / 4)
+
+
+def turns(history: int, arguments: int) -> tuple[list[Cost], list[Cost]]:
+    """Return the costs of a turn with a question on the side, and of one in which the model sends its call again."""
+    call: dict[str, Any] = {"path": "docs/plan.md", "edits": "word " * (arguments * 4 // 5)}
+    done = answers.Says(text="Done.")
+    aside = [answers.Says(calls=(answers.ToolUse("change_on_the_side", call),)), answers.Says(text=REASON), done]
+    approved = answers.ToolUse("change_again", {**call, "approved": True}, "call_2")
+    again = [answers.Says(calls=(answers.ToolUse("change_again", call),)), answers.Says(calls=(approved,)), done]
+    return played(change_on_the_side, aside, history), played(change_again, again, history)
 
 
 def main() -> None:
-    """Print the table."""
-    print(f"{'history':>8} {'arguments':>10} {'repeated':>9} {'on the side':>12} {'cache missed':>13} {'call again':>11}")
+    """Print the table: the question alone, and the whole turn."""
+    print(f"{'':27} {'sent':>16} {'cached':>9} {'output':>15} {'cost, cache':>17} {'cost, no cache':>17}")
+    print(
+        f"{'history':>8} {'arguments':>10} {'':7} {'aside':>8}{'again':>8} {'aside':>9} {'aside':>7}{'again':>8}"
+        + f" {'aside':>9}{'again':>8}" * 2
+    )
     for history in (5_000, 50_000):
         for arguments in (200, 2_000, 10_000):
-            repeated, *costs = row(history, arguments)
-            side, missed, again = (round(cost) for cost in costs)
-            print(f"{history:>8,} {arguments:>10,} {repeated:>9.1%} {side:>12,} {missed:>13,} {again:>11,}")
+            aside, again = turns(history, arguments)
+            whole = sum(aside, Cost(0, 0, 0)), sum(again, Cost(0, 0, 0))
+            for what, (one, other) in (("request", (aside[1], again[1])), ("turn", whole)):
+                print(
+                    f"{history:>8,} {arguments:>10,} {what:7} {one.sent:>8,.0f}{other.sent:>8,.0f} {one.cached / one.sent:>9.1%}"
+                    f" {one.output:>7,.0f}{other.output:>8,.0f} {one.with_cache:>9,.0f}{other.with_cache:>8,.0f}"
+                    f" {one.without_cache:>9,.0f}{other.without_cache:>8,.0f}"
+                )
 
 
 if __name__ == "__main__":
