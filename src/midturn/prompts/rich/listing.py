@@ -71,7 +71,7 @@ class Listing(ABC):
                 cursor = len(title) + len(options)
             options += self._drawn.rows(place, self._mark(place), size, highlighted=place == self._at)
         hint = [row(text, "key") for text in wrap(self._hint(), size.columns)]
-        helped = help_rows(self._offered, self._help_lines(), size) if self._help else []
+        helped = self._helped(size) if self._help else []
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
         return Frame(joined(title, options, self._extra(size), hint, helped, message), (cursor, 2))
 
@@ -101,6 +101,10 @@ class Listing(ABC):
     def _mark(self, place: int) -> Mark:
         return Mark(KEYS[place])
 
+    def _helped(self, size: Size) -> list[Row]:
+        """Say what the keys do: first those that move and choose, then those that leave."""
+        return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
+
     def _extra(self, size: Size) -> list[Row]:
         del size
         return []
@@ -119,7 +123,7 @@ class Listing(ABC):
 
     @abstractmethod
     def _help_lines(self) -> list[str]:
-        """Say what the other keys do."""
+        """Say what the keys that move and choose do."""
 
 
 def chosen_values(prompt: Prompt, places: set[int], other: str | None) -> list[Json]:

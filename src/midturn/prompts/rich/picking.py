@@ -33,7 +33,6 @@ class PickOne(Listing):
         return [
             "↑↓, j/k, Tab, PgUp/PgDn - move",
             "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu",
-            "Ctrl-C - cancel and end the turn",
         ]
 
 
@@ -74,7 +73,6 @@ class MarkSeveral(Listing):
         return [
             "↑↓, j/k, Tab, PgUp/PgDn - move",
             "Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - cancel menu",
-            "Ctrl-C - cancel and end the turn",
         ]
 
 
