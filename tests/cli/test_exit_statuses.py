@@ -96,7 +96,8 @@ def test_3_prints_the_open_questions_with_their_ids_and_the_command_that_answers
     number = midturn.conversations()[0].name.split("-")[0]
     assert finished.status == 3
     assert f"  {request['event_id']}  deploy asks: Deploy to staging?\n" in finished.stderr
-    assert f"Answer with `midturn answer {request['event_id']} [VALUE]`, then go on with `midturn resume {number}`." in finished.stderr
+    assert f"midturn answer {request['event_id']} [VALUE]\n" in finished.stderr
+    assert f"midturn resume {number}\n" in finished.stderr
 
 
 def test_3_with_json_has_the_open_questions_as_the_inbox_shows_them(midturn: CommandLine) -> None:

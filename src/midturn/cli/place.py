@@ -42,27 +42,28 @@ class Place(Struct, frozen=True, kw_only=True):
         Raises:
             StoreError: There is none.
         """
-        ids = self.store.ids()
         if id is None:
-            return self._current(ids)
-        fitting = [known for known in ids if known.startswith(id)]
+            return self._the_current()
+        fitting = [known for known in self.store.ids() if known.startswith(id)]
         if id in fitting or len(fitting) == 1:
             return id if id in fitting else fitting[0]
         what = f"There is no conversation {id!r}" if not fitting else f"{len(fitting)} conversations begin with {id!r}"
         raise StoreError(f"{what}. `midturn conversation ls` lists them.")
 
-    def is_current(self, id: str) -> bool:
-        """Say whether commands act on this conversation by default."""
-        return id == (self.workspace.current(self.store) if self.workspace and not self.is_own_store else None)
+    @property
+    def current(self) -> str | None:
+        """The conversation that commands act on by default: the chosen one, or else the newest."""
+        if self.workspace and not self.is_own_store:
+            return self.workspace.current(self.store)
+        return next(reversed(self.store.ids()), None)
 
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""
         if self.workspace and not self.is_own_store:
             self.workspace.set_current(id)
 
-    def _current(self, ids: list[str]) -> str:
-        newest = ids[-1] if ids else None
-        current = self.workspace.current(self.store) if self.workspace and not self.is_own_store else newest
+    def _the_current(self) -> str:
+        current = self.current
         if current is None:
             raise StoreError('There is no conversation yet. `midturn query "…"` begins one.')
         return current

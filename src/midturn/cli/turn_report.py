@@ -45,7 +45,7 @@ def report(result: RunResult, turn: Sequence[Event], *, attached: bool) -> None:
     elif unused := unused_answers(turn):
         note("midturn: no question used the --answer for {}.", joined(", ", unused))
     if not attached:
-        _count_answers(turn)
+        _count_answers(turn, waits=result.status == "suspended")
 
 
 def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None) -> None:
@@ -55,7 +55,8 @@ def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None) -
     for row in table(rows, sys.stderr):
         note(row)
     if pending:
-        note("Answer with `midturn answer {} [VALUE]`, then go on with `midturn resume {}`.", pending[0].id, pending[0].conversation)
+        note("To answer:  midturn answer {} [VALUE]", pending[0].id)
+        note("To go on:   midturn resume {}", pending[0].conversation)
     if then:
         note(then)
 
@@ -84,13 +85,14 @@ def _usage(result: RunResult) -> Json:
     return {field: getattr(result.usage, field) for field in result.usage.__struct_fields__}
 
 
-def _count_answers(turn: Sequence[Event]) -> None:
+def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
     """Say in one line who answered while nobody was there, if anything was asked."""
-    if not any(isinstance(event, InquiryRequest | Approval) for event in turn):
-        return
     answers = Counter(_answerers(turn))
-    parts = ", ".join(f"{answers[by]} {what}" for by, what in _WHO.items())
     approved = sum(isinstance(event, Approval) and event.state == "approved" and _by(event.answered_by) == "default" for event in turn)
+    asked = any(isinstance(event, InquiryRequest | Approval) for event in turn)
+    if not asked or (waits and not approved and not any(answers[by] for by in _WHO)):
+        return
+    parts = ", ".join(f"{answers[by]} {what}" for by, what in _WHO.items())
     went_ahead = f"; {approved} call{'s' if approved > 1 else ''} approved by default" if approved else ""
     note("midturn: answered without a person: {}{}.", parts, went_ahead)
 

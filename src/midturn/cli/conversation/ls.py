@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
@@ -28,7 +29,7 @@ class Row(Struct, frozen=True, kw_only=True):
     title: str
     created_at: str
     labels: tuple[str, ...]
-    current: bool
+    current: bool = False
     turn_open: bool
     waiting: int
 
@@ -41,9 +42,10 @@ def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     place = find_place(store)
     turns = {number: (open_turn(turn) is not None, len(pending(turn, number))) for number, turn in place.store.unfinished_turns()}
     rows: list[Row] = []
+    current = place.current
     for number in place.store.ids():
         try:
-            rows.append(_row(place, number, *turns.get(number, (False, 0))))
+            rows.append(replace(_row(place, number, *turns.get(number, (False, 0))), current=number == current))
         except StoreError as error:
             note(line("midturn: {}", block(str(error))))
     if as_json:
@@ -64,7 +66,6 @@ def _row(place: Place, number: str, turn_open: bool, waiting: int) -> Row:  # no
         title=metadata.title or place.store.read(number).title,
         created_at=metadata.created_at or _time_of(number),
         labels=metadata.labels,
-        current=place.is_current(number),
         turn_open=turn_open,
         waiting=waiting,
     )
