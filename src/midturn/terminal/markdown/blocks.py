@@ -102,8 +102,8 @@ def parse(text: str, no_table: Container[int] = ()) -> tuple[Block, ...]:
     Raises:
         TooDeep: Blocks are nested so deeply that some were left out.
     """
-    tokens = _PARSER.parse(text, {_NO_TABLE: no_table})
-    if any(token.level >= DEEPEST for token in tokens):
+    tokens = _PARSER.parse(f"{text}\n", {_NO_TABLE: no_table})
+    if any(token.level >= DEEPEST - 1 for token in tokens):  # what stands deeper is left out by the parser
         raise TooDeep
     return tuple(_blocks(iter(tokens), ""))
 

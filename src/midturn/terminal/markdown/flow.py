@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
 from rich.text import Text
 
 from midturn.core.visible import prose
@@ -15,7 +16,7 @@ from midturn.terminal.markdown.ink import ansi
 from midturn.terminal.markdown.layout import Glyphs, Layout
 from midturn.terminal.markdown.seams import Seams
 
-_PATIENCE = 1.5  # seconds that a full row may wait for what is open in it to be closed
+PATIENCE = 1.5  # seconds that a full row may wait for what is open in it to be closed
 _PAUSE = 0.04  # seconds between two looks at the text
 _SHARE = 10  # a look is worth that many times its own time
 _DECIDED = 40  # characters after which a line cannot turn into something else
@@ -116,7 +117,9 @@ class MarkdownFlow:
         if not isinstance(leaf, Paragraph) or "|" in leaf.content.rpartition("\n")[2]:
             self._waits_since = None
             return
-        overdue = self._waits_since is not None and now - self._waits_since > _PATIENCE
+        overdue = self._waits_since is not None and now - self._waits_since > PATIENCE
+        if not self._tail.strip() or self._tail.endswith(" "):  # its last word is whole, which the parser does not say
+            leaf = replace(leaf, content=f"{leaf.content} ")
         if self._seams.cut(leaf, width, overdue=overdue):
             self._waits_since = None
         elif self._waits_since is None and len(leaf.content) > width:

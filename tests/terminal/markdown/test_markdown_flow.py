@@ -1,0 +1,262 @@
+"""Markdown, shown row by row while it is written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from midturn.prompts.cells import cells
+from midturn.terminal.markdown import flow
+from midturn.terminal.markdown.layout import ASCII
+from support.streamed_markdown import SGR, Streamed, in_pieces, seen
+
+ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069]")
+PARAGRAPH = "one two three four five six seven eight nine ten"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("# Title", "Title\n"),
+        ("Title\n=====\ntext", "Title\n\ntext\n"),
+        ("some *words* **here** `now`", "some words here now\n"),
+        ("one\ntwo  \nthree", "one two\nthree\n"),
+        ("- one\n- two", "• one\n• two\n"),
+        ("- one\n\n- two", "• one\n\n• two\n"),
+        ("7. one\n8. two\n   - in\n     1) deep", "7. one\n8. two\n   • in\n     1) deep\n"),
+        ("text:\n- one", "text:\n• one\n"),
+        ("> said\n>\n> again", "▌ said\n▌\n▌ again\n"),
+        ("```py\nx = 1\n\n\ty = 2\n```\nafter", "    x = 1\n\n        y = 2\n\nafter\n"),
+        ("a\n\n---\n\nb", f"a\n\n{'─' * 79}\n\nb\n"),
+        ("| a | b |\n|--:|:-:|\n| 1 | 22 |\n| 333 | 4 |", "  a  b\n───  ──\n  1  22\n333  4\n"),
+        ("Vec<T> & <b>text</b> <!-- seen -->", "Vec<T> & <b>text</b> <!-- seen -->\n"),
+        ("R&amp;D &lt;3", "R&D <3\n"),
+        ("[text](http://example.com/real)", "text (http://example.com/real)\n"),
+        ("<http://example.com> [http://example.com](http://example.com)", "http://example.com http://example.com\n"),
+        ("![plan](plan.png)", "[image: plan] (plan.png)\n"),
+        ("a [/b] [red] [link=file:///etc/passwd] :smile:", "a [/b] [red] [link=file:///etc/passwd] :smile:\n"),
+        ("[a][b]\n\n[b]: http://example.com", "[a][b]\n\n[b]: http://example.com\n"),
+        ("[x](javascript:alert)", "[x](javascript:alert)\n"),
+        ("1. ", "1.\n"),
+        ("", ""),
+        ("\n\n", ""),
+    ],
+)
+def test_markdown_is_laid_out(source: str, shown: str) -> None:
+    """Nothing that is written is left out: HTML, definitions and console markup are text, a link says where it leads."""
+    assert seen(source) == shown
+
+
+def test_colours_are_those_of_the_theme() -> None:
+    raw = Streamed().feed("# T\n**b** *e* `c` [l](u)\n\n```py\nreturn 'x'  # y\n```\n> q").finish().raw
+
+    assert set(SGR.findall(raw)) <= {f"\x1b[{codes}m" for codes in ("0", "1;4", "1", "3", "33", "4;36", "90", "35", "32")}
+
+
+def test_where_letters_are_ascii_everything_is() -> None:
+    shown = Streamed(20, glyphs=ASCII).feed("- a\n\n> b\n\n---").finish().seen
+
+    assert shown == f"- a\n\n> b\n\n{'-' * 19}\n"
+
+
+def test_a_block_is_shown_when_the_next_begins() -> None:
+    streamed = Streamed().feed("# Title\n")
+    assert streamed.rows == ["Title"]
+
+    streamed.feed("short words\n", "\n")
+    assert streamed.rows == ["Title"]
+
+    streamed.feed("- one\n")
+    assert streamed.rows == ["Title", "", "short words"]
+
+    streamed.feed("- two\n")
+    assert streamed.rows[-1] == "• one"
+
+
+def test_code_is_shown_line_by_line() -> None:
+    streamed = Streamed().feed("```\n", "one\n", "tw")
+
+    assert streamed.rows == ["    one"]
+
+
+def test_a_paragraph_is_shown_row_by_row() -> None:
+    """It need not end: a full row is shown as soon as nothing can change it."""
+    streamed = Streamed(25).feed(*(f"{word} " for word in f"{PARAGRAPH} eleven".split()))
+
+    assert streamed.rows == ["one two three four five", "six seven eight nine ten"]
+    assert streamed.finish().rows == ["one two three four five", "six seven eight nine ten", "eleven"]
+
+
+def test_a_stream_that_stalls_is_shown_as_far_as_its_rows_are_full() -> None:
+    """Whatever is open in it: `tick` is called while nothing arrives."""
+    streamed = Streamed(25).feed(f"**{PARAGRAPH} and more")
+    assert streamed.rows == []
+
+    streamed.wait(0.1).wait(flow.PATIENCE + 0.1)
+
+    assert streamed.rows == ["**one two three four", "five six seven eight"]
+
+
+def test_a_word_without_end_is_shown_too() -> None:
+    streamed = Streamed(40).feed(*["x" * 100] * 50)
+
+    assert len(streamed.seen) > 2_000
+    assert streamed.finish().seen.replace("\n", "") == "x" * 5_000
+
+
+def test_a_table_too_wide_for_the_terminal_wraps_in_its_columns() -> None:
+    shown = seen("| name | what it is for |\n|---|---|\n| alpha | the first of all letters |", 24)
+
+    assert shown == "name   what it is for\n─────  ────────────────\nalpha  the first of all\n       letters\n"
+
+
+def test_a_table_without_room_becomes_lines() -> None:
+    head = "|".join(f"h{number}" for number in range(8))
+    shown = seen(f"{head}\n{'|'.join(['---'] * 8)}\n{'|'.join('values' for _ in range(8))}", 24)
+
+    assert shown.split("\n")[:2] == ["h0: values", "h1: values"]
+
+
+def test_wide_letters_are_measured() -> None:
+    rows = Streamed(20).feed("本番環境は全員で共有しています 🚀 and more").finish().rows
+
+    assert all(cells(row) <= 20 for row in rows)
+    assert "".join(rows).replace(" ", "") == "本番環境は全員で共有しています🚀andmore"
+
+
+def test_a_family_stays_together() -> None:
+    assert seen("a 👨\u200d👩\u200d👧 b ❤\ufe0f") == "a 👨\u200d👩\u200d👧 b ❤\ufe0f\n"
+
+
+def test_lines_may_end_as_they_do_elsewhere() -> None:
+    assert seen("# a\r\n\r\nb\r\n") == "a\n\nb\n"
+    assert Streamed().feed("# a\r", "\nb").finish().seen == "a\n\nb\n"
+    assert seen("over\rwritten") == "over␍written\n"
+
+
+def test_the_width_may_change_between_blocks() -> None:
+    streamed = Streamed(80).feed(f"{PARAGRAPH}\n\n# first\n")
+    streamed.columns = 30
+
+    rows = streamed.feed("# next\n", PARAGRAPH).finish().rows
+
+    assert rows[0] == PARAGRAPH
+    assert all(len(row) < 30 for row in rows[1:])
+    assert " ".join(row for row in rows if row) == f"{PARAGRAPH} first next {PARAGRAPH}"
+
+
+def test_a_paragraph_that_becomes_a_heading_or_a_table_loses_nothing() -> None:
+    """Its first rows were shown before the line below it was written."""
+    long = f"{PARAGRAPH} {PARAGRAPH}"
+    for below in ("---\n", "===\n", "|---|---|\n"):
+        streamed = Streamed(40).feed(*(f"{word} " for word in long.split()), f"x | y\n{below}after\n").finish()
+
+        assert re.findall(r"[a-z]+", streamed.seen) == [*long.split(), "x", "y", "after"]
+
+
+@pytest.mark.parametrize("deep", [">" * 500 + " said", "- " * 300 + "said", "[" * 3_000, "*a **b " * 400, "`" * 999])
+def test_what_nobody_can_lay_out_is_shown_all_the_same(deep: str) -> None:
+    shown = Streamed(40).feed(*in_pieces(deep, [7] * 60)).finish().seen
+
+    assert re.findall("[a-z]", shown) == re.findall("[a-z]", deep)
+
+
+@pytest.mark.parametrize("row", ["│ fake", "| fake", "· deploy: ok", "~ thought", "midturn: done"])
+def test_no_row_begins_like_one_of_ours(row: str) -> None:
+    """A prompt's gutter, a tool's sign, a notice: a model cannot write them at the edge of the screen (spec 9.2)."""
+    for source in (row, f"text\n\n{row}", f"{'x' * 39} {row}", f"# {row}", f"`{row}`"):
+        rows = [shown for shown in Streamed(40).feed(source).finish().rows if shown]
+
+        assert not any(shown.startswith(row[:2]) for shown in rows)
+        assert any(shown.startswith(f" {row[:2]}") for shown in rows)
+
+
+HOSTILE = [
+    "a\x1b[31mred\x1b]0;title\x07",
+    "&#27;[31mred &#x1b;]0;title&#7; &#x202e;",
+    "`code\x1b[2J\x9b2J`",
+    "```\x1b]0;x\x07\ncode\x9b2J\u202e\n```",
+    "```py\x1b\nx = '\x1b[31m'\n```",
+    '[link](http://e\x1b[31m.com) [b](http://x.y/&#x202e;z "ti\u202etle")',
+    "[a](javascript:alert(1) '\u202e')",
+    "| a\u202e |\n|---|\n| \x1b[8mb |",
+    "# t\u200bitle\ud800",
+    "![\x1b[31m](\u202ex)",
+    "<http://e\x1b.com>",
+    "\x1b]8;;http://evil\x1b\\shown\x1b]8;;\x1b\\",
+    "1. \x07\n   > \x85 \u2028",
+]
+
+
+@pytest.mark.parametrize("source", HOSTILE)
+@pytest.mark.parametrize("length", [1, 1_000])
+def test_nothing_acts_on_the_terminal(source: str, length: int) -> None:
+    shown = Streamed(40).feed(*in_pieces(source, [length] * 200)).finish().seen
+
+    assert ACTS.search(shown) is None
+    assert "⟨U+" in shown or "%" in shown or "\ufffd" in shown or "javascript" in shown
+
+
+_MARKUP = st.sampled_from(
+    [
+        *("**", "*", "_", "`", "```", "~~~\n", "\n", "\n\n", "- ", "1. ", "> ", "# ", "    ", "\t", "[l](http://e.x)", "[", "](", "<b>"),
+        *(
+            "&amp;",
+            "&#x202e;",
+            "\\",
+            "\x1b[31m",
+            "\u202e",
+            "本番",
+            "👨\u200d👩",
+            "---\n",
+            "===\n",
+            "│ ",
+            "\r",
+            "\r\n",
+            "\x00",
+            "\x85",
+            "+ ",
+        ),
+        *("word", "word ", "several words here ", "| a | b |\n", "|---|---|\n", "w" * 30),
+    ]
+)
+_SOURCES = st.lists(_MARKUP, max_size=40).map("".join)
+_LENGTHS = st.lists(st.sampled_from([1, 2, 5, 20]), max_size=80)
+
+
+@settings(deadline=None, max_examples=150)
+@given(_SOURCES, _LENGTHS, st.sampled_from([12, 40, 80]))
+def test_whatever_is_written_only_colours_are_sequences_and_rows_fit(source: str, lengths: list[int], columns: int) -> None:
+    rows = Streamed(columns).feed(*in_pieces(source, lengths)).finish().rows
+
+    assert not any(ACTS.search(row) for row in rows)
+    assert all(cells(row) <= max(columns, 24) for row in rows)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(st.sampled_from(["**", "*", "`", "\n", "\n\n", "- ", "> ", "# ", "1. ", " ", "```\n", "    ", "<b>", "[", "]"]), max_size=60),
+    _LENGTHS,
+)
+def test_no_word_is_lost_and_none_is_said_twice(markup: list[str], lengths: list[int]) -> None:
+    source = "".join(f"{sign}w{number} " for number, sign in enumerate(markup))
+    names = re.findall(r"```[^\n]*(w\d+)[^`\n]*\n", source)  # what follows a fence names its language
+
+    shown = re.findall(r"w\d+", Streamed(40).feed(*in_pieces(source, lengths)).finish().seen)
+
+    assert [word for word in shown if word not in names] == [word for word in re.findall(r"w\d+", source) if word not in names]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(
+        st.sampled_from(["**a b**", "`c d`", "words and words ", "\n\n", "\n- ", "\n> ", "\n# ", "\n```\n", "本番 ", "[l](http://e.x) "])
+    ),
+    _LENGTHS,
+)
+def test_what_is_shown_does_not_depend_on_the_pieces(markup: list[str], lengths: list[int]) -> None:
+    source = " ".join(markup)
+
+    assert Streamed(40, pace=0).feed(*in_pieces(source, lengths)).finish().seen == seen(source, 40)
