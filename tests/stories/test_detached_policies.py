@@ -66,11 +66,12 @@ def test_each_policy_in_each_form(  # noqa: PLR0913, PLR0917 (a row of the table
 
     assert finished.status == status, finished
     assert (patched(midturn), recorded(midturn)) == (applied, answer)
-    assert finished.stderr.count("answered without a person") == 1
-    assert COUNTED.format(*counts) in finished.stderr
-    if policy == "defer":
+    if policy != "defer":
+        assert finished.stderr.count("answered without a person") == 1
+        assert COUNTED.format(*counts) in finished.stderr
+    else:  # nothing was answered: it says what it waits for
         (waiting,) = midturn.ok("inbox", "--json").json
-        assert f"Answer with `midturn answer {waiting['id']} [VALUE]`" in finished.stderr
+        assert f"midturn answer {waiting['id']} [VALUE]" in finished.stderr
 
 
 def test_the_tools_own_table_comes_before_everybodys_scalar(midturn: CommandLine) -> None:
