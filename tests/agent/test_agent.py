@@ -10,6 +10,7 @@ import midturn as mt
 from midturn.core.events import ChatRequest
 from midturn.store.store import ConversationStore
 from support.agents import CONFIRM, calling, careful, told
+from support.people import Chat
 
 
 class Customers:
@@ -267,3 +268,32 @@ def test_ask_fails_the_call_where_nobody_may_answer() -> None:
     result = agent.run_sync("Do it")
     assert result.refused == ("careful",)
     assert told(agent.store, result.conversation)[0].startswith("careful cannot run because no interactive terminal is available.")
+
+
+def test_a_question_that_a_tool_leaves_behind_is_cancelled_with_the_call() -> None:
+    seen: list[str] = []
+    left: list[asyncio.Task[None]] = []
+
+    @mt.tool
+    async def careless(ctx: mt.ToolContext) -> str:
+        """Ask in a task of its own, and do not wait for it."""
+
+        async def asks() -> None:
+            try:
+                await ctx.ask(CONFIRM)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+
+        left.append(asyncio.create_task(asks()))
+        await asyncio.sleep(0)
+        return "done"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("careless"), tools=[careless], prompter=Chat())
+        result = await agent.run("Go")
+        assert (result.status, told(agent.store, result.conversation)) == ("completed", ["done"])
+        async with asyncio.timeout(5):
+            await left[0]
+        assert seen == ["cancelled"]
+
+    asyncio.run(scene())

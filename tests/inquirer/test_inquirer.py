@@ -9,6 +9,7 @@ import pytest
 
 import midturn as mt
 from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
+from midturn.core.json_value import JsonObject
 from midturn.store.store import ConversationStore
 from midturn.testing.recorded import Recorded, recorded_pairs
 from support.agents import told
@@ -368,5 +369,75 @@ def test_a_turn_that_was_left_with_nothing_to_do_is_over_before_the_next_begins(
             await deploy(inquirer)
         assert kinds(store, journal.conversation).count("turn_start") == 2
         assert not any(window.open for window in store.read(journal.conversation).turns)
+
+    asyncio.run(scene())
+
+
+def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> None:
+    """What an adapter for a framework does with a tool of midturn, whichever way it asks."""
+    cleaned: list[str] = []
+
+    @mt.tool
+    async def asks(ctx: mt.ToolContext[list[str]]) -> str:
+        """Ask and wait."""
+        try:
+            return f"{await ctx.ask(CONFIRM)} {ctx.deps}"
+        finally:
+            cleaned.append("cleaned")
+
+    @mt.tool
+    def returns(ctx: mt.ToolContext) -> mt.NeedsInput | str:
+        """Return what must be known, and run again."""
+        return f"{ctx.answers['region']}" if "region" in ctx.answers else mt.NeedsInput(mt.Form([REGION]))
+
+    @mt.tool
+    async def gives_up() -> str:
+        """Cancel itself."""
+        raise asyncio.CancelledError
+
+    async def scene() -> None:
+        journal = store.create("their loop")
+        person = mt.ScriptedPrompter({"asks.confirm": True, "returns.region": "us-2", "ask_user.answer": "well"})
+        expected: list[tuple[mt.Tool, JsonObject, str | None]] = [
+            (asks, {}, "True ['x']"),
+            (returns, {}, "us-2"),
+            (mt.ask_user, {"question": "How?"}, None),
+        ]
+        for number, (tool, arguments, content) in enumerate(expected):
+            async with mt.Inquirer(journal, person).call(tool.definition.name, f"call_{number}", arguments) as call:
+                outcome = await call.execute(tool, deps=["x"])
+            assert content is None or outcome == mt.Success(content)
+        assert [pair.question for pair in recorded_pairs(journal)] == ["asks.confirm", "returns.region", "ask_user.answer"]
+        assert person.prompts[-1].asked_by == "Assistant"
+        async with mt.Inquirer(journal).call("gives_up", "call_3") as call:
+            assert isinstance(await call.execute(gives_up), mt.ToolError)
+
+        cleaned.clear()
+        with pytest.raises(mt.Suspended):
+            async with mt.Inquirer(journal).call("asks", "call_4") as call:
+                await call.execute(asks)
+        assert cleaned == ["cleaned"]
+        with pytest.raises(mt.CallEnded):
+            async with mt.Inquirer(journal, detached="deny").call("asks", "call_4") as call:
+                await call.execute(asks)
+        assert cleaned == ["cleaned"] * 2
+
+    asyncio.run(scene())
+
+
+def test_giving_up_one_of_two_questions_lets_the_other_be_asked(store: ConversationStore) -> None:
+    async def scene() -> None:
+        journal, chat = store.create("their loop"), Chat()
+        async with mt.Inquirer(journal, chat).call("deploy", "call_1") as call:
+            first, second = asyncio.create_task(call.ask(CONFIRM)), asyncio.create_task(call.ask(REGION))
+            await until(lambda: "confirm" in chat.waiting)
+            first.cancel()
+            await until(lambda: "region" in chat.waiting)
+            chat.says("region", mt.Answered("eu-1"))
+            assert await second == "eu-1"
+        assert [(pair.question, pair.outcome, pair.reason) for pair in recorded_pairs(journal)] == [
+            ("deploy.confirm", "cancelled", "superseded"),
+            ("deploy.region", "answered", None),
+        ]
 
     asyncio.run(scene())

@@ -239,28 +239,26 @@ def test_asking_in_the_wrong_way_from_a_coroutine_is_an_error_and_no_deadlock() 
 
 
 def test_a_task_that_a_tool_leaves_behind_can_ask_no_more() -> None:
-    seen: list[str] = []
-    left: list[asyncio.Task[None]] = []
+    async def scene() -> str:
+        returned = asyncio.Event()
 
-    @tool
-    async def deploy(ctx: ToolContext) -> str:
-        async def later() -> None:
-            await asyncio.sleep(0)
-            try:
-                await ctx.ask(CONFIRM)
-            except asyncio.CancelledError:
-                seen.append("refused")
+        @tool
+        async def deploy(ctx: ToolContext) -> str:
+            async def later() -> str:
+                await returned.wait()
+                with pytest.raises(RuntimeError) as raised:
+                    await ctx.ask(CONFIRM)
+                return str(raised.value)
 
-        left.append(asyncio.create_task(later()))
-        return "done"
+            left.append(asyncio.create_task(later()))
+            return "done"
 
-    async def scene() -> Outcome:
-        outcome = await deploy.execute(tool_run(deploy, {}))
-        await asyncio.sleep(0.01)
-        return outcome
+        left: list[asyncio.Task[str]] = []
+        assert await deploy.execute(tool_run(deploy, {})) == Success("done")
+        returned.set()
+        return await left[0]
 
-    assert asyncio.run(scene()) == Success("done")
-    assert seen == ["refused"]
+    assert asyncio.run(scene()) == "This call is over: its function has returned. Ask before it does."
 
 
 class Gate(Responder):

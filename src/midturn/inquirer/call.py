@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar, cast
 
+from msgspec.structs import replace
+
 from midturn.core.form import Form
 from midturn.core.json_value import JsonObject, json_problem
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.source import Source
-from midturn.errors import ConfigError
+from midturn.errors import CallEnded, ConfigError, Suspended
+from midturn.ports import Tool, ToolRun
+from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.foreign_call import ForeignCall
 from midturn.runtime.foreign_turn import ForeignTurn
 from midturn.tools.answers import Answer, FormAnswers, Unanswered
@@ -32,7 +36,8 @@ class InquirerCall:
         self._turn = turn
         self._call = call
         self._life = CallLife()
-        self._given_up: list[asyncio.Task[object]] = []
+        self._given_up: list[asyncio.Task[Any]] = []
+        self._asking = 0
         self.context: ToolContext[object] = ToolContext(call.run.result(), Source.tool(tool), self._life)
         """What a tool of ours would know of this call: `arguments`, `answers`, `idempotency_key`."""
         self.outcome: Outcome = Success("")
@@ -71,6 +76,30 @@ class InquirerCall:
         self.outcome = deliverable(outcome, self._call.run.result(), secrets_in(self.context.answers))
         return self.outcome.message if isinstance(self.outcome, ToolError) else cast("Success", self.outcome).content
 
+    async def execute(self, tool: Tool, deps: object = None) -> Success | ToolError:
+        """Run a tool of ours as this call: what it asks is asked here, and what it ends in is the call's result, which is returned.
+
+        Raises:
+            Suspended: Nobody is there to answer now; the tool was cancelled.
+            CallEnded: There is no answer, and the call is over; the tool was cancelled.
+        """
+        run = replace(self._call.run.result(), deps=deps)
+        while True:
+            outcome = await self._executed(tool, run)
+            if not isinstance(outcome, NeedsInput):
+                self.outcome = outcome
+                return outcome
+            await self.ask_form(outcome.form)
+            run = replace(run, answers=dict(self.context.answers))
+
+    async def _executed(self, tool: Tool, run: ToolRun) -> Outcome:
+        try:
+            return await self._unless_stopped(asyncio.create_task(tool.execute(run)))
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return ToolError(f"{run.call.name} stopped without a result.")
+
     async def end(self, outcome: Outcome) -> None:
         """Record the result, durably; what was asked and given up is superseded with it."""
         self._call.finish(outcome)
@@ -80,36 +109,62 @@ class InquirerCall:
         """Go away: a call without a result stays unfinished, to be made again."""
         self._life.ended = True
         self._turn.leave(self._call)
-        for task in self._given_up:
-            task.cancel()
+        self._give_up()
 
     async def _answered(self, asking: Coroutine[Any, Any, T]) -> T:
-        """Wait for an answer, or for the end of the call. An ask that is cancelled is kept: the block may be leaving its call open."""
+        """Wait for an answer, or for the end of the call.
+
+        An ask that is cancelled is kept, for the block may be leaving its call open; it is given up as soon as the call asks on.
+        """
         if self._life.ended:
             asking.close()
             raise RuntimeError("This call is over. Ask inside its block: `async with inquirer.call(…) as call: await call.ask(…)`.")
-        await self._drop()
+        self._give_up()
         task = asyncio.create_task(asking)
+        self._asking += 1
+        try:
+            return await self._unless_stopped(asyncio.shield(task))
+        except asyncio.CancelledError:
+            self._given_up.append(task)
+            asyncio.get_running_loop().call_soon(self._give_up_if_others_wait)
+            raise
+        except (Suspended, CallEnded):
+            task.cancel()
+            raise
+        finally:
+            self._asking -= 1
+
+    async def _unless_stopped(self, work: asyncio.Future[T]) -> T:
+        """Wait for something that goes on inside the call, or cancel it with the call.
+
+        Raises:
+            Suspended: The turn waits for somebody who comes by later.
+            CallEnded: The call is over.
+        """
         stopped = asyncio.create_task(self._call.stopped.wait())
         try:
-            await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            self._given_up.append(cast("asyncio.Task[object]", task))
+            work.cancel()
             raise
         finally:
             stopped.cancel()
-        if task.done():
-            return task.result()
-        task.cancel()
-        await asyncio.wait({task})
+        if not self._call.stopped.is_set():
+            return work.result()
+        work.cancel()
+        await asyncio.wait({work})
         raise await self._turn.why_stopped(self._call)
 
-    async def _drop(self) -> None:
+    def _give_up_if_others_wait(self) -> None:
+        """Those who ask at the same time are next: what was cancelled before them would stand in their way."""
+        if self._asking:
+            self._give_up()
+
+    def _give_up(self) -> None:
         """Give up for good what was cancelled before: the call goes on without these answers."""
-        dropped, self._given_up = self._given_up, []
-        for task in dropped:
+        for task in self._given_up:
             task.cancel()
-        await asyncio.gather(*dropped, return_exceptions=True)
+        self._given_up = []
 
 
 def check_call(tool: str, call_id: str, arguments: JsonObject | None, depth_limit: int) -> None:

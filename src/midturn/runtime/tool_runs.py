@@ -52,11 +52,20 @@ class ToolRuns:
     async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
         tool = self._tools[call.name]
         run = self._surroundings.of_run(call, answers, partial(self._ask, call.event, itertools.count(1)))
-        match _checked(call.name, await self._execute(tool, run)):
+        try:
+            outcome = await self._execute(tool, run)
+        finally:
+            self._end_asks(call.event)
+        match _checked(call.name, outcome):
             case NeedsInput(form):
                 self._report(ToolAsked(call.event, 0, Asking(form, tool.inquiry_source())))
             case outcome:
                 self._report(ToolFinished(call.event, outcome))
+
+    def _end_asks(self, call: str) -> None:
+        """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind."""
+        for key in [key for key in self._asks if key[0] == call]:
+            self._asks.pop(key).cancel()
 
     async def _execute(self, tool: Tool, run: ToolRun) -> Outcome:
         """Run the tool; whatever it raises is its error, unless it was stopped."""

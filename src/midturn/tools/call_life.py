@@ -12,10 +12,11 @@ T = TypeVar("T")
 
 
 class CallLife:
-    """The life of one execution on one event loop; `ended` is true once it was cancelled or has returned."""
+    """The life of one execution on one event loop; `ended` is true once it was cancelled or has `returned`."""
 
     def __init__(self) -> None:
         self.ended = False
+        self.returned = False
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -33,11 +34,19 @@ class CallLife:
             self._end()
             await self._stop(task)
             raise
+        self.returned = True
         self._end()
         return task.result()
 
     def check(self) -> None:
-        """Raise the cancellation that an ask of an ended call gets."""
+        """Refuse the ask of a call that has ended.
+
+        Raises:
+            RuntimeError: It has returned: whoever asks now kept its context, and nobody would cancel them.
+            asyncio.CancelledError: It was cancelled.
+        """
+        if self.returned:
+            raise RuntimeError("This call is over: its function has returned. Ask before it does.")
         if self.ended:
             raise asyncio.CancelledError("The call has ended; it cannot ask any more.")
 
