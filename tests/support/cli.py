@@ -97,10 +97,15 @@ class CommandLine:
 
     def on_a_terminal(self, *arguments: str, size: tuple[int, int] = (80, 40), plain: bool = True, **environment: str) -> PtySession:
         """Run a command on a terminal of its own."""
-        alone = {**self.environment, "TERM": "dumb" if plain else "xterm-256color", **environment}
+        mode = {"TERM": "dumb" if plain else "xterm-256color"}
+        return self.on_a_terminal_run(sys.executable, "-m", "midturn", *arguments, size=size, **{**mode, **environment})
+
+    def on_a_terminal_run(self, *command: str, size: tuple[int, int] = (80, 40), **environment: str) -> PtySession:
+        """Run any command there; `python` is the one of the tests."""
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        alone = {**self.environment, "TERM": "dumb", "PATH": path, **environment}
         env = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in alone.items())]
-        shell = ["/bin/sh", "-c", _IN_DIRECTORY, "sh", str(self.root)]
-        return PtySession([*env, *shell, sys.executable, "-m", "midturn", *arguments], size=size)
+        return PtySession([*env, "/bin/sh", "-c", _IN_DIRECTORY, "sh", str(self.root), *command], size=size)
 
     # What stands in the files ---------------------------------------------------------------------------------------------
 

@@ -44,11 +44,17 @@ def table(rows: Sequence[Sequence[Shown]], stream: TextIO | None = None) -> list
         *firsts, last = row
         padded = "".join(cell + " " * (column - _cells(cell) + _GAP) for cell, column in zip(firsts, widths, strict=True))
         if below:
-            found = [*_hang(padded.rstrip(), width, _INDENT), *_hang(_INDENT + last, width, _INDENT)]
-        else:
-            found = _hang(padded + last, width, " " * start)
-        lines += [Shown(text.rstrip()) for text in found if text.strip()]
+            lines += [Shown(text) for text in _hang(padded.rstrip(), width, _INDENT) if text]
+            padded = _INDENT
+        lines += _behind(padded, last, width)
     return lines
+
+
+def _behind(padded: str, last: Shown, width: int | None) -> list[Shown]:
+    """Wrap the last column behind the others."""
+    first, *more = _hang(last, None if width is None else max(1, width - _cells(padded)), "")
+    rows = [padded + first, *(" " * _cells(padded) + row for row in more)]
+    return [Shown(row.rstrip()) for row in rows if row.strip()]
 
 
 def indented(text: Shown, gutter: Shown) -> list[Shown]:

@@ -1,0 +1,89 @@
+"""What may be printed, and how it is laid out (spec 9.1, 5.1)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TextIO
+
+import pytest
+
+from midturn.cli import layout
+from midturn.cli.layout import indented, table, wrapped
+from midturn.cli.moments import moment
+from midturn.cli.shown import Shown, block, joined, line, spoken
+
+
+def test_a_field_is_one_line_in_which_every_character_is_seen() -> None:
+    assert line("{} asks: {}", "a\x1b", "b\nc") == "a⟨U+001B⟩ asks: b⟨U+000A⟩c"
+
+
+def test_what_is_shown_already_is_not_written_twice() -> None:
+    assert line("[{}]", line("{}", "\x07")) == "[⟨U+0007⟩]"
+    assert joined(", ", [line("{}", "\x07"), "\x08"]) == "⟨U+0007⟩, ⟨U+0008⟩"
+
+
+def test_blocks_keep_their_lines_and_speech_its_emoji() -> None:
+    assert block("a\nb\t\x1b") == "a\nb⟨U+0009⟩⟨U+001B⟩"
+    assert spoken("👩‍💻\x1b") == "👩‍💻⟨U+001B⟩"
+
+
+def test_braces_in_a_field_are_its_own() -> None:
+    assert line("{}", "{x} {}") == "{x} {}"
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have everything go to a terminal of 40 columns."""
+
+    def forty(stream: TextIO | None) -> int:
+        del stream
+        return 40
+
+    monkeypatch.setattr(layout, "columns", forty)
+
+
+ROWS = [
+    (line("one"), line("a rather long text that does not fit beside it")),
+    (line("three"), line("短い文字列も幅を測らなければならない、端末では")),
+]
+
+
+def test_what_nobody_reads_on_a_terminal_is_neither_wrapped_nor_cut() -> None:
+    assert table(ROWS) == ["one    a rather long text that does not fit beside it", "three  短い文字列も幅を測らなければならない、端末では"]
+    assert wrapped(Shown("x" * 500), None) == ["x" * 500]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_the_last_column_wraps_behind_its_own_beginning_by_cells() -> None:
+    assert table(ROWS) == [
+        "one    a rather long text that does not",
+        "       fit beside it",
+        "three  短い文字列も幅を測らなければなら",
+        "       ない、端末では",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_where_there_is_little_room_the_last_column_stands_below() -> None:
+    assert table([(line("a name that is long"), line("and what it means, at some length"))]) == [
+        "a name that is long",
+        "  and what it means, at some length",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_every_row_of_a_block_stands_behind_its_gutter() -> None:
+    assert indented(block("x" * 40 + "\n\ny\n\n"), line("| ")) == ["| " + "x" * 38, "| xx", "|", "| y"]
+
+
+def test_no_table_is_no_row() -> None:
+    assert table([]) == []
+    assert layout.columns(None) is None
+
+
+def test_a_moment_has_its_date_unless_it_is_todays() -> None:
+    now = datetime(2026, 11, 21, 12, 0).astimezone()
+
+    assert moment((now - timedelta(minutes=3)).isoformat(), now) == "11:57"
+    assert moment((now - timedelta(days=1)).isoformat(), now) == "2026-11-20 12:00"
+    assert moment("once\x1b", now) == "once⟨U+001B⟩"

@@ -1,0 +1,118 @@
+"""`midturn tools`, `models`, `doctor`, `completions` (spec 8.2)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.cli import CommandLine, asks
+
+
+def test_ls_says_what_is_offered_and_who_is_asked(midturn: CommandLine) -> None:
+    midturn.asker(summary="Ship it.", enable=False)
+
+    rows = {row.split()[0]: row.split()[1:3] for row in midturn.ok("tools", "ls").stdout.splitlines()}
+
+    assert rows["ask_user"] == ["on", "unattended"]
+    assert rows["fs_delete_file"] == ["on", "ask"]
+    assert rows["deploy"] == ["off", "unattended"]
+    assert {tool["name"]: tool["summary"] for tool in midturn.ok("tools", "ls", "--json").json}["deploy"] == "Ship it."
+
+
+def test_show_prints_what_a_model_is_told(midturn: CommandLine) -> None:
+    shown = midturn.ok("tools", "show", "fs_modify_file").stdout
+
+    assert "asks      apply_changes (answered by user)" in shown
+    assert '"edits"' in shown
+    assert midturn.ok("tools", "show", "fs_modify_file", "--json").json["name"] == "fs_modify_file"
+
+
+def test_run_executes_one_tool_and_prints_its_result(midturn: CommandLine) -> None:
+    (midturn.root / "plan.md").write_text("one\ntwo\n")
+
+    assert midturn.ok("tools", "run", "fs_read_file", "path=plan.md", "start_line=2").stdout == "two\n"
+    assert midturn.ok("tools", "run", "fs_read_file", '{"path": "plan.md"}').stdout == "one\ntwo\n"
+    assert midturn.conversations() == []
+
+
+def test_run_asks_its_questions_at_the_terminal(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.hasty()
+
+    with midturn.on_a_terminal("tools", "run", "deploy", f"ask={json.dumps(asks())}") as terminal:
+        terminal.wait_for("Deploy to staging?")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+
+    assert '{"confirm": true}' in terminal.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["fs_read_file", "path=none.md"], 1, "none.md"),
+        (["fs_raed_file"], 2, "Did you mean `fs_read_file`?"),
+        (["fs_read_file", "plan.md"], 2, "write KEY=VALUE"),
+        (["fs_read_file", "{no"], 2, "not valid JSON"),
+        (["deploy", f"ask={json.dumps(asks(exclusive=True))}"], 4, "no interactive terminal is available"),
+    ],
+)
+def test_run_says_what_went_wrong(midturn: CommandLine, arguments: list[str], status: int, said: str) -> None:
+    midturn.asker()
+
+    finished = midturn.run("tools", "run", *arguments)
+
+    assert finished.status == status, finished
+    assert said in finished.stderr
+    assert finished.stdout == ""
+
+
+def test_models_names_what_is_missing(midturn: CommandLine) -> None:
+    shown = midturn.ok("models", ANTHROPIC_API_KEY="sk-secret")
+
+    assert "anthropic/claude-sonnet-5-5\n" in shown.stdout or "midturn[anthropic]" in shown.stdout
+    assert "openai  not usable: set $OPENAI_API_KEY\n" in shown.stdout
+    assert "sk-secret" not in shown.stdout
+    assert [one["provider"] for one in midturn.ok("models", "--json").json["providers"]][:3] == ["anthropic", "openai", "google"]
+
+
+def test_the_configured_model_is_marked(midturn: CommandLine) -> None:
+    midturn.configure('[assistant]\nmodel.id = "anthropic/claude-sonnet-5-5"\n')
+
+    assert midturn.ok("models", "--json").json["model"] == "anthropic/claude-sonnet-5-5"
+
+
+def test_doctor_says_what_works_and_fails_without_a_model(midturn: CommandLine) -> None:
+    finished = midturn.run("doctor", "--json")
+
+    found = {one["what"]: one["works"] for one in finished.json}
+    assert finished.status == 1
+    assert (found["configuration"], found["workspace"], found["terminal"], found["model"]) == (True, True, False, False)
+
+    midturn.configure('[assistant]\nmodel.id = "scripted:play.json"\n')
+    assert midturn.run("doctor").status == 0
+
+
+def test_doctor_names_what_is_wrong_in_the_configuration(midturn: CommandLine) -> None:
+    midturn.configure("[limits]\ncyles = 1\n")
+
+    finished = midturn.run("doctor")
+
+    assert finished.status == 1
+    assert "--  configuration  ~/config/midturn/config.toml:2: unknown key `limits.cyles`." in finished.stdout
+
+
+def test_completions_know_the_open_questions(midturn: CommandLine) -> None:
+    midturn.asker()
+    from support.cli import calls
+
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it")
+    question = midturn.ok("inbox", "--json").json[0]["id"]
+
+    words = {"COMP_WORDS": f"midturn answer {question[:3]}", "COMP_CWORD": "2", "_MIDTURN_COMPLETE": "bash_complete"}
+
+    assert midturn.run(**words).stdout == f"plain,{question}\n"
+    assert "complete" in midturn.ok("completions", "bash").stdout
+    assert "#compdef midturn" in midturn.ok("completions", "zsh").stdout
