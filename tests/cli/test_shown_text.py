@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import TextIO
 
+import click
 import pytest
 
 from midturn.cli import layout
 from midturn.cli.layout import indented, table, wrapped
+from midturn.cli.lazy import LazyGroup
+from midturn.cli.main import midturn as midturn_command
 from midturn.cli.moments import moment
 from midturn.cli.shown import Shown, block, joined, line, spoken
 
@@ -87,3 +91,31 @@ def test_a_moment_has_its_date_unless_it_is_todays() -> None:
     assert moment((now - timedelta(minutes=3)).isoformat(), now) == "11:57"
     assert moment((now - timedelta(days=1)).isoformat(), now) == "2026-11-20 12:00"
     assert moment("once\x1b", now) == "once⟨U+001B⟩"
+
+
+def test_help_is_plain_ascii_for_whatever_the_terminal_can_show() -> None:
+    texts = [text for command in _commands(midturn_command) for text in _texts(command)]
+
+    assert len(texts) > 60
+    assert [text for text in texts if not text.isascii()] == []
+
+
+def _commands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _commands(found)
+
+
+def _texts(command: click.Command) -> Iterator[str]:
+    yield command.help or ""
+    yield command.epilog or ""
+    if isinstance(command, LazyGroup):
+        yield from (entry.help for entry in command.entries.values())
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            yield parameter.help or ""
+            assert parameter.help, (command.name, parameter.name)

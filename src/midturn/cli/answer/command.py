@@ -43,7 +43,7 @@ def command(**given: object) -> ExitStatus:
     """Answer the open question ID (or a unique beginning of it).
 
     VALUE is JSON where that fits the question, else the bare words; for a form it may be an object by question id, for an approval it is
-    y, n, or {"edit": …}. Without a VALUE you are asked at the terminal, question by question.
+    y, n, or {"edit": ...}. Without a VALUE you are asked at the terminal, question by question.
     """
     return run_answer(Given(**given))  # type: ignore[arg-type]  # click has checked every field
 
