@@ -1,0 +1,136 @@
+"""The user's own program that is called when somebody has to answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.json_value import Json
+from midturn.terminal.notify_command import NotifyCommand, question_of
+from support.prompt_catalogue import BOOLEAN, RUN, SECRET
+from support.waiting import until
+
+KEEP = "import sys; open(sys.argv[1] + '.part', 'w').write(sys.stdin.read()); import os; os.rename(sys.argv[1] + '.part', sys.argv[1])"
+
+
+def program(code: str, *arguments: object) -> tuple[str, ...]:
+    """Return a command that runs a few lines of Python."""
+    return (sys.executable, "-c", code, *map(str, arguments))
+
+
+def run(
+    command: tuple[str, ...], question: dict[str, Json], told: list[str], *, heard: Path | None = None, times: int = 1
+) -> list[str | None]:
+    """Run the command, wait for what it writes or what is told, and return why it could not be started."""
+
+    async def start() -> list[str | None]:
+        notify = NotifyCommand(command, told.append)
+        problems = [notify.run(question) for _ in range(times)]
+        if heard:
+            await until(heard.exists)
+        elif not any(problems):
+            await until(lambda: told)
+            await asyncio.sleep(0.3 if times > 1 else 0)
+        return problems
+
+    return asyncio.run(start())
+
+
+def test_it_reads_the_question_as_json(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+
+    assert run(program(KEEP, heard), question_of(BOOLEAN), [], heard=heard) == [None]
+
+    assert json.loads(heard.read_text()) == question_of(BOOLEAN) | {"asked_at": json.loads(heard.read_text())["asked_at"]}
+
+
+def test_a_question_may_be_larger_than_a_pipe(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    question = replace(RUN, arguments={"patch": "本" * 300_000})
+
+    run(program(KEEP, heard), question_of(question), [], heard=heard)
+
+    assert json.loads(heard.read_text())["arguments"] == {"patch": "本" * 300_000}
+
+
+def test_a_program_that_does_not_read_is_no_trouble() -> None:
+    assert run(program("import sys; sys.exit(3)"), question_of(replace(RUN, arguments="x" * 1_000_000)), told := []) == [None]
+
+    assert told == [f"notify.command: {sys.executable} ended with status 3"]
+
+
+def test_an_error_is_told_once() -> None:
+    run(program("import sys; sys.exit(3)"), question_of(BOOLEAN), told := [], times=3)
+
+    assert len(told) == 1
+
+
+def test_a_program_that_was_killed_is_told_too() -> None:
+    run(program("import os; os.kill(os.getpid(), 9)"), question_of(BOOLEAN), told := [])
+
+    assert told == [f"notify.command: {sys.executable} was ended by signal 9"]
+
+
+@pytest.mark.parametrize("command", [("/nowhere/notify",), ("",), ("a\0b",), ("/",)])
+def test_what_cannot_be_started_is_said(command: tuple[str, ...]) -> None:
+    (problem,) = run(command, question_of(BOOLEAN), [])
+
+    assert problem is not None
+    assert problem.startswith(f"notify.command: {command[0]} cannot be run: ")
+
+
+def test_without_a_command_nothing_happens() -> None:
+    assert asyncio.run(_nothing()) is None
+
+
+async def _nothing() -> str | None:
+    return NotifyCommand((), print).run(question_of(BOOLEAN))
+
+
+def test_it_has_a_session_of_its_own_and_leaves_no_zombie(tmp_path: Path) -> None:
+    """No terminal is its own, so it can neither read keys nor be ended by ours."""
+    heard = tmp_path / "heard"
+    code = (
+        "import os, sys; file = open(sys.argv[1] + '.part', 'w');"
+        "print(os.getpid(), os.getsid(0), [os.isatty(fd) for fd in range(3)], file=file, sep=';'); file.close();"
+        "os.rename(sys.argv[1] + '.part', sys.argv[1])"
+    )
+
+    async def start() -> None:
+        NotifyCommand(program(code, heard), print).run(question_of(BOOLEAN))
+        await until(heard.exists)
+        pid = int(heard.read_text().split(";")[0])
+        await until(lambda: not Path(f"/proc/{pid}").exists())
+
+    asyncio.run(start())
+
+    pid, session, terminals = heard.read_text().strip().split(";")
+    assert pid == session != str(os.getsid(0))
+    assert terminals == "[False, False, False]"
+
+
+def test_a_prompt_of_no_turn_has_the_same_shape() -> None:
+    """The keys of an open question, and never an answer."""
+    question = question_of(replace(SECRET, prefill="hunter2"))
+
+    assert question.keys() == {"id", "conversation", "kind", "source", "question", "form", "tool", "arguments", "asked_at"}
+    assert "hunter2" not in json.dumps(question)
+
+
+@pytest.mark.parametrize(
+    ("asked_by", "tool", "source"),
+    [
+        ("Assistant", "ask_user", {"source": "assistant"}),
+        ("Assistant", "Assistant", {"source": "tool", "name": "Assistant"}),
+        ("deploy", "deploy", {"source": "tool", "name": "deploy"}),
+        ("midturn", "", {"source": "other", "name": "midturn"}),
+    ],
+)
+def test_it_says_who_asks(asked_by: str, tool: str, source: dict[str, Json]) -> None:
+    assert question_of(replace(BOOLEAN, asked_by=asked_by, tool=tool))["source"] == source
