@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -295,5 +296,31 @@ def test_a_question_that_a_tool_leaves_behind_is_cancelled_with_the_call() -> No
         async with asyncio.timeout(5):
             await left[0]
         assert seen == ["cancelled"]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("decision", "content"),
+    [
+        ({"approve": True}, "deleted a.txt"),
+        ({"arguments": {"path": "b.txt"}}, "deleted b.txt"),
+        ({"approve": False, "reason": "Not that one."}, 'delete was skipped by the user. Reason: "Not that one."'),
+    ],
+)
+def test_a_call_may_wait_for_permission(store: ConversationStore, decision: dict[str, Any], content: str) -> None:
+    @mt.tool(run="ask")
+    async def delete(path: str) -> str:
+        """Delete a file."""
+        return f"deleted {path}"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("delete", arguments={"path": "a.txt"}), tools=[delete], store=store)
+        result = await agent.run("Delete it")
+        (question,) = result.pending
+        assert (question.kind, question.tool, question.arguments) == ("run", "delete", {"path": "a.txt"})
+        await agent.store.answer(question.id, user="u42", **decision)
+        assert (await agent.resume(result.conversation)).status == "completed"
+        assert told(store, result.conversation) == [content]
 
     asyncio.run(scene())

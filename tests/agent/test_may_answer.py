@@ -109,6 +109,29 @@ def test_what_another_program_hands_over_is_looked_at_too(tmp_path: Path) -> Non
     asyncio.run(scene())
 
 
+def test_a_may_answer_that_fails_refuses_what_was_handed_over_and_harms_nobody_else(
+    store: ConversationStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(question: mt.OpenQuestion, user: str | None) -> bool:
+        raise LookupError(f"nobody knows {user} ({question.tool})")
+
+    async def scene() -> None:
+        guarded = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=broken, prompter=mt.InboxPrompter())
+        run = asyncio.create_task(guarded.run("Ask"))
+        await until(store.pending)
+        question = store.pending()[0].id
+        with pytest.raises(LookupError, match="nobody knows ada"):
+            await guarded.store.answer(question, True, user="ada")
+        with pytest.raises(mt.AnswerError, match="still open"):
+            await store.answer(question, True, user="ada")
+        assert not run.done()
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert "`may_answer` failed" in caplog.text
+
+
 def test_what_was_handed_over_to_a_process_that_died_counts_only_if_it_may(tmp_path: Path) -> None:
     store = mt.open_store(tmp_path)
     result = mt.Agent(calling("careful"), tools=[careful], store=store).run_sync("Ask")

@@ -98,6 +98,20 @@ def test_a_model_that_stays_down_leaves_the_turn_open(store: ConversationStore) 
     asyncio.run(scene())
 
 
+def test_a_model_that_breaks_is_the_programs_own_error_and_the_turn_is_open(store: ConversationStore) -> None:
+    def broken(_: mt.ModelRequest) -> str:
+        raise ValueError("no such setting") from KeyError("temperature")
+
+    async def scene() -> None:
+        with pytest.raises(ValueError, match="no such setting") as raised:
+            await mt.Agent(mt.FunctionModel(broken), store=store).run("Go")
+        assert isinstance(raised.value.__cause__, KeyError), "what led to it is not lost"
+        result = await mt.Agent(mt.FunctionModel(lambda _: "Done."), store=store).resume(store.ids()[0])
+        assert result.text == "Done."
+
+    asyncio.run(scene())
+
+
 def test_two_runs_on_one_conversation_do_not_mix(store: ConversationStore) -> None:
     async def scene() -> None:
         chat = Chat()

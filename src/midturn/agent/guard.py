@@ -136,9 +136,14 @@ class GuardedAnswers:
         self._answers.remove(event_id)
 
     def _counts(self, answer: HandedOver, question: OpenQuestion | None) -> bool:
-        if question is None or self._may_answer(question, answer.by.user):
+        if question is None:
             return True  # whoever holds the conversation finds out that a closed question needs no answer
-        _LOG.warning("an answer to %r by %r is refused", answer.event_id, answer.by.user)
+        try:
+            if self._may_answer(question, answer.by.user):
+                return True
+            _LOG.warning("an answer to %r by %r is refused", answer.event_id, answer.by.user)
+        except Exception:  # noqa: BLE001  it is the program's own code, and nobody who answers is here to see it fail
+            _LOG.exception("an answer to %r by %r is refused: `may_answer` failed", answer.event_id, answer.by.user)
         self.remove(answer.event_id)
         return False
 

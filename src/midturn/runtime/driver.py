@@ -86,7 +86,8 @@ class Driver:
                 ending = await self._loop(effects)
                 self._stop_all()
         except BaseExceptionGroup as group:
-            raise _first(group) from None
+            first = _first(group)
+            raise first from first.__cause__
         return ending
 
     def interrupt(self) -> None:
