@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from typing import Any
 
 import pytest
@@ -332,6 +334,42 @@ def test_ready_goes_on_with_every_turn_that_was_answered(midturn: CommandLine) -
     assert finished.stdout == "Done.\nDone.\n"
     assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [second["id"]]
     assert "no turn is ready" in midturn.ok("resume", "--ready").stderr
+
+
+def test_watch_goes_on_with_turns_as_they_are_answered(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    watching = midturn.start("resume", "--ready", "--watch")
+    try:
+        midturn.ok("answer", question["id"], "yes")
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "Done.\n"
+        assert watching.poll() is None
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=30)
+    finally:
+        watching.kill()
+
+    assert watching.returncode == 130
+    assert midturn.events()[-1]["status"] == "completed"
+
+
+def test_watch_does_not_try_again_and_again_what_stays_as_it_is(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()), *({"error": {"status": 400, "message": "no"}} for _ in range(50)))
+    midturn.run("query", "-m", model, "--defer", "Ship it")
+    midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "yes")
+    watching = midturn.start("resume", "--ready", "--watch")
+    try:
+        assert watching.stderr is not None
+        heard = [watching.stderr.readline()]
+        while "The turn is open" not in heard[-1]:
+            heard.append(watching.stderr.readline())
+        time.sleep(1.5)  # three looks
+    finally:
+        watching.send_signal(signal.SIGINT)
+        _, rest = watching.communicate(timeout=30)
+
+    assert "The turn is open" not in rest
 
 
 def test_discard_ends_the_open_turn(midturn: CommandLine) -> None:

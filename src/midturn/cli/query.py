@@ -88,7 +88,6 @@ def run_query(query: Query) -> ExitStatus:
     if not (query.continues or query.id):
         return _begin(query, place, text, schema)
     with Held.existing(place.store, place.conversation(query.id)) as held:
-        place.set_current(held.conversation)
         return _continue(query, place, held, TurnRequested(text, schema=schema))
 
 
@@ -117,6 +116,7 @@ def _continue(query: Query, place: Place, held: Held, requested: TurnRequested) 
     if settled is not None:
         note("midturn: your new request was not sent.")
         return settled
+    place.set_current(held.conversation)
     return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded)))
 
 

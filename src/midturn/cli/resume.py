@@ -67,10 +67,13 @@ def run_resume(resume: Resume) -> ExitStatus:
 
 def resume_held(place: Place, held: Held, *, attached: bool, output: OutputFormat = "text") -> ExitStatus:
     """Go on with the open turn of a conversation, under what was set for it."""
+    return _runner(place, held, attached=attached, output=output).run(held, None)
+
+
+def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat) -> TurnRunner:
     loaded = load_for(place, Flags(), held.events)
     report_ignored(loaded, attached=attached)
-    run = TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events))
-    return TurnRunner(run).run(held, None)
+    return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events)))
 
 
 def _is_shaped(events: Sequence[Event]) -> bool:
@@ -93,8 +96,12 @@ def _check(resume: Resume) -> None:
 
 
 def _resume_ready(resume: Resume, place: Place) -> ExitStatus:
-    """Go on with turns that are ready; the first status that is not 0 is the status of all."""
-    statuses = [_resume_one(resume, place, conversation) for conversation in _ready(place, watch=resume.watch)]
+    """Go on with turns that are ready, until Ctrl-C; the first status that is not 0 is the status of all."""
+    statuses: list[ExitStatus] = []
+    for conversation in _ready(place, watch=resume.watch):
+        statuses.append(_resume_one(resume, place, conversation))
+        if statuses[-1] == ExitStatus.ENDED_BY_USER:
+            break
     if not statuses:
         note("midturn: no turn is ready. `midturn inbox` lists what waits for an answer.")
     return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
@@ -104,7 +111,9 @@ def _resume_one(resume: Resume, place: Place, conversation: str) -> ExitStatus:
     note("midturn: conversation {}", conversation)
     try:
         with Held.existing(place.store, conversation) as held:
-            return resume_held(place, held, attached=_attached(resume), output=resume.output)
+            runner = _runner(place, held, attached=_attached(resume), output=resume.output)
+            status = runner.run(held, None)
+            return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:
         note("midturn: somebody else goes on with it.")
         return ExitStatus.DONE

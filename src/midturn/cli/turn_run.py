@@ -56,6 +56,8 @@ class TurnRunner:
         gate = Gate()
         prompter = (run.prompter or terminal(settings, gate)) if run.attached else None
         parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
+        self.interrupted = False
+        """Whether Ctrl-C was pressed while it ran, be it too late for the turn."""
         self._run = run
         self._display = display_for(Screen(output=run.output, shaped=run.shaped, gate=gate), settings)
         self._command_line = CommandLine(parts, RunParts(prompter=prompter, display=self._display))
@@ -82,8 +84,13 @@ class TurnRunner:
 
     async def _perform(self, session: Session, requested: TurnRequested | None) -> Ending:
         work = session.resume if requested is None else lambda: session.run(requested)
+
+        def interrupt() -> None:
+            self.interrupted = True
+            session.interrupt()
+
         try:
-            return await with_signals(work, session.interrupt)
+            return await with_signals(work, interrupt)
         finally:
             await self._command_line.aclose()
 
