@@ -57,6 +57,7 @@ class TerminalPrompter:
         del id
         with suppress(NoTerminal, TerminalGone), open_device() as device:
             if device.in_foreground:
+                self._gate.clear_status()
                 device.write(f"The question was answered by {exact(by)}.\n")
 
     async def _ask(self, prompt: Prompt, device: Device) -> Reply:

@@ -1,0 +1,51 @@
+"""A prompter that wants to know what it asks, as everybody outside the turn sees it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import midturn as mt
+from midturn.core.form import Form
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, Reply
+from midturn.core.stream import OpenQuestion
+from midturn.core.turn.inputs import TurnRequested
+from support.sessions import OneConversation
+
+
+class Listening:
+    """Says yes, and keeps what it was told before each prompt."""
+
+    def __init__(self) -> None:
+        self.told: list[OpenQuestion] = []
+        self.asked: list[Prompt] = []
+
+    def about_to_ask(self, question: OpenQuestion) -> None:
+        """Keep it."""
+        self.told.append(question)
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Say yes."""
+        self.asked.append(prompt)
+        return Answered(True)
+
+
+@mt.tool
+def deploy(ctx: mt.ToolContext) -> Form | str:
+    """Deploy."""
+    return "deployed" if ctx.answers else Form((mt.Question.boolean("confirm", "Sure?"), mt.Question.boolean("announce", "Announce it?")))
+
+
+def test_each_prompt_is_described_as_an_open_question() -> None:
+    """Its form and its time of asking included: what an inbox shows."""
+    conversation, prompter = OneConversation(), Listening()
+    model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}, {"text": "Done."}])
+
+    asyncio.run(conversation.session(model, [deploy], prompter=prompter).run(TurnRequested("Ship it")))
+
+    assert [question.id for question in prompter.told] == [prompt.event for prompt in prompter.asked]
+    assert {question.kind for question in prompter.told} <= {"run", "tool"}
+    asked = [question for question in prompter.told if question.kind == "tool"]
+    assert [question.question.text for question in asked] == ["Sure?", "Announce it?"]
+    assert all(question.form is not None and question.form.total == 2 for question in asked)
+    assert all(question.asked_at.endswith("Z") for question in asked)
