@@ -404,7 +404,7 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
             (mt.ask_user, {"question": "How?"}, None),
         ]
         for number, (tool, arguments, content) in enumerate(expected):
-            async with mt.Inquirer(journal, person).call(tool.definition.name, f"call_{number}", arguments) as call:
+            async with mt.Inquirer(journal, person).call(tool, f"call_{number}", arguments) as call:
                 outcome = await call.execute(tool, deps=["x"])
             assert content is None or outcome == mt.Success(content)
         assert [pair.question for pair in recorded_pairs(journal)] == ["asks.confirm", "returns.region", "ask_user.answer"]

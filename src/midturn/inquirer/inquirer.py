@@ -16,7 +16,7 @@ from midturn.core.routing.policy import DetachedPolicy
 from midturn.errors import CallEnded, Suspended
 from midturn.inquirer.call import InquirerCall, check_call
 from midturn.inquirer.held import Held, hold
-from midturn.ports import Model
+from midturn.ports import Model, Tool
 from midturn.runtime.foreign_turn import ForeignTurn
 from midturn.tools.returned import failure
 
@@ -81,8 +81,8 @@ class Inquirer:
             yield
 
     @asynccontextmanager
-    async def call(self, tool: str, call_id: str, arguments: JsonObject | None = None) -> AsyncGenerator[InquirerCall]:
-        """Make one call of a tool, with its questions inside the block.
+    async def call(self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None) -> AsyncGenerator[InquirerCall]:
+        """Make one call of a tool (of yours by its name, or one of ours), with its questions inside the block.
 
         What the block raises is recorded as the tool's error and raised on. `Suspended`, and cancelling the task, leave the call
         unfinished, to be made again.
@@ -94,10 +94,11 @@ class Inquirer:
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
-        check_call(tool, call_id, arguments, self._parts.limits.json_depth)
+        name = tool if isinstance(tool, str) else tool.definition.name
+        check_call(name, call_id, arguments, self._parts.limits.json_depth)
         async with self._held() as turn:
-            foreign = await turn.call(tool, call_id, arguments or {})
-            call = InquirerCall(tool, turn, foreign)
+            foreign = await turn.call(name, call_id, arguments or {})
+            call = InquirerCall(name, turn, foreign)
             try:
                 yield call
             except Exception as error:
