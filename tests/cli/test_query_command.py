@@ -269,3 +269,13 @@ def test_a_built_in_tool_is_described_as_configured(midturn: CommandLine) -> Non
     assert tools["fs_read_file"]["description"] == "Read."
     assert "`fs_read_file`" in tools["describe_tools"]["description"]
     assert json.dumps(tools["fs_read_file"]["parameters"]).count("start_line") >= 1
+
+
+def test_no_tool_may_ask_under_the_header_of_the_model(midturn: CommandLine) -> None:
+    midturn.asker("assistant")
+
+    finished = midturn.run("query", "-m", midturn.script(calls("assistant", ask=asks())), "Ship it")
+
+    assert finished.status == 2
+    assert "`assistant` is no name for a tool: questions that the model asks are headed `Assistant`" in finished.stderr
+    assert midturn.conversations() == []

@@ -10,10 +10,12 @@ from msgspec import Struct
 from midturn.config.settings import Settings, ToolSettings
 from midturn.core.enabling import offered
 from midturn.core.exchange import ToolDefinition
+from midturn.errors import ConfigError
 from midturn.ports import Tool
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec, arguments_schema
 from midturn.tools.describe_tools import NAME as DESCRIBE_TOOLS, DescribeTools
+from midturn.tools.names import name_problem
 from midturn.tools.redescribed import Redescribed, Wording
 
 ASK_USER = "ask_user"
@@ -42,12 +44,14 @@ def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] =
     """Return the tools that are enabled; `others` come from elsewhere, such as MCP servers.
 
     Raises:
-        ConfigError: A `-t` or `-T` names a tool that is not there, or a locked one.
+        ConfigError: A `-t` or `-T` names a tool that is not there, or a locked one; or a name is not for tools.
     """
     known = known_tools(settings)
     foreign = {tool.definition.name: tool for tool in others}
     known |= {name: settings.tool(name) for name in foreign}
     names = offered({name: tool.enable for name, tool in known.items()}, settings.toggles)
+    if problems := [problem for name in names if (problem := name_problem(name))]:
+        raise ConfigError("\n".join(problems))
     tools = {name: foreign.get(name) or _built(known[name], workspace_id) for name in names if name != DESCRIBE_TOOLS}
     if DESCRIBE_TOOLS in names:
         tools[DESCRIBE_TOOLS] = _reworded(DescribeTools(tools.values()), known[DESCRIBE_TOOLS])
