@@ -71,37 +71,49 @@ def _deploys(request: ModelRequest) -> ToolCallPart | TextPart:
     return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "deploy", {})
 
 
-def read_until(master: int, text: bytes, end: bytes = b"") -> float:
-    """Return when the last byte of `text` was there to be read; read on until `end` was there, too."""
-    seen = b""
-    arrived: float | None = None
-    while arrived is None or end not in seen:
-        select.select([master], [], [])
-        seen += os.read(master, 65_536)
-        arrived = time.perf_counter() if arrived is None and text in seen else arrived
-    return arrived
+class Master:
+    """The other end of the child's terminal. What follows a text that was waited for is kept for the next."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._seen = b""
+
+    def write(self, keys: bytes) -> None:
+        """Press keys."""
+        os.write(self._fd, keys)
+
+    def read_until(self, text: bytes) -> float:
+        """Return when the last byte of `text` was there to be read."""
+        while text not in self._seen:
+            select.select([self._fd], [], [])
+            self._seen += os.read(self._fd, 65_536)
+        now = time.perf_counter()
+        self._seen = self._seen.partition(text)[2]
+        return now
 
 
-def echoes(master: int, keys: int) -> list[float]:
+def echoes(master: Master, keys: int) -> list[float]:
     """Type into the field; return the seconds until each key was written back."""
     found: list[float] = []
     for number in range(keys):
         pressed = time.perf_counter()
-        os.write(master, b"%c" % (ord("a") + number % 26))
-        found.append(read_until(master, b"%c" % (ord("a") + number % 26)) - pressed)
+        master.write(b"%c" % (ord("a") + number % 26))
+        found.append(master.read_until(b"%c" % (ord("a") + number % 26)) - pressed)
         time.sleep(0.01)
     return found
 
 
-def paints(master: int, asked: int, rounds: int, shown: bytes) -> list[float]:
+def paints(master: Master, asked: int, rounds: int, shown: bytes) -> list[float]:
     """Answer each prompt; return the seconds from the question to the moment in which `shown` was there."""
     found: list[float] = []
     with os.fdopen(asked) as questions:
         for _ in range(rounds):
             moment = float(questions.readline())
-            found.append(read_until(master, shown, b"?]") - moment)
-            os.write(master, b"y")
-            read_until(master, b" yes")
+            found.append(master.read_until(shown) - moment)
+            if shown != PROMPTED:
+                master.read_until(b"?]")
+            master.write(b"y")
+            master.read_until(b"yes")
     return found
 
 
@@ -116,9 +128,9 @@ def prompts(rounds: int) -> None:
     """Measure prompts alone."""
     asked, saying = os.pipe()
     child, master = _on_a_terminal(lambda: ask(rounds + WARM_UP), saying)
-    read_until(master, FIELD)
+    master.read_until(FIELD)
     typed = echoes(master, KEYS)
-    os.write(master, b"\r")
+    master.write(b"\r")
     painted = paints(master, asked, rounds + WARM_UP, PROMPTED)
     os.waitpid(child, 0)
     tell("key echo", typed[WARM_UP:], "at most 8 ms at p99")
@@ -137,9 +149,9 @@ def whole_turns(rounds: int) -> None:
     tell("outcome to first cell", painted[WARM_UP:], "at most 30 ms, warm")
 
 
-def _on_a_terminal(work: Callable[[], Coroutine[None, None, None]], saying: int | None) -> tuple[int, int]:
+def _on_a_terminal(work: Callable[[], Coroutine[None, None, None]], saying: int | None) -> tuple[int, Master]:
     """Fork a child onto a terminal of its own; return its number and the terminal's other end."""
-    child, master = pty.fork()
+    child, fd = pty.fork()
     if child == 0:
         if saying is not None:
             os.dup2(saying, 3)
@@ -148,7 +160,7 @@ def _on_a_terminal(work: Callable[[], Coroutine[None, None, None]], saying: int 
         os._exit(0)
     if saying is not None:
         os.close(saying)
-    return child, master
+    return child, Master(fd)
 
 
 if __name__ == "__main__":
