@@ -372,6 +372,15 @@ def test_watch_does_not_try_again_and_again_what_stays_as_it_is(midturn: Command
     assert "The turn is open" not in rest
 
 
+def test_what_is_not_open_cannot_be_resumed(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "hi")
+
+    for flags in ([], ["--discard"]):
+        finished = midturn.run("resume", *flags)
+        assert finished.status == 1
+        assert "has no open turn. `midturn conversation ls` shows which ones have." in finished.stderr
+
+
 def test_discard_ends_the_open_turn(midturn: CommandLine) -> None:
     suspended(midturn, asks())
 

@@ -22,7 +22,8 @@ from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
 from midturn.core.events import ChatRequest, Event
-from midturn.errors import MidturnError, StoreLocked
+from midturn.core.stream import open_turn
+from midturn.errors import MidturnError, NotOpen, StoreLocked
 
 _LOOK = 0.5  # seconds between two looks for answers (`--watch`)
 
@@ -59,6 +60,8 @@ def run_resume(resume: Resume) -> ExitStatus:
     if resume.ready:
         return _resume_ready(resume, place)
     with Held.existing(place.store, place.conversation(resume.id)) as held:
+        if open_turn(held.events) is None:
+            raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
         if resume.discard:
             discard(held)
             return ExitStatus.DONE
