@@ -70,6 +70,7 @@ class LiveRows:
             return  # keys behind the one that answered were not meant for this prompt
         if key == Press("c-l"):
             self._app.renderer.clear()
+            self._prompt.refit(self._device.size.columns)
             self._canvas.print(self._prompt.static())
             self._app.invalidate()
             return

@@ -70,6 +70,19 @@ def test_a_long_context_stays_behind_its_gutter_and_says_how_much_is_missing(con
         assert "\x1b" not in "".join(rows)
 
 
+@pytest.mark.parametrize("context", [CONTEXT, DIFF, WORD])
+@pytest.mark.parametrize("columns", [30, 200])
+def test_what_is_drawn_anew_in_another_width_stays_behind_its_gutter(context: str, columns: int) -> None:
+    keys = Keys(asked(WORD, context=context))
+    keys.prompt.refit(columns)
+    rows = [row_text(spans) for spans in keys.prompt.static()]
+
+    assert rows[0] == "deploy"
+    assert all(cells(row) <= columns for row in rows)
+    assert all(row.startswith(("│ ", "  ", "… ")) for row in rows[1:] if not row.startswith("xxx"))
+    assert sum(row.startswith("xxx") for row in rows) == 1
+
+
 def test_every_row_of_a_long_diff_can_be_viewed_before_it_is_approved() -> None:
     keys = Keys(asked(context=DIFF)).press("v")
     seen: list[str] = []

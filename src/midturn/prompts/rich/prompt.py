@@ -51,7 +51,16 @@ class RichPrompt:
         progress = f" [{prompt.index}/{prompt.total}]" if prompt.total > 1 else ""
         header = (Span(asked_by(prompt), "header"), Span(quoted_label(prompt), "quoted"), Span(progress, "header"))
         more = [row(text, "error") for text in more_rows("…", len(self._rest), self._view_keys(), self._columns)]
-        return joined([clipped(header, self._columns)], self._body[:ROWS_SHOWN], more, self._error(), map_rows(self._question))
+        shown = self._body[:ROWS_SHOWN] if self._rest else self._body
+        question = [row(part) for text in self._question for part in hang(text, self._columns, "  ")]
+        return joined([clipped(header, self._columns)], shown, more, self._error(), question)
+
+    def refit(self, columns: int) -> None:
+        """Lay out anew what is printed above, for a window of another width: no row may go on at its edge without the gutter."""
+        self._columns = columns
+        self._body = body(self._prompt, columns)
+        self._rest = self._body[ROWS_SHOWN:] if self._rest else []
+        self._viewed = self._viewed or not self._rest
 
     @property
     def about(self) -> str:
@@ -168,11 +177,6 @@ def body(prompt: Prompt, columns: int) -> list[Row]:
     exactly = [found for line in subject_lines(prompt) for found in cut(colour(line), room)]
     between: list[Row] = [()] if context and exactly else []
     return [(GUTTER, *spans) for spans in (*context, *between, *exactly)]
-
-
-def map_rows(texts: list[str]) -> list[Row]:
-    """Return plain rows."""
-    return [row(text) for text in texts]
 
 
 def transcript_row(question: str, answer: str, columns: int) -> Row:
