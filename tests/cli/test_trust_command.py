@@ -73,6 +73,17 @@ def test_trust_is_asked_for_at_the_terminal(midturn: CommandLine) -> None:
     assert midturn.ok("trust").stdout.startswith(".midturn/config.toml (approved)\n")
 
 
+def test_ctrl_c_approves_nothing(midturn: CommandLine) -> None:
+    midturn.workspace_file(FILE)
+
+    with midturn.on_a_terminal("trust") as terminal:
+        terminal.wait_at(": ")
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+
+    assert midturn.run("query", "--dry-run", "hi").status == 2
+
+
 def test_attached_what_is_ignored_is_said_and_the_turn_goes_on(midturn: CommandLine) -> None:
     midturn.workspace_file(FILE)
 

@@ -11,7 +11,7 @@ from midturn.cli.loading import load_here
 from midturn.config.settings import Settings
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
-from midturn.core.reply import Answered, Reply, Unavailable
+from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.errors import ConfigError
 from midturn.runtime.prompter import Prompter, ask_once
 from midturn.terminal.gate import Gate
@@ -41,8 +41,15 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prom
 
 
 def ask_here(question: Question[Any]) -> Reply:
-    """Ask a question of ours at the terminal."""
-    return asyncio.run(ask_once(terminal(_settings()), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
+    """Ask a question of ours at the terminal.
+
+    Raises:
+        click.Abort: The person leaves with Ctrl-C.
+    """
+    reply = asyncio.run(ask_once(terminal(_settings()), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
+    if isinstance(reply, EndedTurn):
+        raise click.Abort
+    return reply
 
 
 def confirmed(question: Question[bool], otherwise: str) -> bool:
