@@ -85,6 +85,10 @@ def test_what_cannot_be_started_is_said(command: tuple[str, ...]) -> None:
     assert problem.startswith(f"notify.command: {command[0]} cannot be run: ")
 
 
+def test_that_it_cannot_be_started_is_said_once() -> None:
+    assert [bool(problem) for problem in run(("/nowhere/notify",), question_of(BOOLEAN), [], times=3)] == [True, False, False]
+
+
 def test_without_a_command_nothing_happens() -> None:
     assert asyncio.run(_nothing()) is None
 

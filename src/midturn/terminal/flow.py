@@ -123,12 +123,12 @@ class PlainFlow:
         full = f"{self._mark}{self._hangs}{row}".rstrip(" ")
         if not self._hangs and not self._fence and (marker := _MARKER.match(row)):
             self._hangs = " " * min(cells(marker[0]), self._width() // 3)
-        return f"{self._paint(full if self._mark else unlike_ours(full))}\n"
+        return f"{self._paint(full if self._mark else f'{margin(full)}{full}')}\n"
 
 
-def unlike_ours(row: str) -> str:
-    """Move a row that begins like one of a prompt, a tool or a notice: nothing that a model says can be taken for them (spec 9.2)."""
-    return f" {row}" if _OURS.match(row) else row
+def margin(row: str) -> str:
+    """Return what moves a row away that begins like one of a prompt, a tool or a notice: no model can imitate them (spec 9.2)."""
+    return " " if _OURS.match(row) else ""
 
 
 def _safe_cut(raw: str) -> int:

@@ -20,22 +20,22 @@ from midturn.core.source import ASSISTANT, Source
 class NotifyCommand:
     """Runs `command` with a question as JSON on its stdin; it is a process of its own session, and nobody waits for it.
 
-    `tell` hears of a program that ends with an error, once for each error.
+    `tell` hears of a program that ends with an error. Each problem is told once.
     """
 
     def __init__(self, command: tuple[str, ...], tell: Callable[[str], None]) -> None:
         self._command = command
         self._tell = tell
-        self._told: set[int] = set()
+        self._told: set[str] = set()
 
     def run(self, question: JsonObject) -> str | None:
-        """Start the program; return why it cannot be started, if so. It never learns an answer: none has been given yet."""
+        """Start the program; return why it cannot be started, if that is news. It never learns an answer: none has been given yet."""
         if not self._command:
             return None
         try:
             program = self._start(f"{json.dumps(question, ensure_ascii=False)}\n".encode(errors="backslashreplace"))
         except (OSError, ValueError) as error:
-            return f"notify.command: {self._command[0]} cannot be run: {getattr(error, 'strerror', None) or error}"
+            return self._once(f"cannot be run: {getattr(error, 'strerror', None) or error}")
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._wait, args=(program, loop), name="midturn-notify", daemon=True).start()
         return None
@@ -59,10 +59,16 @@ class NotifyCommand:
             return  # the turn is over, and with it whoever might be told
 
     def _ended(self, status: int) -> None:
-        if status and status not in self._told:
-            self._told.add(status)
-            how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            self._tell(f"notify.command: {self._command[0]} {how}")
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        if status and (problem := self._once(how)):
+            self._tell(problem)
+
+    def _once(self, how: str) -> str | None:
+        """Return a problem, unless it was told before."""
+        if how in self._told:
+            return None
+        self._told.add(how)
+        return f"notify.command: {self._command[0]} {how}"
 
 
 def question_of(prompt: Prompt) -> dict[str, Json]:

@@ -61,12 +61,15 @@ def test_where_letters_are_ascii_everything_is() -> None:
     assert shown == f"- a\n\n> b\n\n{'-' * 19}\n"
 
 
-def test_a_block_is_shown_when_the_next_begins() -> None:
+def test_a_block_is_shown_when_it_is_complete() -> None:
     streamed = Streamed().feed("# Title\n")
     assert streamed.rows == ["Title"]
 
-    streamed.feed("short words\n", "\n")
+    streamed.feed("short words\n")
     assert streamed.rows == ["Title"]
+
+    streamed.feed("\n")
+    assert streamed.rows == ["Title", "", "short words"]
 
     streamed.feed("- one\n")
     assert streamed.rows == ["Title", "", "short words"]

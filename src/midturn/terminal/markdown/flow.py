@@ -10,7 +10,7 @@ from rich.text import Text
 
 from midturn.core.visible import prose
 from midturn.prompts.cells import wrap
-from midturn.terminal.flow import unlike_ours
+from midturn.terminal.flow import margin
 from midturn.terminal.markdown.blocks import Block, Paragraph, TooDeep, last_leaf, parse
 from midturn.terminal.markdown.ink import ansi
 from midturn.terminal.markdown.layout import Glyphs, Layout
@@ -23,7 +23,6 @@ _DECIDED = 40  # characters after which a line cannot turn into something else
 _FENCES = ("```", "~~~")
 _RETURN = "\u240d"
 _NARROWEST = 10
-_TWO = 2
 
 
 class MarkdownFlow:
@@ -77,7 +76,8 @@ class MarkdownFlow:
         return shown
 
     def _look(self, now: float) -> str:
-        return self._show([*self._lines, self._tail] if self._tail_is_text() else self._lines, now, is_last=True)
+        lines = [*self._lines, self._tail] if self._tail_is_text() else self._lines
+        return self._show(lines, now, is_last=True) if lines else ""
 
     def _show(self, lines: Sequence[str], now: float, *, is_last: bool) -> str:
         """Give out what is settled of the text so far."""
@@ -88,9 +88,10 @@ class MarkdownFlow:
         if not self._given:
             self._width = max(_NARROWEST, self._columns() - 1)
         layout = Layout(lines, self._seams, self._glyphs)
-        if is_last:
+        is_open = is_last and lines[-1].strip(" \t") != ""  # an empty line ends every block that might go on
+        if is_open:
             self._cut_last(layout, blocks, now)
-        rows = self._rows(layout, blocks, is_last=is_last)
+        rows = self._rows(layout, blocks, is_last=is_open)
         new, self._given = rows[self._given :], max(self._given, len(rows))
         self._drop_given(layout, blocks)
         return _written(new)
@@ -118,7 +119,7 @@ class MarkdownFlow:
             self._waits_since = None
             return
         overdue = self._waits_since is not None and now - self._waits_since > PATIENCE
-        if not self._tail.strip() or self._tail.endswith(" "):  # its last word is whole, which the parser does not say
+        if not self._tail.strip(" ") or self._tail.endswith(" "):  # its last word is whole, which the parser does not say
             leaf = replace(leaf, content=f"{leaf.content} ")
         if self._seams.cut(leaf, width, overdue=overdue):
             self._waits_since = None
@@ -127,7 +128,7 @@ class MarkdownFlow:
 
     def _drop_given(self, layout: Layout, blocks: Sequence[Block]) -> None:
         """Forget the blocks that are closed: all of their rows were given out."""
-        if len(blocks) < _TWO:
+        if len(blocks) <= 1:
             return
         gone = blocks[-1].lines[0]
         self._given -= len(self._rows(layout, blocks[:-1], is_last=False))
@@ -142,4 +143,4 @@ class MarkdownFlow:
 
 
 def _written(rows: Sequence[Text]) -> str:
-    return "".join(f"{unlike_ours(row.plain)[: -len(row.plain) or None]}{ansi(row)}\n" for row in rows)
+    return "".join(f"{margin(row.plain)}{ansi(row)}\n" for row in rows)

@@ -23,7 +23,7 @@ _INDENT = "    "
 _NARROWEST = 12  # cells that are left for text, however deep it stands
 _MAJOR = 2  # headings down to this level are underlined
 _BREAK = re.compile(r" *\n?")
-_EMPTY = re.compile(r"[\s>]*")
+_EMPTY = re.compile(r"[ \t>]*")
 
 
 class Glyphs(Struct, frozen=True):
