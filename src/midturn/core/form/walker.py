@@ -73,7 +73,7 @@ class FormWalker:
             case _, step:
                 raise MisplacedReplyError.at(step, reply)
 
-    def replace(self, question_id: str, value: SecretValue) -> None:
+    def replace(self, question_id: str, value: Json | SecretValue) -> None:
         """Exchange the answer to a secret, wherever the walk stands; nothing moves (spec 7.4: a placeholder is asked again at the end).
 
         Raises:

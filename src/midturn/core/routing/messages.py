@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
 from midturn.core.events import CancelReason
 
 INPUT_CANCELLED = "Tool input cancelled by user."
@@ -9,6 +12,12 @@ TURN_ENDED = "Tool call cancelled: the user ended the turn."
 INTERRUPTED = "Tool call interrupted before it finished."
 RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
 NO_REASON = "(no reason given)"
+LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]
+_COUNTED: Final[Mapping[LimitName, str]] = {
+    "repeats": "identical questions",
+    "shown": "different questions in this turn",
+    "rejected_cycles": "rejections in a row",
+}
 
 
 def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
@@ -28,9 +37,9 @@ def refusal(tool: str, reason: CancelReason, question_id: str) -> str:
             )
 
 
-def limit_exceeded(tool: str, count: int, what: str) -> str:
+def limit_exceeded(tool: str, limit: LimitName, count: int) -> str:
     """Say which limit stopped the call."""
-    return f"{tool}: stopped after {count} {what}. Do not retry this tool call in this turn."
+    return f"{tool}: stopped after {count} {_COUNTED[limit]}. Do not retry this tool call in this turn."
 
 
 def assistant_failed(tool: str, text: str, error: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import count
 from typing import Any, ClassVar, assert_never
 
 from midturn.core.answer_type import BooleanType
@@ -13,6 +14,7 @@ from midturn.core.question import Question
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.routing import messages
 from midturn.core.routing.policy import DetachedPolicy
+from midturn.core.stream.approval_question import approval_text
 from midturn.core.turn.host import Host
 from midturn.core.turn.memory import permission_key
 from midturn.core.turn.record import CallRecord
@@ -40,11 +42,10 @@ class _Decision:
         self.id = self._waiting.id if self._waiting else self._new_id()
 
     def _new_id(self) -> str:
-        tool_call_id = self._call.record.request.id
-        number = self._state.record.next_approval(tool_call_id, self.kind)
-        while self._state.desk.find(f"{tool_call_id}.__{self.kind}__.{number}"):
-            number += 1
-        return f"{tool_call_id}.__{self.kind}__.{number}"
+        """Return the first id that is free: calls may share a `tool_call_id`, and not every approval is on record before it is decided."""
+        stem = f"{self._call.record.request.id}.__{self.kind}__"
+        ids = (f"{stem}.{number}" for number in count(1))
+        return next(free for free in ids if not (self._state.record.has_approval(free) or self._state.desk.find(free)))
 
     @property
     def _attached(self) -> bool:
@@ -60,10 +61,14 @@ class _Decision:
     def _approval(self, state: str, **fields: Any) -> Approval:
         return Approval(id=self.id, call=self._call.event, kind=self.kind, state=state, **fields)
 
-    def _shown(self, text: str, subject: Subject, *, may_remember: bool = False) -> Prompt:
+    @property
+    def _text(self) -> str:
+        return approval_text(self.kind, self._tool)
+
+    def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
         call = self._call.record.call
         return Prompt(
-            question=Question(id=f"__{self.kind}__", text=text, answer_type=BooleanType()),
+            question=Question(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
             kind=self.kind,
             asked_by=self._call.policy.source.header,
             subject=subject,
@@ -83,7 +88,7 @@ class _Decision:
 
     def fail(self, error: str) -> None:
         """Fail the call, because the prompter failed."""
-        self._call.respond(messages.prompt_failed(self._tool, f"{self.kind} {self._tool}", error))
+        self._call.respond(messages.prompt_failed(self._tool, self._text, error))
 
     def nobody_there(self) -> None:
         """Decide again as not attached."""
@@ -135,7 +140,7 @@ class Permission(_Decision):
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        return self._shown(f"Run {self._tool}?", CallSubject(self._call.record.call), may_remember=True)
+        return self._shown(CallSubject(self._call.record.call), may_remember=True)
 
     def take(self, reply: Reply, who: AnsweredBy) -> str | None:
         """Run, run with other arguments, or skip."""
@@ -216,7 +221,7 @@ class Delivery(_Decision):
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
         subject = ResultSubject(self._call.record.call, self._content, self._is_error)
-        return self._shown(f"Deliver the result of {self._tool}?", subject)
+        return self._shown(subject)
 
     def take(self, reply: Reply, who: AnsweredBy) -> str | None:
         """Deliver, deliver something else, or withhold."""
@@ -267,7 +272,6 @@ class ReviewStep(_Decision):
             self._call.respond(messages.switched_off(self._tool))
         else:
             self._write(self._approval("approved", answered_by=BY_DEFAULT))
-            self._call.reviewed()
             self._call.submitted(self._walk)
 
     def settle_without_a_person(self) -> bool:
@@ -276,7 +280,7 @@ class ReviewStep(_Decision):
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        return self._shown("Send these answers?", AnswersSubject(self._walk.asking.form.questions, self._answers))
+        return self._shown(AnswersSubject(self._walk.asking.form.questions, self._answers))
 
     def take(self, reply: Reply, who: AnsweredBy) -> str | None:
         """Send the answers, go back to them, or say something instead."""
@@ -284,7 +288,6 @@ class ReviewStep(_Decision):
             case Submitted() | Answered(value=True):
                 if self._waiting:
                     self._write(self._approval("approved", answered_by=who))
-                    self._call.reviewed()
                 self._call.submitted(self._walk)
             case WentBack():
                 self._leave()

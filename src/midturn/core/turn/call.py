@@ -6,8 +6,6 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from msgspec import UNSET
-
 from midturn.core.events import (
     AskedForm,
     CancelReason,
@@ -17,6 +15,7 @@ from midturn.core.events import (
     InquiryRequest,
     ToolCallResponse,
 )
+from midturn.core.form import Form
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
@@ -50,7 +49,7 @@ class Call:
         self._walks: deque[Walk] = deque()
         self._inquiries: dict[str, OpenInquiry] = {}
         self._consulting: dict[str, OpenInquiry] = {}
-        self._reviews = 0
+        self._latest: Chain | None = None
         self._deciding: Permission | Delivery | ReviewStep | None = None
 
     @property
@@ -69,6 +68,11 @@ class Call:
         if self._walks:
             return self._walks[0].waiting
         return self._deciding.id if self._deciding else None
+
+    @property
+    def form(self) -> Form | None:
+        """The form that the call cannot go on without."""
+        return self._walks[0].asking.form if self._walks else None
 
     @property
     def is_moving(self) -> bool:
@@ -104,7 +108,7 @@ class Call:
     def finished(self, outcome: Success | ToolError) -> None:
         """Take the tool's result, and see whether it may be delivered (spec 2.5, 4.3)."""
         self._executing = False
-        content, is_error = result.for_model(self.record, outcome)
+        content, is_error = result.for_model(self.record, outcome, self._latest.last if self._latest else None)
         self._close_questions()
         if self.policy.result == "unattended":
             self.respond(content, is_error=is_error)
@@ -232,18 +236,24 @@ class Call:
         if question.id not in walk.emitted:
             walk.emitted.add(question.id)
             self._emissions[question.id, persisted.key] += 1
-        chain = self._recorded(walk, question.id, persisted.key)
-        if chain and not chain.is_open:
-            chain.used = True
-            walk.form_is_recorded = True
+        chain = self._recorded(walk, question.id, persisted.key) or self._ask_anew(walk, question)
+        self._come_to(walk, chain)
+        if not chain.is_open:
             self._replay(walk, chain)
             return
-        inquiry = self._open(walk, ask, chain)
-        limit = self.state.settings.limits.repeats
-        if self._emissions[question.id, persisted.key] > limit:
-            inquiry.exceed(limit, "identical questions")
+        inquiry = Inquiry(self, walk, ask, chain.last.request)
+        if self._emissions[question.id, persisted.key] > self.state.settings.limits.repeats:
+            inquiry.exceed("repeats")
         else:
             inquiry.decide()
+
+    def _come_to(self, walk: Walk, chain: Chain) -> None:
+        """Note that this run of the call has come to an attempt, recorded before or now."""
+        chain.used = True
+        walk.form_is_recorded = True
+        walk.goes_back = False
+        walk.places.append(self.record.chains.index(chain))
+        self._latest = chain
 
     def _recorded(self, walk: Walk, question_id: str, key: bytes) -> Chain | None:
         """Return the first recorded attempt of this very question that this run has not had."""
@@ -271,20 +281,11 @@ class Call:
             case _ as other:
                 assert_never(other)
 
-    def _open(self, walk: Walk, ask: Ask, chain: Chain | None) -> Inquiry:
-        """Take over the open request of this very question, or record a new one."""
-        question = ask.question
-        if chain:
-            request = chain.last.request
-        else:
-            self._supersede(question.id)
-            revises = walk.inquiries.get(question.id) if walk.goes_back else None
-            request = self._request(walk, question, revises)
-            chain = self.record.chains[-1]
-        walk.goes_back = False
-        walk.form_is_recorded = True
-        chain.used = True
-        return Inquiry(self, walk, ask, request)
+    def _ask_anew(self, walk: Walk, question: Question[Any]) -> Chain:
+        """Record a request; one that is open under the same question id asked something else."""
+        self._supersede(question.id)
+        self._request(walk, question, walk.inquiries.get(question.id) if walk.goes_back else None)
+        return self.record.chains[-1]
 
     def _request(self, walk: Walk, question: Question[Any], revises: str | None) -> InquiryRequest:
         form = None
@@ -326,24 +327,23 @@ class Call:
         if any(not c.used and c.asked.revises in of_walk for c in self.record.chains):
             walk.back()
             return
-        approved = [a for a in self.record.approvals if a.kind == "review" and a.state == "approved"]
-        if len(approved) > self._reviews:
-            self.reviewed()
+        if self._is_reviewed(walk):
             self.submitted(walk)
             return
         shown = {question_id: value for question_id, value in answers.items() if not isinstance(value, SecretValue)}
         self._deciding = ReviewStep(self, walk, shown)
         self._deciding.decide()
 
+    def _is_reviewed(self, walk: Walk) -> bool:
+        """Whether a person has approved the answers of this very walk: since it began, and before anything that this run has yet to ask."""
+        began = min(walk.places)
+        return any(began < place and all(c.used for c in self.record.chains[began:place]) for place in self.record.reviewed)
+
     def decided(self) -> None:
         """Take the decision that was waited for off the desk."""
         if self._deciding:
             self.close_prompt(self._deciding.id)
             self._deciding = None
-
-    def reviewed(self) -> None:
-        """Count a recorded review, so that this run does not take it for one of an earlier run."""
-        self._reviews += 1
 
     def submitted(self, walk: Walk) -> None:
         """The answers of a form are to be sent."""
@@ -357,14 +357,19 @@ class Call:
         if answers.get(question.id) is None:
             walk.placeholders.discard(question.id)  # a later answer has gated the question off
             return
-        key = question.persisted().key
-        again: Chain | None = None
+        again = self._open_secret(question) or self._ask_anew(walk, question)
+        again.used = True
+        ask = Ask(question, place, len(walk.asking.form.questions))
+        Inquiry(self, walk, ask, again.last.request).decide()
+
+    def _open_secret(self, question: Question[Any]) -> Chain | None:
+        """Return the open request of a secret; every recorded answer to it is used up, for none of them was written (spec 7.4)."""
+        found: Chain | None = None
         for chain in self.record.chains:
-            if chain.asks(question.id, key) and not chain.is_superseded:
-                again = chain if chain.is_open else again
-                chain.used = True
-        ask = Ask(question, place, len(walk.asking.form.questions), prefill=UNSET, can_go_back=False)
-        self._open(walk, ask, again).decide()
+            if chain.asks(question.id, question.persisted().key):
+                found = chain if chain.is_open else found
+                chain.used = chain.used or isinstance(chain.last.response, InquiryRedacted)
+        return found
 
     def _complete(self, walk: Walk, answers: dict[str, Any]) -> None:
         """Give the tool what was answered: to the waiting coroutine, or by running it again."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from midturn.core.events import AnsweredBy, CancelReason, InquiryRequest
 from midturn.core.json_value import Json
 from midturn.core.question import Question
+from midturn.core.routing.messages import LimitName
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.turn.desk import Askable
 from midturn.core.turn.record import CallRecord
@@ -33,7 +34,7 @@ class OpenInquiry(Askable, Protocol):
         """Stop asking a model."""
         ...
 
-    def exceed(self, count: int, what: str) -> None:
+    def exceed(self, limit: LimitName) -> None:
         """Close, because a limit is reached."""
         ...
 
@@ -84,10 +85,6 @@ class Host(Protocol):
 
     def decided(self) -> None:
         """Take the decision that was waited for off the desk."""
-        ...
-
-    def reviewed(self) -> None:
-        """Count a recorded review."""
         ...
 
     def submitted(self, walk: Walk) -> None:

@@ -35,6 +35,7 @@ from midturn.core.routing import (
     messages,
     route,
 )
+from midturn.core.routing.messages import LimitName
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import ConsultAssistant, StopAssistant, Warn
 from midturn.core.turn.host import Host
@@ -92,7 +93,7 @@ class Inquiry:
 
     def settle_without_a_person(self) -> bool:
         """Look at the table once more when the prompt's turn comes."""
-        if isinstance(self._route(), AskUser):
+        if isinstance(self._route(), AskUser) and not self._is_one_too_many:
             return False
         self.decide()
         return True
@@ -198,22 +199,22 @@ class Inquiry:
         self._call.drop(self)
         self._walk.answer(self.request.question_id, answered, self.id, by)
 
-    def _cancel(self, reason: CancelReason) -> None:
-        self._state.write(InquiryCancelled(id=self.id, reason=reason))
+    def _cancel(self, reason: CancelReason, metadata: dict[str, Json] | None = None) -> None:
+        self._state.write(InquiryCancelled(id=self.id, reason=reason, metadata=metadata))
         self._call.drop(self)
 
     def _refuse(self, reason: CancelReason) -> None:
-        if reason in ("no_prompt_backend", "no_default", "detached_denied") and self._state.record.breaker_is_open:
-            count = self._state.settings.limits.rejected_cycles
-            self.exceed(count, "rejections in a row")
+        if reason in ("no_prompt_backend", "no_default", "detached_denied") and self._breaker_is_open:
+            self.exceed("rejected_cycles")
             return
         self._cancel(reason)
         self._call.refuse(self._walk, reason, messages.refusal(self._tool, reason, self.request.question_id))
 
-    def exceed(self, count: int, what: str) -> None:
-        """Close, because a limit of spec 2.6 is reached."""
-        self._cancel("limit_exceeded")
-        self._call.refuse(self._walk, "limit_exceeded", messages.limit_exceeded(self._tool, count, what))
+    def exceed(self, limit: LimitName) -> None:
+        """Close, because a limit of spec 2.6 or 4.4 is reached; the record says which."""
+        self._cancel("limit_exceeded", {"limit": limit})
+        count = getattr(self._state.settings.limits, limit)
+        self._call.refuse(self._walk, "limit_exceeded", messages.limit_exceeded(self._tool, limit, count))
 
     # Where it goes --------------------------------------------------------------------------------------------------
 
@@ -229,16 +230,20 @@ class Inquiry:
         """Ask the table. What Back asks again, and what a model rejected, go to the user (spec 3.2, 4.4)."""
         policy, tool = self._policy, self._call.policy
         again = self.request.revises is not None or self.request.escalates is not None
-        breaker = self._state.record.breaker_is_open and self.request.revises is None
         return route(
             self._question,
-            target="user" if again or breaker else policy.target,
+            target="user" if again or self._breaker_is_open else policy.target,
             cached=UNSET if again else self._cached(),
             configured=UNSET if again else self._configured(),
             attached=self._state.settings.attached and not self._unattended,
             detached=tool.detached.tool,
-            exclusive=True if self.request.escalates or breaker else policy.exclusive,
+            exclusive=True if self.request.escalates or self._breaker_is_open else policy.exclusive,
         )
+
+    @property
+    def _breaker_is_open(self) -> bool:
+        """Whether only a person may answer because models have said no too often; who goes back is a person already (spec 3.2, 4.4)."""
+        return self._state.record.breaker_is_open and self.request.revises is None
 
     def _configured(self) -> Json | UnsetType:
         """Return the configured answer; the words of `--answer` are read as an answer to this question (spec 8.2)."""
@@ -257,12 +262,18 @@ class Inquiry:
         had = self._call.record.has_had(self.request.question_id, self.request.question.key, value)
         return UNSET if had else value
 
+    @property
+    def _is_one_too_many(self) -> bool:
+        """Whether the person has been shown enough in this turn (spec 2.6)."""
+        shown = self._state.record.shown
+        mine = (self.request.call, self.request.question_id, self.request.question.key)
+        return mine not in shown and len(shown) >= self._state.settings.limits.shown
+
     def _ask_user(self) -> None:
-        shown, limit = self._state.record.shown, self._state.settings.limits.shown
-        if (self.request.call, self.request.question_id, self.request.question.key) not in shown and len(shown) >= limit:
-            self.exceed(limit, "different questions in this turn")
-            return
-        self._state.desk.queue(self)
+        if self._is_one_too_many:
+            self.exceed("shown")
+        else:
+            self._state.desk.queue(self)
 
     def _consult(self, *, escalate: bool) -> None:
         boolean = isinstance(self._question.answer_type, BooleanType)

@@ -11,18 +11,17 @@ class Memory:
     def __init__(self) -> None:
         self.answers: dict[str, Json] = {}
         self.permissions: dict[str, str] = {}
-        self._set_by: dict[str, str] = {}
+        self._set_by: dict[str, str] = {}  # the inquiry behind each answer
 
     def remember_answer(self, key: str, value: Json, inquiry: str) -> None:
         """Keep an answer, and which inquiry it came from."""
         self.answers[key] = value
-        self._set_by[inquiry] = key
+        self._set_by[key] = inquiry
 
     def forget(self, inquiry: str) -> None:
         """Drop what was remembered with an answer that is being revised (spec 3.2)."""
-        key = self._set_by.pop(inquiry, None)
-        if key is not None:
-            self.answers.pop(key, None)
+        for key in [key for key, set_by in self._set_by.items() if set_by == inquiry]:
+            del self._set_by[key], self.answers[key]
 
     def remember_permission(self, tool: str, granted: str) -> None:
         """Keep `y` or `n` for every further call of the tool."""

@@ -81,13 +81,16 @@ class Chain:
 
 
 class CallRecord:
-    """A call, everything that was asked in it, everything that was decided about it, and its response."""
+    """A call, everything that was asked in it, everything that was decided about it, and its response.
+
+    `reviewed` holds how many chains there were each time that a person approved the answers of a form.
+    """
 
     def __init__(self, request: ToolCallRequest) -> None:
         self.request = request
         self.chains: list[Chain] = []
         self.approvals: list[Approval] = []
-        self.latest: Attempt | None = None
+        self.reviewed: set[int] = set()
         self.response: ToolCallResponse | None = None
 
     @property
@@ -104,12 +107,8 @@ class CallRecord:
     def has_had(self, question_id: str, key: bytes, answer: Json) -> bool:
         """Whether an equal question of this call has had this very answer (spec 2.3, row 1)."""
         wanted = canonical(answer)
-        return any(
-            isinstance(link.response, InquiryAnswered) and canonical(link.response.answer) == wanted
-            for chain in self.chains
-            if chain.asks(question_id, key)
-            for link in chain.links
-        )
+        responses = (chain.last.response for chain in self.chains if chain.asks(question_id, key))
+        return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
 
     def waiting(self, kind: str) -> Approval | None:
         """Return the approval of this kind that was left undecided."""
@@ -152,7 +151,7 @@ class TurnRecord:
         self.stopped_by_breaker = False
         self._rejected_cycles = limits.rejected_cycles
         self._attempts: Counter[tuple[str, str]] = Counter()
-        self._approval_ids: dict[tuple[str, str], set[str]] = {}
+        self._approvals: set[str] = set()
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
         self._model_speaks = False
 
@@ -197,9 +196,9 @@ class TurnRecord:
         """Return the number of the next attempt (spec 1.6)."""
         return self._attempts[tool_call_id, question_id] + 1
 
-    def next_approval(self, tool_call_id: str, kind: str) -> int:
-        """Return the number of the next approval (spec 2.5)."""
-        return len(self._approval_ids.get((tool_call_id, kind), ())) + 1
+    def has_approval(self, id: str) -> bool:
+        """Whether an approval of this id is on record."""
+        return id in self._approvals
 
     def open_calls(self) -> list[CallRecord]:
         """Return the calls that have no response yet."""
@@ -227,7 +226,6 @@ class TurnRecord:
         else:
             chain = Chain(attempt)
             call.chains.append(chain)
-        call.latest = attempt
         self._chains[event.id] = (call, chain)
         if event.revises:
             self.memory.forget(event.revises)
@@ -248,8 +246,8 @@ class TurnRecord:
                 self._tally(request, event.answered_by, None)
             case InquiryCancelled(reason="user" | "back" | "reply"):
                 self._show(request)
-            case InquiryCancelled(reason="limit_exceeded"):
-                self.stopped_by_breaker = self.stopped_by_breaker or self.breaker_is_open
+            case InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
+                self.stopped_by_breaker = True
             case InquiryCancelled():
                 pass  # nobody was shown anything
 
@@ -270,6 +268,8 @@ class TurnRecord:
         if call is None:
             return
         call.approvals.append(event)
-        self._approval_ids.setdefault((call.request.id, event.kind), set()).add(event.id)
+        self._approvals.add(event.id)
+        if event.kind == "review" and event.state == "approved":
+            call.reviewed.add(len(call.chains))
         if event.remembered and event.kind == "run":
             self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y")

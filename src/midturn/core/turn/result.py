@@ -12,13 +12,16 @@ from midturn.core.routing import messages
 from midturn.core.turn.record import Attempt, CallRecord
 
 
-def for_model(call: CallRecord, outcome: Success | ToolError) -> tuple[str, bool]:
-    """Return the content of the response and whether it is an error, with the reasons that people and models gave."""
+def for_model(call: CallRecord, outcome: Success | ToolError, latest: Attempt | None) -> tuple[str, bool]:
+    """Return the content of the response and whether it is an error, with the reasons that people and models gave.
+
+    `latest` is what this run of the tool asked last. (What was recorded last may be a secret that an earlier run had to ask again.)
+    """
     match outcome:
         case Success(content):
             body, told = content, None
         case ToolError(message):
-            body, told = _explained(call, message)
+            body, told = _explained(call, message, latest)
     typed = _typed_reasons(call, told)
     passed_on = _passed_on(body) if typed else None
     added = [messages.user_added(reason) for reason in typed if reason != passed_on]
@@ -40,9 +43,8 @@ def _passed_on(body: str) -> str | None:
     return reason if isinstance(reason, str) else None
 
 
-def _explained(call: CallRecord, message: str) -> tuple[str, Attempt | None]:
+def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple[str, Attempt | None]:
     """Say who rejected the call, where the last thing asked in it was answered with "no" by a model or a person."""
-    attempt = call.latest
     response = attempt.response if attempt else None
     if attempt is None or not isinstance(response, InquiryAnswered) or response.answer is not False or response.answered_by is None:
         return message, None

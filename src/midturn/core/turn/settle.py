@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest, TurnEnd
 from midturn.core.form import Form
-from midturn.core.json_value import Json
-from midturn.core.question import Question
-from midturn.core.reply import Answered, Reply, Submitted
+from midturn.core.reply import Answered, Reply, Submitted, WentBack
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.core.source import Source
 from midturn.core.turn.effects import Effect, Record
@@ -19,6 +16,7 @@ from midturn.core.turn.inputs import AnsweredElsewhere, Asking
 from midturn.core.turn.record import CallRecord, Chain
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
+from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 
 _EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
@@ -46,7 +44,7 @@ def settle(window: Sequence[Event], event_id: str, reply: Reply, who: AnsweredBy
         raise NotOpen(f"No question with the id {event_id!r} is open. `midturn inbox` lists the open ones.")
     if isinstance(request, Approval):
         return _settle_approval(turn, request, reply, who)
-    return _settle_inquiry(turn, request, reply, who)
+    return _settle_inquiry(window, request, reply, who, ids)
 
 
 def _settings(window: Sequence[Event]) -> TurnSettings:
@@ -59,17 +57,31 @@ def _settings(window: Sequence[Event]) -> TurnSettings:
 # An inquiry -------------------------------------------------------------------------------------------------------------
 
 
-def _settle_inquiry(turn: Turn, request: InquiryRequest, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
-    call, chain = _open_chain(turn, request)
-    question = chain.asked.question.asked(chain.asked.question_id)
-    first, form = _form_of(call, chain, question)
-    if isinstance(reply, Answered) and isinstance(reply.value, Mapping) and len(form.questions) > 1 and not _fits(question, reply):
-        answers = _checked_map(form, reply.value)
-        return _walk(turn, _reopened(turn, call, chain, first, form), answers, who)
+def _settle_inquiry(
+    window: Sequence[Event], request: InquiryRequest, reply: Reply, who: AnsweredBy, ids: Iterator[str]
+) -> tuple[Event, ...]:
+    turn, form = _waiting_turn(window, request, ids)
+    question = request.question.asked(request.question_id)
+    answers = answers_to_form(form, question, reply)
+    if answers is not None:
+        return _walk(turn, request.call, answers, who)
     if isinstance(reply, Answered):
         reply = replace(reply, value=question.check(reply.value))
-    _reopened(turn, call, chain, first, form)
     return _up_to_next_question(_accepted(turn.step(AnsweredElsewhere(request.id, reply, who))))
+
+
+def _waiting_turn(window: Sequence[Event], request: InquiryRequest, ids: Iterator[str]) -> tuple[Turn, Form]:
+    """Return the turn with its machine waiting for the answer, and the form that the question belongs to.
+
+    A question that a tool asks alone after it has asked the same in a form looks like one of that form; whether it is, the walk knows.
+    """
+    for first, form in _forms(*_open_chain(Turn.load(window, _settings(window), ids), request)):
+        turn = Turn.load(window, _settings(window), ids)
+        _use_up(turn.record.calls[request.call], first)
+        turn.reopen(request.call, Asking(form, request.source))
+        if turn.waits_for(request.call) == request.id:
+            return turn, form
+    raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
 
 
 def _open_chain(turn: Turn, request: InquiryRequest) -> tuple[CallRecord, Chain]:
@@ -85,26 +97,21 @@ def _open_chain(turn: Turn, request: InquiryRequest) -> tuple[CallRecord, Chain]
     return call, chain
 
 
-def _form_of(call: CallRecord, chain: Chain, question: Question[Any]) -> tuple[Chain, Form]:
-    """Return the form that a question belongs to, with the chain that its walk began with; a single question is a form of one."""
-    before = call.chains[: call.chains.index(chain) + 1]
-    for first in reversed(before):
-        asked = first.asked.form
-        if asked and any(q.get("id") == question.id for q in asked.questions):
-            return first, Form.from_json(list(asked.questions), review=True)
-    return chain, Form((question,))
+def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
+    """Yield the forms that a question may belong to, at last the question alone, each with the place at which its walk began."""
+    place, question_id = call.chains.index(chain), chain.asked.question_id
+    for first in range(place, -1, -1):
+        asked = call.chains[first].asked.form
+        if asked and any(question.get("id") == question_id for question in asked.questions):
+            yield first, Form.from_json(list(asked.questions), review=True)
+            break
+    yield place, Form((chain.asked.question.asked(question_id),))
 
 
-def _reopened(turn: Turn, call: CallRecord, chain: Chain, first: Chain, form: Form) -> str:
-    """Have the machine walk the form again up to the open question; return the call's identity."""
-    earlier = call.chains[: call.chains.index(first)]
-    for used in earlier:
+def _use_up(call: CallRecord, first: int) -> None:
+    """Leave the attempts out that came before a walk."""
+    for used in call.chains[:first]:
         used.used = True
-    event = call.request.event_id
-    turn.reopen(event, Asking(form, chain.asked.source))
-    if turn.waits_for(event) != chain.last.request.id:
-        raise NotOpen(f"The question {chain.last.request.event_id!r} is not the one that its form has come to.")
-    return event
 
 
 def _walk(turn: Turn, call: str, answers: Mapping[str, Answered], who: AnsweredBy) -> tuple[Event, ...]:
@@ -118,33 +125,6 @@ def _walk(turn: Turn, call: str, answers: Mapping[str, Answered], who: AnsweredB
         turn.come_back()
         events += _accepted(turn.step(AnsweredElsewhere(waiting, reply, who)))
     return tuple(events)
-
-
-def _fits(question: Question[Any], reply: Answered) -> bool:
-    try:
-        question.check(reply.value)
-    except AnswerError:
-        return False
-    return True
-
-
-def _checked_map(form: Form, value: Mapping[str, Json]) -> dict[str, Answered]:
-    """Check a map of answers against the form, every problem at once."""
-    questions = {question.id: question for question in form.questions}
-    problems = [
-        Problem(f"/{key}", f"the form has no question {key!r}; its questions are {', '.join(questions)}.")
-        for key in value
-        if key not in questions
-    ]
-    checked: dict[str, Answered] = {}
-    for key in value.keys() & questions.keys():
-        try:
-            checked[key] = Answered(questions[key].check(value[key]))
-        except AnswerError as error:
-            problems += [Problem(f"/{key}{problem.pointer}", problem.message) for problem in error.problems]
-    if problems:
-        raise AnswerError(problems)
-    return checked
 
 
 # An approval ------------------------------------------------------------------------------------------------------------
@@ -168,15 +148,19 @@ def _settle_review(turn: Turn, call: CallRecord, request: Approval, reply: Reply
     first = next((chain for chain in reversed(call.chains) if chain.asked.form), None)
     if first is None or first.asked.form is None:
         raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
-    for used in call.chains[: call.chains.index(first)]:
-        used.used = True
+    _use_up(call, call.chains.index(first))
     turn.reopen(request.call, Asking(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source))
-    return _up_to_next_question(_accepted(turn.step(AnsweredElsewhere(request.id, reply, who))))
+    events = _accepted(turn.step(AnsweredElsewhere(request.id, reply, who)))
+    return events if isinstance(reply, WentBack) else _up_to_next_question(events)  # Back is on record as the request that it leads to
 
 
 def _accepted(effects: Sequence[Effect]) -> tuple[Event, ...]:
-    """Return what the machine records; it records nothing for a reply that does not fit."""
-    events = tuple(effect.event for effect in effects if isinstance(effect, Record))
+    """Return what the machine records; it records nothing for a reply that does not fit.
+
+    Whether the turn fails by a limit is for the next run to say, which knows the limits that hold.
+    """
+    recorded = (effect.event for effect in effects if isinstance(effect, Record))
+    events = tuple(event for event in recorded if not (isinstance(event, TurnEnd) and event.status == "failed"))
     if not events:
         raise AnswerError([Problem("", "The reply does not fit: a question takes an answer, an approval takes yes, no, or an edit.")])
     return events

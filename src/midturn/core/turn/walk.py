@@ -18,7 +18,7 @@ PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before th
 class Walk:
     """The walker of one ask, and what belongs to its answers: which inquiry each came from, who gave it, and why.
 
-    `waiting` is the id of the decision that the walk waits for.
+    `waiting` is the id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
     """
 
     def __init__(self, ask: int, asking: Asking, drafts: Mapping[str, Json]) -> None:
@@ -30,6 +30,7 @@ class Walk:
         self.inquiries: dict[str, str] = {}
         self.placeholders: set[str] = set()
         self.goes_back = False
+        self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1
         self._replied: Cancelled | None = None
         self._given: dict[str, GivenAnswer] = {}
@@ -42,24 +43,24 @@ class Walk:
         """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""
         match self.walker.step():
             case Completed(answers):
-                plain = {key: v for key, v in answers.items() if v is not None and not isinstance(v, SecretValue)}
+                plain: dict[str, Json] = {key: v for key, v in answers.items() if v is not None and not isinstance(v, SecretValue)}
                 self._replied = Cancelled(plain, replied.text)
             case _:
                 self.walker.feed(replied)
 
     def answer(self, question_id: str, answered: Answered, inquiry: str, by: str) -> None:
-        """Feed an answer; a placeholder that was asked again is replaced where it stands."""
+        """Feed an answer; after the walk has ended, it is a secret that had to be asked again."""
         self._given[question_id] = GivenAnswer(answered.value, by, answered.reason)
         self.inquiries[question_id] = inquiry
-        if question_id in self.placeholders and isinstance(answered.value, SecretValue) and answered.value is not PLACEHOLDER:
-            self.placeholders.discard(question_id)
-            self.walker.replace(question_id, answered.value)
-            return
         if answered.value is PLACEHOLDER:
             self.placeholders.add(question_id)
         else:
             self.placeholders.discard(question_id)
-        self.walker.feed(answered)
+        match self.walker.step():
+            case Completed():
+                self.walker.replace(question_id, answered.value)
+            case _:
+                self.walker.feed(answered)
 
     def back(self) -> None:
         """Go back to the previous answered question."""

@@ -1,0 +1,68 @@
+"""The property that the design stands on: a turn that is cut anywhere and resumed gives every call the same result (spec 7.4)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from support.turn_check import check, cut_everywhere
+from support.turn_oracle import expected
+from support.turn_player import play
+from support.turn_script import Script
+from support.turn_scripts import SCENES, Scene, approvals, chains, coroutines, escalations, memories, scripts
+
+EXAMPLES = int(os.environ.get("MIDTURN_PREFIX_EXAMPLES", "400"))
+RARE = 0.05  # each ingredient occurs in at least this part of the examples
+INGREDIENTS = {
+    "chains": ("a chain of returned questions",),
+    "re-asks": ("the same question again", "the limit of repeats"),
+    "several calls at once": ("several calls at once",),
+    "concurrent asks of one coroutine": ("several asks at once",),
+    "remembered answers": ("a remembered answer", "a remembered permission"),
+    "approvals": ("an approved call", "run that waits", "deliver that waits", "a delivered result"),
+    "secrets": ("a secret",),
+    "escalations": ("a no escalated", "a failure escalated"),
+    "limits": ("the limit of", "the breaker"),
+    "cancellations": ("End Turn", "Ctrl-C", "Reply", "Back"),
+}
+
+
+EMPHASES: tuple[Sequence[Scene], ...] = (SCENES, SCENES, SCENES, (chains,), (coroutines,), (memories,), (approvals,), (escalations,))
+
+
+@pytest.mark.timeout(600)
+def test_a_turn_that_is_cut_anywhere_and_resumed_comes_to_the_same_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every call gets the same answers and the same result, nobody is asked again, and every request has one response."""
+    seen = Counter[str]()
+    for scenes in EMPHASES:
+        _holds(scenes, seen)
+
+    examples = seen.pop("examples")
+    with capsys.disabled():
+        shares = ", ".join(f"{count / examples:.0%} {name}" for name, count in seen.most_common())
+        print(f"\n{examples} turns, each cut at every event: {shares}")  # noqa: T201  what was covered
+    assert all(seen[name] >= RARE * examples for name in INGREDIENTS), seen
+
+
+def _holds(scenes: Sequence[Scene], seen: Counter[str]) -> None:
+    """Try turns made of these scenes; count what was in them."""
+
+    @settings(max_examples=EXAMPLES // len(EMPHASES), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(scripts(scenes))
+    def holds(script: Script) -> None:
+        oracle = expected(script)
+        world = play(script)
+        check(world, oracle)
+        cut_everywhere(world, oracle)
+        seen.update(["examples", *_ingredients(oracle.seen)])
+
+    holds()
+
+
+def _ingredients(seen: Counter[str]) -> list[str]:
+    """Return which ingredients a turn had."""
+    return [name for name, marks in INGREDIENTS.items() if any(mark.startswith(marks) for mark in +seen)]

@@ -1,0 +1,115 @@
+"""From the words of a script to midturn's values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from msgspec import UNSET
+
+from midturn.core.form import Form
+from midturn.core.json_value import Json
+from midturn.core.limits import Limits
+from midturn.core.question import Question, When
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
+from midturn.core.secret import SecretValue
+from midturn.core.source import Source
+from midturn.core.turn.effects import Given, GivenAnswer
+from midturn.core.turn.inputs import Asking
+from midturn.core.turn.settings import TurnSettings
+from support.turn_people import EDITED, EDITED_RESULT, Deed, Does, Says
+from support.turn_script import CONFIGURED, DEFAULTS, Ask, Round, Rule, Script, Tool, Value, asks_of
+
+MISFIT: dict[str, Reply] = {"tool": Answered(7), "run": WentBack(), "deliver": Submitted(), "review": Answered(False)}
+
+
+def question(ask: Ask, before: tuple[Ask, ...] = ()) -> Question[Any]:
+    """Return the question; `before` are the earlier ones of its round."""
+    terms: dict[str, Any] = {
+        "context": ask.context or None,
+        "optional": ask.optional,
+        "exclusive": ask.exclusive,
+        "persistence": "turn" if ask.remembers else "none",
+        "when": When(before[ask.gate[0]].id, ask.gate[1]) if ask.gate else None,
+    }
+    if ask.has_default:
+        terms["default"] = DEFAULTS[ask.kind]
+    match ask.kind:
+        case "boolean":
+            return Question.boolean(ask.id, ask.text, **terms)
+        case "select":
+            return cast("Question[Any]", Question.select(ask.id, ask.text, ["red", "blue"], **terms))
+        case "secret":
+            return Question.secret(ask.id, ask.text, **terms)
+        case _:
+            return Question.text(ask.id, ask.text, **terms)
+
+
+def asking(asked: Round, tool: Tool) -> Asking:
+    """Return what a tool asks."""
+    questions = [question(ask, asked.questions[:place]) for place, ask in enumerate(asked.questions)]
+    return Asking(Form(questions, asked.review), Source.tool(tool.name), "report" if asked.how == "try" else "fail_call")
+
+
+def settings(script: Script, *, attached: bool) -> TurnSettings:
+    """Return what the turn is told."""
+    tools = {name: _policy(tool, script) for name, tool in script.tools.items()}
+    limits = Limits(
+        repeats=script.limits.repeats,
+        shown=script.limits.shown,
+        rejected_cycles=script.limits.rejected_cycles,
+        cycles=script.limits.cycles,
+    )
+    return TurnSettings(tools=tools, conversation="1", attached=attached, limits=limits)
+
+
+def _policy(tool: Tool, script: Script) -> ToolPolicy:
+    kinds = {ask.id: ask.kind for cycle in script.cycles for called in cycle for ask in asks_of(called.program)}
+    detached = tool.detached
+    return ToolPolicy(
+        source=Source.tool(tool.name),
+        run=tool.run,
+        result=tool.result,
+        detached=DetachedPolicies(detached["run"], detached["deliver"], detached["tool"]),
+        questions={id: _question_policy(rule, kinds.get(id, "text")) for id, rule in tool.rules.items()},
+    )
+
+
+def _question_policy(rule: Rule, kind: str) -> QuestionPolicy:
+    answer: Any = {"": UNSET, "fits": CONFIGURED[kind], "misfits": 7}[rule.configured]
+    return QuestionPolicy(Target(rule.target), answer=answer, exclusive=rule.exclusive)
+
+
+def reply(deed: Deed, kind: str) -> Reply:
+    """Return what a prompter returns for a deed, by the kind of prompt."""
+    match deed:
+        case Says(True) if kind == "review":
+            return Submitted()
+        case Says(value, reason, remember):
+            return Answered(value, reason=reason, remember=remember)
+        case Does("back"):
+            return WentBack()
+        case Does("reply"):
+            return Replied("Never mind.")
+        case Does("edit"):
+            return Edited({"text": EDITED}) if kind == "run" else Edited(EDITED_RESULT)
+        case Does():
+            return EndedTurn()
+
+
+def plain(value: Json | SecretValue) -> Value:
+    """Return an answer as a script writes it; a placeholder would show as an empty secret."""
+    shown = value.reveal() if isinstance(value, SecretValue) else value
+    assert shown is None or isinstance(shown, bool | str)
+    return shown
+
+
+def plain_answers(answers: Mapping[str, Json | SecretValue]) -> dict[str, Value]:
+    """Return what a run of a tool begins with."""
+    return {id: plain(value) for id, value in answers.items()}
+
+
+def plain_given(given: Given) -> dict[str, Value]:
+    """Return what an await gives."""
+    return {id: plain(g.value) if isinstance(g, GivenAnswer) else f"none: {g.reason}" for id, g in given.items()}

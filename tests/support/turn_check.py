@@ -1,0 +1,100 @@
+"""What has to hold of a played turn, whole or cut and resumed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from midturn.core.events import (
+    Approval,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    ToolCallResponse,
+    TurnEnd,
+)
+from support.turn_expected import CallLog, Expected, Result
+from support.turn_oracle import INPUT_CANCELLED, TURN_ENDED
+from support.turn_player import play
+from support.turn_record_reading import call_events, calls_in, comparable, decisions_of, pairs_of, secrets_in
+from support.turn_world import World
+
+
+def cut_everywhere(world: World, oracle: Expected) -> None:
+    """Cut the events between any two batches (a torn batch is torn back), resume, and once more in what that led to."""
+    whole = comparable(world.events)
+    for place in world.batches[1:]:
+        resumed = play(world.script, world.events[:place])
+        check(resumed, oracle)
+        check_same_stream(resumed, whole)
+        later = resumed.batches[len(resumed.batches) // 2 :]
+        if later:
+            again = play(world.script, resumed.events[: later[0]])
+            check(again, oracle)
+            check_same_stream(again, whole)
+
+
+def check_same_stream(world: World, whole: list[dict[str, object]]) -> None:
+    """Under one fixed schedule, and where one thing happens at a time, the streams are equal up to times and ids."""
+    script = world.script
+    if script.schedule or any(len(cycle) > 1 for cycle in script.cycles) or script.later == "attach":
+        return
+    assert comparable(world.events) == whole
+
+
+def check(world: World, oracle: Expected) -> None:
+    """Hold a played turn against the oracle."""
+    check_ids(world.events)
+    (end,) = [event for event in world.events if isinstance(event, TurnEnd)]
+    assert (end.status, end.error) == (oracle.status, oracle.error), f"{end} against {oracle.status} {oracle.error}"
+    calls = calls_in(world.events)
+    assert len(calls) == len(oracle.calls)
+    for number, (call, log) in enumerate(zip(calls, oracle.calls, strict=True)):
+        check_call(world, call, log, cut=number in oracle.cut)
+    if oracle.enders:
+        ended = [call_events(world.events, calls[number]).response for number in oracle.enders]
+        assert any(
+            response and log_of(response) == oracle.calls[number].result for number, response in zip(oracle.enders, ended, strict=True)
+        )
+
+
+def log_of(response: ToolCallResponse) -> Result:
+    """Return a recorded result."""
+    return Result(response.content, response.is_error)
+
+
+def check_ids(events: Sequence[Event]) -> None:
+    """Ids are unique; every request has one response, every approval at most one decision."""
+    assert len({event.event_id for event in events}) == len(events)
+    requests = Counter(event.id for event in events if isinstance(event, InquiryRequest))
+    responses = Counter(event.id for event in events if isinstance(event, InquiryAnswered | InquiryCancelled | InquiryRedacted))
+    assert requests == responses
+    assert set(requests.values()) <= {1}
+    approvals = [event for event in events if isinstance(event, Approval)]
+    for state in (True, False):
+        ids = Counter(event.id for event in approvals if (event.state == "waiting") is state)
+        assert set(ids.values()) <= {1}, ids
+    assert len({(event.id, event.call) for event in approvals}) == len({event.id for event in approvals})
+
+
+def check_call(world: World, call: str, log: CallLog, *, cut: bool) -> None:
+    """Hold one call against the oracle; with `cut`, a sibling may have ended the turn before this call was done."""
+    called, recorded = world.called(call), call_events(world.events, call)
+    response = recorded.response
+    assert response is not None
+    assert response.id == called.id
+    assert log.result is not None
+    pairs, given = pairs_of(called, recorded), world.given.get(call)
+    if cut and response.content in (TURN_ENDED, INPUT_CANCELLED):
+        closed = [pair for pair in pairs if pair.outcome != ("cancelled", None, "user")]
+        assert closed == log.pairs[: len(closed)]
+        assert given is None or given == log.given[: len(given)]
+        return
+    assert log.result.admits(response.content, is_error=response.is_error), (response.content, log.result)
+    ended = [pair for pair in pairs if pair.outcome == ("cancelled", None, "user")]
+    assert pairs[: len(pairs) - len(ended)] == log.pairs
+    assert decisions_of(called, recorded) == log.decisions
+    assert secrets_in(recorded) >= log.secrets
+    assert given is None or given == log.given

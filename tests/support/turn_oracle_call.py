@@ -1,0 +1,240 @@
+"""One call of a scripted turn, computed from the specification (2.5, 3.2, 4.3): may it run, what does it hear, what does the model read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from support.turn_expected import REST, CallLog, Result
+from support.turn_oracle_question import QuestionOracle
+from support.turn_oracle_state import CallOver, Refused, TurnOver, TurnState
+from support.turn_people import ARGUMENTS, EDITED, EDITED_RESULT, LOST, Deed, Does, Says, delivery, manner_of_decision, permission, review
+from support.turn_script import Ask, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Stuck, Tool, Value, running
+
+
+class CallOracle:
+    """Plays one call. Its questions are played by a `QuestionOracle`."""
+
+    def __init__(self, state: TurnState, called: Called, tool: Tool, log: CallLog) -> None:
+        self._state = state
+        self._seen = state.seen
+        self._called = called
+        self._tool = tool
+        self._log = log
+        self._questions = QuestionOracle(state, called, tool, log)
+        self._answers: dict[str, Value] = {}
+        self._arguments = ARGUMENTS
+
+    def play(self) -> Result:
+        """Return what the model reads, or raise how else the call ends."""
+        name = self._tool.name
+        if self._tool.run == "skip":
+            self._seen["run = skip"] += 1
+            raise CallOver(f"{name} is switched off by configuration.")
+        if self._called.broken:
+            self._seen["broken arguments"] += 1
+            raise CallOver(f"{name}: the arguments are not a JSON object{REST}")
+        if self._tool.run == "ask":
+            self._permission()
+        content, is_error = self._runs()
+        return self._delivered(self._questions.explained(content, is_error=is_error), is_error=is_error)
+
+    # Running --------------------------------------------------------------------------------------------------------
+
+    def _runs(self) -> tuple[str, bool]:
+        """Run the tool until it is done, with the answers so far."""
+        for times in range(1, 100):
+            self._log.given.append(("run", dict(self._answers)))
+            self._seen["a chain of returned questions"] += times > 2
+            ends = self._run()
+            if ends:
+                return ends.content, ends.fails
+        raise AssertionError("this tool asks for ever")
+
+    def _run(self) -> Ends | None:
+        """Run the tool once; None where it has to run again."""
+        tool = running(self._called, self._arguments, dict(self._answers))
+        act = next(tool)
+        while True:
+            match act:
+                case Returns(asked):
+                    self._round(asked)
+                    return None
+                case Awaits(rounds):
+                    self._seen["several asks at once"] += len(rounds) > 1
+                    act = tool.send([self._awaited(number, asked) for number, asked in enumerate(rounds)])
+                case GivesUp(asked):
+                    self._given_up(asked)
+                    self._seen["an ask that is given up"] += 1
+                    act = tool.send([])
+                case Ends(left=left):
+                    if left:
+                        self._seen["a tool that leaves a question open"] += 1
+                        self._given_up(left)
+                    return act
+                case Stuck():
+                    raise TurnOver("Ctrl-C while a tool works", asked=False)
+
+    def _awaited(self, _: int, asked: Round) -> Heard:
+        try:
+            given = self._round(asked)
+        except Refused as refused:
+            self._seen["try_ask without an answer"] += 1
+            given = {question.id: f"none: {refused.reason}" for question in asked.questions}
+        self._log.given.append(("ask", dict(given)))
+        return given
+
+    def _given_up(self, asked: Round) -> None:
+        """Nobody has the time to answer: only what needs nobody comes to an end."""
+        (question,) = asked.questions
+        self._questions.given_up = True
+        try:
+            given = self._round(asked)
+        except Refused as refused:
+            given = {question.id: f"none: {refused.reason}"}
+        self._questions.given_up = False
+        if given:
+            self._log.given.append(("ask", dict(given)))
+
+    # A round of questions (spec 3.2) --------------------------------------------------------------------------------
+
+    def _round(self, asked: Round) -> Heard:
+        """Walk through a round; what was refused fails the call unless the tool wants to be told."""
+        try:
+            answers = self._walk(asked)
+        except Refused as refused:
+            if asked.how == "try":
+                raise
+            raise CallOver(refused.message) from refused
+        self._answers |= answers
+        return answers
+
+    def _walk(self, asked: Round) -> dict[str, Value]:
+        questions = asked.questions
+        given: dict[int, tuple[Value, bool]] = {}
+        at, went_back, emitted = 0, False, set[int]()
+        self._seen["a form"] += len(questions) > 1
+        while True:
+            at = self._next(questions, given, at)
+            people = [place for place in given if place < at and given[place][1]]
+            if at == len(questions):
+                if not (asked.review and people) or not self._review_goes_back(questions, given):
+                    return {q.id: given[place][0] if place in given else None for place, q in enumerate(questions)}
+                at, went_back = max(people), True
+                continue
+            deed = self._questions.ask(questions[at], revises=went_back, can_go_back=bool(people), again=at in emitted)
+            emitted.add(at)
+            went_back = False
+            if deed is None:
+                return {}
+            match deed:
+                case Says(value), by:
+                    given = {place: answer for place, answer in given.items() if place < at}
+                    given[at] = (value, by == "user")
+                    at += 1
+                case Does("back"), _:
+                    self._seen["Back"] += 1
+                    at, went_back = max(people), True
+                case Does("reply"), _:
+                    self._reply(questions, given)
+                case _:
+                    raise AssertionError(deed)
+
+    def _next(self, questions: Sequence[Ask], given: dict[int, tuple[Value, bool]], at: int) -> int:
+        """Return the place of the next question whose gate is open."""
+        for place in range(at, len(questions)):
+            gate = questions[place].gate
+            if place in given or gate is None:
+                return place
+            value = given[gate[0]][0] if gate[0] in given else None
+            if value == gate[1]:
+                return place
+            self._seen["a gate that is shut"] += 1
+        return len(questions)
+
+    def _reply(self, questions: Sequence[Ask], given: dict[int, tuple[Value, bool]]) -> None:
+        self._seen["Reply"] += 1
+        answered = {q.id: given[place][0] for place, q in enumerate(questions) if place in given and q.kind != "secret"}
+        plain = {key: value for key, value in answered.items() if value is not None}
+        raise CallOver(json.dumps({"cancelled": True, "answered": plain, "reply": "Never mind."}), is_error=False)
+
+    def _review_goes_back(self, questions: Sequence[Ask], given: dict[int, tuple[Value, bool]]) -> bool:
+        """Show all answers; say whether the person goes back to them."""
+        self._seen["a review"] += 1
+        match self._decision("review", "deliver", review(self._called, self._questions.backs), "Send these answers?"):
+            case Does("back"):
+                self._seen["Back at a review"] += 1
+                return True
+            case Does("reply"):
+                self._reply(questions, given)
+            case _:
+                pass
+        return False
+
+    # Approvals (spec 2.5) -------------------------------------------------------------------------------------------
+
+    def _permission(self) -> None:
+        name, remembered = self._tool.name, self._state.permissions.get(self._tool.name)
+        if remembered:
+            self._seen["a remembered permission"] += 1
+        deed = Says(remembered == "y") if remembered else self._decision("run", "run", permission(self._called), f"Run {name}?")
+        if isinstance(deed, Says) and deed.remember:
+            self._state.permissions[name] = "y" if deed.value else "n"
+        who = "person" if remembered or (isinstance(deed, Says) and deed.remember) else "user"
+        match deed:
+            case Does("edit"):
+                self._seen["edited arguments"] += 1
+                self._arguments = EDITED
+                self._log.decisions.append(("run", "edited", "user"))
+            case Says(False, reason):
+                self._seen["a skipped call"] += 1
+                self._log.decisions.append(("run", "skipped", who))
+                raise CallOver(f"{name} was skipped by the user." + (f' Reason: "{reason}"' if reason else ""))
+            case Says():
+                self._seen["an approved call"] += 1
+                self._log.decisions.append(("run", "approved", who))
+            case _:
+                self._log.decisions.append(("run", "approved", "default"))
+
+    def _delivered(self, content: str, *, is_error: bool) -> Result:
+        if self._tool.result == "unattended":
+            return Result(content, is_error)
+        if self._tool.result == "skip":
+            self._seen["result = skip"] += 1
+            return Result(f"The result of {self._tool.name} was withheld by the user.", is_error=True)
+        match self._decision("deliver", "deliver", delivery(self._called), f"Deliver the result of {self._tool.name}?"):
+            case Does("edit"):
+                self._seen["an edited result"] += 1
+                self._log.decisions.append(("deliver", "edited", "user"))
+                return Result(EDITED_RESULT, is_error)
+            case Says(False):
+                self._seen["a withheld result"] += 1
+                self._log.decisions.append(("deliver", "skipped", "user"))
+                return Result(f"The result of {self._tool.name} was withheld by the user.", is_error=True)
+            case Says():
+                self._seen["a delivered result"] += 1
+                self._log.decisions.append(("deliver", "approved", "user"))
+            case _:
+                self._log.decisions.append(("deliver", "approved", "default"))
+        return Result(content, is_error)
+
+    def _decision(self, kind: str, policy: str, deed: Deed, text: str) -> Deed | None:
+        """Ask a person, or follow the policy; None: proceed, as it says."""
+        script = self._state.script
+        how = manner_of_decision(script, self._called, kind)
+        rule = self._tool.detached[policy]
+        there = script.attached or script.later == "attach"
+        if there and how in ("raises", "three misfits"):
+            self._seen[f"a prompt that fails: {how}"] += 1
+            raise CallOver(f'{self._tool.name}: the prompt for "{text}" failed: {f"{LOST}." if how == "raises" else REST}')
+        if (there and how != "away") or rule == "defer":
+            self._seen[f"{kind} that waits"] += not there or how == "away" or not script.attached
+            if deed == Does("end"):
+                raise TurnOver(f"End Turn at {kind}")
+            return deed
+        self._seen[f"{kind} detached: {rule}"] += 1
+        if rule != "deny":
+            return None
+        if kind != "review":
+            self._log.decisions.append((kind, "skipped", "default"))
+        raise CallOver(f"{self._tool.name} is switched off by configuration.")

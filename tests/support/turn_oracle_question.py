@@ -1,0 +1,270 @@
+"""Who answers the questions of one scripted call, computed from the specification (2.3, 2.4, 2.6, 4.3, 4.4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+from support.turn_expected import REST, CallLog, Pair
+from support.turn_oracle_state import Refused, TurnOver, TurnState
+from support.turn_people import LOST, MODEL, OVERLOADED, Deed, Does, Says, manner_of, model, person
+from support.turn_script import CONFIGURED, DEFAULTS, Ask, Called, Rule, Tool, Value
+
+NOBODY_THERE = (
+    "{tool} cannot run because no interactive terminal is available. Do not retry this tool call in this turn; continue without user "
+    "input or explain what information is missing."
+)
+HUMAN_ONLY = "{tool} requires a human answer and cannot be routed to the assistant. Do not retry this tool call in this turn."
+INVALID = (
+    "{tool}: the configured conversation.tools.{tool}.questions.{id}.answer value does not match the question's answer_type. Update the "
+    "configuration; do not retry."
+)
+EXCEEDED = "{tool}: stopped after {count} {what}. Do not retry this tool call in this turn."
+REJECTED = "The `{tool}` call was reviewed by a secondary assistant ({model}) and rejected.\n\nQuestion: {text}"
+REFUSED_BY_USER = "The user reviewed the `{tool}` call and rejected it.\n\nQuestion: {text}"
+
+
+class Asked(NamedTuple):
+    """A question that comes up now."""
+
+    question: Ask
+    time: int
+    revises: bool
+    can_go_back: bool
+    link: bool = False
+    heading: str = ""
+
+
+class Last(NamedTuple):
+    """The last question of a call and its answer."""
+
+    text: str
+    value: Value
+    by: str
+    reason: str | None
+
+
+class QuestionOracle:
+    """Plays the questions of one call. With `given_up`, nobody has the time to answer, and `ask` returns None where somebody would."""
+
+    def __init__(self, state: TurnState, called: Called, tool: Tool, log: CallLog) -> None:
+        self._state = state
+        self._seen = state.seen
+        self._called = called
+        self._tool = tool
+        self._log = log
+        self._emissions = Counter[Ask]()
+        self._times = Counter[Ask]()
+        self._had: set[tuple[Ask, Value]] = set()
+        self._reasons: list[str] = []
+        self._last: Last | None = None
+        state.calls += 1
+        self._number = state.calls
+        self.backs = 0
+        self.given_up = False
+
+    def ask(self, question: Ask, *, revises: bool, can_go_back: bool, again: bool) -> tuple[Deed, str] | None:
+        """Return what comes of a question, and by whom; `again` where this walk has been at it before."""
+        bare = question.bare
+        self._emissions[bare] += not again
+        self.backs += revises
+        self._seen["the same question again"] += self._emissions[bare] > 1
+        asked = Asked(bare, self._times[bare], revises, can_go_back)
+        limit = self._state.script.limits.repeats
+        if self._emissions[bare] > limit:
+            self._seen["the limit of repeats"] += 1
+            raise self._exceeded(asked, limit, "identical questions")
+        self._times[bare] += bare.kind != "secret"
+        found = self._routed(asked)
+        if found is None:  # nobody answered, and nothing is on record that would count
+            self._last = None
+            self._times[bare] -= bare.kind != "secret"
+        elif bare.kind == "secret" and found[0] == Does("back"):
+            self._times[bare] += 1
+        return found
+
+    # The table ------------------------------------------------------------------------------------------------------
+
+    def _routed(self, asked: Asked) -> tuple[Deed, str] | None:
+        question, rule = asked.question, self._tool.rule(asked.question.id)
+        if not asked.revises:
+            known = self._known(asked, rule)
+            if known:
+                return known
+        breaker = self._state.breaker_is_open and not asked.revises
+        target = "user" if asked.revises or breaker else rule.target
+        human_only = breaker or question.kind == "secret" or (question.exclusive if rule.exclusive is None else rule.exclusive)
+        self._seen["the breaker asks a person"] += breaker and rule.target != "user"
+        if target != "user" and human_only:
+            self._seen["a question only for people"] += 1
+            raise self._cancelled(asked, "assistant_routing_denied", HUMAN_ONLY)
+        if target != "user":
+            return self._by_model(asked, escalates=target == "assistant_with_escalation" and question.kind == "boolean")
+        return self._by_person(asked, human_only=human_only, breaker=breaker)
+
+    def _known(self, asked: Asked, rule: Rule) -> tuple[Deed, str] | None:
+        """Rows 1 to 3: what was remembered, and what is configured."""
+        question = asked.question
+        remembered = self._state.answers.get((self._tool.name, question.id)) if question.remembers else None
+        if remembered is not None and (question, remembered) not in self._had:
+            self._seen["a remembered answer"] += 1
+            return self._answered(asked, Says(remembered), "cached")
+        if rule.configured == "fits":
+            self._seen["a configured answer"] += 1
+            return self._answered(asked, Says(CONFIGURED[question.kind]), "static")
+        if rule.configured == "misfits":
+            self._seen["a configured answer that does not fit"] += 1
+            raise self._cancelled(asked, "invalid_static_answer", INVALID)
+        return None
+
+    def _by_person(self, asked: Asked, *, human_only: bool, breaker: bool) -> tuple[Deed, str] | None:
+        """Rows 6 and 7; where nobody is there, the rest."""
+        script, waits = self._state.script, self._tool.detached["tool"] == "defer"
+        if waits and not script.attached:
+            self._seen["detached: defer"] += 1
+            self._seen[f"a question that waits: {script.later}"] += 1
+        if script.attached or (waits and script.later == "attach"):
+            self._limit(asked)
+            if self.given_up:
+                return None
+            if self._prompted(asked) != "away":
+                return self._deed(asked)
+        if waits:
+            return self._deed(asked)
+        return self._detached(asked, human_only=human_only, breaker=breaker)
+
+    def _limit(self, asked: Asked) -> None:
+        """Row 6 shows a person only so much."""
+        limit, shown = self._state.script.limits.shown, self._state.shown
+        if self._shown_as(asked) not in shown and len(shown) >= limit:
+            self._seen["the limit of shown questions"] += 1
+            raise self._exceeded(asked, limit, "different questions in this turn")
+
+    def _prompted(self, asked: Asked) -> str:
+        """Open a prompt, and see how that goes."""
+        how = manner_of(self._state.script, self._called, asked.question, asked.time)
+        self._seen[f"a prompt: {how}"] += 1
+        if how in ("raises", "three misfits"):
+            error = f"{LOST}." if how == "raises" else REST
+            raise self._cancelled(asked, "backend_error", f'{{tool}}: the prompt for "{asked.question.text}" failed: {error}')
+        return how
+
+    def _deed(self, asked: Asked) -> tuple[Deed, str]:
+        """Let a person do something."""
+        deed = person(self._called, asked.question, asked.time, can_go_back=asked.can_go_back, link=asked.link)
+        if deed == Does("end"):
+            self._seen["End Turn at an escalation"] += asked.link
+            raise TurnOver("End Turn at a question")
+        self._state.shown.add(self._shown_as(asked))
+        match deed:
+            case Says(value):
+                if deed.remember:
+                    self._state.answers[self._tool.name, asked.question.id] = value
+                self._seen["an optional question that is skipped"] += value is None
+                return self._answered(asked, deed, "user")
+            case Does(what):
+                self._pair(asked, ("cancelled", None, what))
+                self._last = None
+                return deed, "user"
+
+    def _shown_as(self, asked: Asked) -> tuple[int, object]:
+        return self._number, (asked.question, asked.heading)
+
+    def _detached(self, asked: Asked, *, human_only: bool, breaker: bool) -> tuple[Deed, str] | None:
+        """Rows 8 to 12."""
+        question, policy = asked.question, self._tool.detached["tool"]
+        if breaker:
+            self._seen["the breaker stops the turn"] += 1
+            self._state.stopped = True
+            raise self._exceeded(asked, self._state.script.limits.rejected_cycles, "rejections in a row")
+        if human_only:
+            raise self._cancelled(asked, "no_prompt_backend", NOBODY_THERE)
+        self._seen[f"detached: {policy}"] += 1
+        if policy == "auto":
+            return self._by_model(asked, escalates=False)
+        if policy == "defaults" and question.has_default:
+            return self._answered(asked, Says(DEFAULTS[question.kind]), "default")
+        raise self._cancelled(asked, "no_default" if policy == "defaults" else "detached_denied", NOBODY_THERE)
+
+    # Models (spec 4) ------------------------------------------------------------------------------------------------
+
+    def _by_model(self, asked: Asked, *, escalates: bool) -> tuple[Deed, str] | None:
+        if self.given_up:
+            return None
+        self._seen["a model is asked on the side"] += 1
+        match model(self._called, asked.question, asked.time):
+            case Does("interrupted"):
+                raise TurnOver("Ctrl-C while a model is asked on the side")
+            case Says(value, reason) as said:
+                found = self._answered(asked, said, "assistant")
+                if not escalates or value is not False:
+                    return found
+                quoted = f'The assistant recommended rejecting this:\n"{reason or "(no reason given)"}"'
+                return self._escalated(asked, quoted, "a no") or found
+            case _:
+                error = f'{{tool}}: the assistant that was asked "{asked.question.text}" failed to answer: {OVERLOADED}.'
+                refused = self._cancelled(asked, "backend_error", error)
+                self._seen["a model that fails"] += 1
+                heading = f"The assistant that was asked could not answer: {OVERLOADED}"
+                found = self._escalated(asked, heading, "a failure") if escalates else None
+                if found:
+                    return found
+                raise refused
+
+    def _escalated(self, asked: Asked, heading: str, what: str) -> tuple[Deed, str] | None:
+        """Ask a person in the model's place; None where the policy has nobody to ask."""
+        script, policy, has_default = self._state.script, self._tool.detached["tool"], asked.question.has_default
+        self._seen[f"{what} escalated: {'attached' if script.attached else policy}"] += 1
+        link = asked._replace(link=True, heading=heading, revises=False)
+        if script.attached or policy == "defer":
+            return self._by_person(link, human_only=True, breaker=False)
+        if policy == "defaults" and has_default:
+            return self._answered(link, Says(DEFAULTS[asked.question.kind]), "default")
+        return None
+
+    # How it closes --------------------------------------------------------------------------------------------------
+
+    def _answered(self, asked: Asked, says: Says, by: str) -> tuple[Deed, str]:
+        question = asked.question
+        self._state.answered(by, says.value)
+        self._last = Last(question.text, says.value, by, says.reason)
+        if question.kind == "secret" and says.value is not None:
+            self._seen["a secret"] += 1
+            self._log.secrets += 1
+            return says, by
+        self._had.add((question, says.value))
+        if by == "user" and says.value is False and says.reason:
+            self._reasons.append(says.reason)
+        remembered = question.remembers and asked.time == 0 and by in ("user", "cached")
+        self._pair(asked, ("answered", says.value, "person" if remembered else by))
+        return says, by
+
+    def _pair(self, asked: Asked, outcome: tuple[str, Value, str]) -> None:
+        if asked.question.kind != "secret":
+            self._log.pairs.append(Pair(asked.question.id, asked.revises, asked.link, outcome))
+
+    def _cancelled(self, asked: Asked, reason: str, message: str) -> Refused:
+        self._last = None
+        self._pair(asked, ("cancelled", None, reason))
+        return Refused(reason, message.replace("{tool}", self._tool.name).replace("{id}", asked.question.id))
+
+    def _exceeded(self, asked: Asked, count: int, what: str) -> Refused:
+        return self._cancelled(asked, "limit_exceeded", EXCEEDED.replace("{count}", str(count)).replace("{what}", what))
+
+    # What the model reads of it (spec 4.3) --------------------------------------------------------------------------
+
+    def explained(self, content: str, *, is_error: bool) -> str:
+        """Add to a tool's result what people and models said."""
+        reasons = list(self._reasons)
+        if is_error and self._last and self._last.value is False and self._last.by in ("assistant", "user"):
+            content = self._rejection(self._last, content)
+            if self._last.by == "user" and self._last.reason:
+                reasons.pop()
+        return "\n".join([content, *(f'The user added: "{reason}"' for reason in reasons)])
+
+    def _rejection(self, last: Last, content: str) -> str:
+        self._seen[f"a no of a {last.by} explained"] += 1
+        head = (REJECTED if last.by == "assistant" else REFUSED_BY_USER).format(tool=self._tool.name, model=MODEL, text=last.text)
+        reason = f'\nReason: "{last.reason}"' if last.reason else ""
+        tail = "\nYou may retry with different input, or ask the user to review." if last.by == "assistant" else ""
+        return f"{head}{reason}\n\n{content}{tail}"

@@ -1,0 +1,84 @@
+"""Plays a scripted turn with the machine: process after process, from any point, in any order of happenings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
+from midturn.core.reply import Reply
+from midturn.core.stream import OpenQuestion, pending
+from midturn.core.turn.effects import EndTurn, LeaveOpen, Suspend
+from midturn.core.turn.inputs import TurnRequested
+from midturn.core.turn.settle import settle
+from midturn.core.turn.turn import Turn
+from midturn.errors import AnswerError
+from support.turn_bridge import reply, settings
+from support.turn_people import person
+from support.turn_process import Process
+from support.turn_record_reading import ask_behind
+from support.turn_script import Script
+from support.turn_world import World, decision, ids_after
+
+MOST_PROCESSES = 300
+
+
+def play(script: Script, events: Sequence[Event] = ()) -> World:
+    """Play a script from wherever its events end, until its turn has ended."""
+    world = World(script, events)
+    attached = script.attached
+    for _ in range(MOST_PROCESSES):
+        match _process(world, attached=attached):
+            case EndTurn():
+                return world
+            case Suspend() if script.later == "attach" and not script.attached:
+                assert not attached, "nobody could be asked although somebody sits there"
+                attached = True
+            case Suspend():
+                _settle(world)
+                if isinstance(world.events[-1], TurnEnd):
+                    return world
+            case _:
+                pass  # the model is up again
+    raise AssertionError("the turn never ends")
+
+
+def _process(world: World, *, attached: bool) -> Suspend | LeaveOpen | EndTurn:
+    """Run one process, until the machine is done."""
+    given = settings(world.script, attached=attached)
+    ids = ids_after(world.events)
+    if world.events:
+        turn, effects = Turn.resume(world.events, given, ids)
+    else:
+        turn = Turn(given, ids)
+        effects = turn.step(TurnRequested("Ship it"))
+    return Process(world, turn).run(effects)
+
+
+# Somebody answers while no process runs --------------------------------------------------------------------------------------
+
+
+def _settle(world: World) -> None:
+    """Answer the first open question, as `midturn answer` does."""
+    open_now = pending(world.events, "1")
+    assert open_now, "the turn waits for nothing"
+    waiting = open_now[0]
+    for back in (True, False):
+        what = _answer(world, waiting, may_go_back=back)
+        try:
+            batch = settle(world.events, waiting.id, what, AnsweredBy("user", via="inbox"), ids_after(world.events))
+        except AnswerError:
+            assert back
+            continue
+        assert batch, "an answer was taken and nothing was recorded"
+        world.record(batch)
+        return
+
+
+def _answer(world: World, waiting: OpenQuestion, *, may_go_back: bool) -> Reply:
+    match waiting.request:
+        case InquiryRequest() as request:
+            called, recorded = world.called(request.call), world.recorded(request.call)
+            ask, time = ask_behind(called, request, recorded)
+            return reply(person(called, ask, time, can_go_back=may_go_back, link=bool(request.escalates)), "tool")
+        case Approval() as approval:
+            return decision(world, approval.call, approval.kind)

@@ -1,0 +1,282 @@
+"""One process that runs a scripted turn: it performs the machine's effects and lets one thing happen after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, assert_never
+
+from midturn.core.events import AnsweredBy, InquiryRequest
+from midturn.core.outcome import Success, ToolError
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Reply, Unavailable
+from midturn.core.turn.effects import (
+    CallModel,
+    ClosePrompt,
+    ConsultAssistant,
+    Effect,
+    EndTurn,
+    GiveAnswers,
+    LeaveOpen,
+    PromptUser,
+    Record,
+    RunTool,
+    StopAssistant,
+    StopModel,
+    StopTool,
+    Suspend,
+    Warn,
+)
+from midturn.core.turn.inputs import (
+    AskDropped,
+    AssistantFailed,
+    AssistantReplied,
+    Happened,
+    Interrupted,
+    PromptFailed,
+    ToolAsked,
+    ToolFinished,
+    UserReplied,
+)
+from midturn.core.turn.turn import Turn
+from support.turn_bridge import MISFIT, asking, plain_answers, plain_given, reply
+from support.turn_people import ARGUMENTS, EDITED, LOST, MODEL, OVERLOADED, Does, Manner, Says, manner_of, manner_of_decision, model, person
+from support.turn_record_reading import ask_behind, calls_in
+from support.turn_script import Act, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, running
+from support.turn_world import World, decision
+
+MOST_STEPS = 3_000
+Ending: TypeAlias = Suspend | LeaveOpen | EndTurn
+
+
+class RunningTool:
+    """A tool between two things that it does; `act` is what it does next, None while it waits for `asks`."""
+
+    def __init__(self, called: Called, effect: RunTool) -> None:
+        arguments = effect.call.arguments
+        text = arguments["text"] if isinstance(arguments, Mapping) else None
+        assert text in (ARGUMENTS, EDITED)
+        self._tool: Running = running(called, str(text), plain_answers(effect.answers))
+        self.act: Act | None = next(self._tool)
+        self.asks: dict[int, Heard | None] = {}
+        self._asked = 0
+
+    def ask(self) -> int:
+        """Number an ask."""
+        self._asked += 1
+        self.asks[self._asked] = None
+        return self._asked
+
+    def hear(self, ask: int, given: Heard) -> None:
+        """Take an answer; when all are there, the tool goes on."""
+        if ask not in self.asks:
+            return
+        assert self.asks[ask] is None, "an ask is answered once"
+        self.asks[ask] = given
+        heard = [answer for answer in self.asks.values() if answer is not None]
+        if self.act is None and len(heard) == len(self.asks):
+            self.go_on(heard)
+
+    def go_on(self, heard: Sequence[Heard]) -> None:
+        """Do the next thing."""
+        self.asks = {}
+        self.act = self._tool.send(heard)
+
+
+class Process:
+    """Performs effects; everything that may happen next lies ready under a name that sorts by call."""
+
+    def __init__(self, world: World, turn: Turn) -> None:
+        self._world = world
+        self._script = world.script
+        self._turn = turn
+        self._tools: dict[str, RunningTool] = {}
+        self._prompts: dict[str, Prompt] = {}
+        self._consults: dict[str, InquiryRequest] = {}
+        self._model = False
+        self._misfits = Counter[str]()
+        self._warned = set[str]()
+        self._ending: Ending | None = None
+
+    def run(self, effects: Sequence[Effect]) -> Ending:
+        """Run until the machine is done."""
+        self._world.given = {}
+        self._perform(effects)
+        for _ in range(MOST_STEPS):
+            if self._ending:
+                assert not self._prompts or isinstance(self._ending, Suspend | LeaveOpen), "a prompt stays open after the end"
+                return self._ending
+            ready = self._ready()
+            assert ready, "nothing can happen any more, and the machine waits"
+            self._happens(self._world.pick(ready))
+        raise AssertionError("the process never ends")
+
+    # What may happen ------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> list[str]:
+        tools = [f"{self._world.number(call):02} tool {call}" for call, tool in self._tools.items() if tool.act]
+        prompts = [f"{self._world.number(self._call_of(id)):02} prompt {id}" for id in self._prompts]
+        consults = [f"{self._world.number(request.call):02} consult {id}" for id, request in self._consults.items()]
+        return [*tools, *prompts, *consults, *(["00 model "] if self._model else [])]
+
+    def _call_of(self, prompt: str) -> str:
+        return next(call for call in calls_in(self._world.events) if self._turn.waits_for(call) == prompt)
+
+    def _happens(self, name: str) -> None:
+        _, what, id = name.split(" ", 2)
+        match what:
+            case "tool":
+                self._tool_acts(id, self._tools[id])
+            case "prompt":
+                self._prompter_returns(id, self._prompts.pop(id))
+            case "consult":
+                self._model_is_consulted(self._consults[id])
+            case _:
+                self._model = False
+                self._step(self._world.model())
+
+    # What is done ---------------------------------------------------------------------------------------------------
+
+    def _step(self, happened: Happened) -> None:
+        self._perform(self._turn.step(happened))
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        records = [effect for effect in effects if isinstance(effect, Record)]
+        assert tuple(records) == tuple(effects[: len(records)]), "what is recorded comes first"
+        self._world.record([record.event for record in records])
+        for effect in effects[len(records) :]:
+            assert self._ending is None, "nothing is done after the end"
+            self._begin(effect)
+
+    def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect
+        match effect:
+            case Record():
+                raise AssertionError("a record after something else")
+            case CallModel():
+                assert not self._model
+                self._model = True
+            case StopModel():
+                self._model = False
+            case RunTool(call):
+                self._run(call.event, effect)
+            case GiveAnswers(call, ask, given):
+                self._world.given[call].append(("ask", plain_given(given)))
+                self._tools[call].hear(ask, plain_given(given))
+            case StopTool(call):
+                del self._tools[call]
+            case PromptUser(prompt):
+                self._show(prompt)
+            case ClosePrompt(id):
+                del self._prompts[id]
+            case ConsultAssistant(request):
+                assert request.id not in self._consults
+                self._consults[request.id] = request
+            case StopAssistant(id):
+                del self._consults[id]
+            case Warn(text):
+                assert text not in self._warned, "a warning is given once"
+                self._warned.add(text)
+            case Suspend() | LeaveOpen() | EndTurn():
+                self._ending = effect
+            case _ as other:
+                assert_never(other)
+
+    def _run(self, call: str, effect: RunTool) -> None:
+        assert call not in self._tools, "a tool runs once at a time"
+        assert self._world.recorded(call).response is None, "a call with a response is not run again"
+        self._world.given.setdefault(call, []).append(("run", plain_answers(effect.answers)))
+        self._tools[call] = RunningTool(self._world.called(call), effect)
+
+    def _show(self, prompt: Prompt) -> None:
+        assert not self._prompts, "one prompt at a time"
+        self._prompts[prompt.id] = prompt
+        if prompt.error is None:
+            self._misfits.pop(prompt.id, None)
+        else:
+            assert self._misfits[prompt.id] in (1, 2), "an error is shown where a reply did not fit"
+
+    # A tool ---------------------------------------------------------------------------------------------------------
+
+    def _tool_acts(self, call: str, tool: RunningTool) -> None:
+        act, tool.act = tool.act, None
+        match act:
+            case Returns(asked):
+                del self._tools[call]
+                self._ask(call, 0, asked)
+            case Awaits(rounds):
+                for number, asked in [(tool.ask(), asked) for asked in rounds]:
+                    self._ask(call, number, asked)
+            case GivesUp(asked):
+                self._drop(call, tool, asked)
+            case Ends(content, fails, left):
+                if left:
+                    self._ask_in_vain(call, tool, left)
+                if self._tools.pop(call, None):
+                    self._step(ToolFinished(call, ToolError(content) if fails else Success(content)))
+            case Stuck():
+                self._step(Interrupted())
+            case None:
+                raise AssertionError("the tool waits")
+
+    def _ask(self, call: str, number: int, asked: Round) -> None:
+        self._step(ToolAsked(call, number, asking(asked, self._tool(call))))
+
+    def _ask_in_vain(self, call: str, tool: RunningTool, asked: Round) -> int:
+        """Ask; what is answered at once, the tool does not hear."""
+        number = tool.ask()
+        tool.asks = {}
+        self._ask(call, number, asked)
+        return number
+
+    def _drop(self, call: str, tool: RunningTool, asked: Round) -> None:
+        """Ask and give up at once."""
+        number = self._ask_in_vain(call, tool, asked)
+        if call in self._tools:
+            self._step(AskDropped(call, number))
+            tool.go_on([])
+
+    def _tool(self, call: str) -> Tool:
+        tool = self._world.called(call).tool
+        assert tool is not None
+        return tool
+
+    # People and models ----------------------------------------------------------------------------------------------
+
+    def _prompter_returns(self, id: str, prompt: Prompt) -> None:
+        """Let a prompter return."""
+        call = self._call_of(id)
+        called = self._world.called(call)
+        if prompt.kind == "tool":
+            request = self._turn.record.inquiries[id].request
+            ask, time = ask_behind(called, request, self._world.recorded(call))
+            how = manner_of(self._script, called, ask, time)
+            deed = reply(person(called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)), "tool")
+        else:
+            how = manner_of_decision(self._script, called, prompt.kind)
+            places = self._turn._calls[call]._walks[0].places if prompt.kind == "review" else [0]
+            deed = decision(self._world, call, prompt.kind, max(places) + 1)
+        self._step(self._prompted(prompt, how, deed))
+
+    def _prompted(self, prompt: Prompt, how: Manner, deed: Reply) -> Happened:
+        misfits = self._misfits.pop(prompt.id, 0)
+        if how == "raises":
+            return PromptFailed(prompt.id, LOST)
+        if how == "away":
+            return UserReplied(prompt.id, Unavailable())
+        if misfits < {"misfit": 1, "three misfits": 3}.get(how, 0):
+            self._misfits[prompt.id] = misfits + 1
+            return UserReplied(prompt.id, MISFIT[prompt.kind])
+        return UserReplied(prompt.id, deed, AnsweredBy("user", via="terminal"))
+
+    def _model_is_consulted(self, request: InquiryRequest) -> None:
+        called = self._world.called(request.call)
+        ask, time = ask_behind(called, request, self._world.recorded(request.call))
+        match model(called, ask, time):
+            case Says(value, reason):
+                del self._consults[request.id]
+                self._step(AssistantReplied(request.id, value, MODEL, reason))
+            case Does("interrupted"):
+                self._step(Interrupted())
+            case _:
+                del self._consults[request.id]
+                self._step(AssistantFailed(request.id, OVERLOADED))

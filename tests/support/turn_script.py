@@ -1,0 +1,242 @@
+"""A turn, written down: what the model calls, what the tools ask, who may answer. Nothing in here knows how midturn does it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+Value: TypeAlias = bool | str | None
+Policy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
+
+VALUES: dict[str, tuple[Value, ...]] = {
+    "boolean": (True, False),
+    "select": ("red", "blue"),
+    "text": ("now", "later"),
+    "secret": ("hunter2", "hunter2"),
+}
+CONFIGURED: dict[str, Value] = {"boolean": True, "select": "red", "text": "as ever", "secret": "from a file"}
+DEFAULTS: dict[str, Value] = {"boolean": True, "select": "blue", "text": "whenever"}
+
+
+class Ask(Struct, frozen=True):
+    """A question. `gate` is the place of an earlier question of its round and the answer to it with which this one is asked."""
+
+    id: str
+    kind: str = "boolean"
+    context: str = ""
+    has_default: bool = False
+    optional: bool = False
+    exclusive: bool = False
+    remembers: bool = False
+    gate: tuple[int, Value] | None = None
+
+    @property
+    def bare(self) -> Ask:
+        """The question without its place in a round: two rounds may ask the same."""
+        return replace(self, gate=None)
+
+    @property
+    def text(self) -> str:
+        """What is asked."""
+        return f"About {self.id}?"
+
+
+class Round(Struct, frozen=True):
+    """Questions that are asked together: a tool returns them, awaits them, or tries to have them answered."""
+
+    questions: tuple[Ask, ...]
+    how: Literal["return", "await", "try"] = "return"
+    review: bool = False
+
+
+class Until(Struct, frozen=True):
+    """One yes/no question, asked again and again until the answer is yes."""
+
+    round: Round
+
+
+class Together(Struct, frozen=True):
+    """Several rounds that one coroutine awaits at the same time."""
+
+    rounds: tuple[Round, ...]
+
+
+class GiveUp(Struct, frozen=True):
+    """A round that a coroutine asks and gives up at once."""
+
+    round: Round
+
+
+Op: TypeAlias = Round | Until | Together | GiveUp
+
+
+class Program(Struct, frozen=True):
+    """What a tool does, and how it ends: `leaves` means that it finishes while `left` is still open."""
+
+    ops: tuple[Op, ...] = ()
+    end: Literal["succeeds", "fails", "leaves", "interrupted"] = "succeeds"
+    left: Round | None = None
+
+
+class Rule(Struct, frozen=True):
+    """What configuration says about one question."""
+
+    target: Literal["user", "assistant", "assistant_with_escalation"] = "user"
+    configured: Literal["", "fits", "misfits"] = ""
+    exclusive: bool | None = None
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """A tool and its configuration; `detached` is by kind (`run`, `deliver`, `tool`). `permits`: what people have remembered of it."""
+
+    name: str
+    detached: Mapping[str, Policy]
+    run: Literal["ask", "unattended", "skip"] = "unattended"
+    result: Literal["ask", "unattended", "skip"] = "unattended"
+    rules: Mapping[str, Rule] = {}
+    permits: Literal["", "y", "n"] = ""
+
+    def rule(self, id: str) -> Rule:
+        """Return what is configured for a question."""
+        return self.rules.get(id, Rule())
+
+
+class Called(Struct, frozen=True, kw_only=True):
+    """One call by the model. `moods` says how everybody behaves who is asked in it, `forced` for whom that is fixed.
+
+    A call of `tool` None names a tool that does not exist; `broken` arguments are no JSON object.
+    """
+
+    tool: Tool | None
+    id: str
+    program: Program = Program()
+    moods: tuple[int, ...] = (0,)
+    forced: Mapping[str, int] = {}
+    may_end: bool = False
+    broken: bool = False
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The limits that count here."""
+
+    repeats: int = 3
+    shown: int = 20
+    rejected_cycles: int = 3
+    cycles: int = 50
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """A whole turn. `later` is how somebody answers what waits on disk; `schedule` says in which order things happen.
+
+    Where nobody is attached and `later` is `attach`, every policy is `defer`: somebody comes and sits down.
+    """
+
+    cycles: tuple[tuple[Called, ...], ...]
+    ending: Literal["says", "fails", "interrupted"] = "says"
+    model_is_down: bool = False
+    attached: bool = True
+    later: Literal["settle", "attach"] = "settle"
+    limits: Limits = Limits()
+    schedule: tuple[int, ...] = ()
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        """The tools that are called, by name."""
+        return {called.tool.name: called.tool for cycle in self.cycles for called in cycle if called.tool}
+
+
+def asks_of(program: Program) -> list[Ask]:
+    """Return every question that a program may ask."""
+    found: list[Ask] = []
+    for op in (*program.ops, *([program.left] if program.left else [])):
+        match op:
+            case Round(questions):
+                found += questions
+            case Together(rounds):
+                found += [question for each in rounds for question in each.questions]
+            case Until(each) | GiveUp(each):
+                found += each.questions
+    return found
+
+
+# What a tool does: a generator that the player and the oracle both drive ----------------------------------------------------
+
+
+class Returns(Struct, frozen=True):
+    """The tool returns a round, and is run again."""
+
+    round: Round
+
+
+class Awaits(Struct, frozen=True):
+    """The tool waits for rounds."""
+
+    rounds: tuple[Round, ...]
+
+
+class GivesUp(Struct, frozen=True):
+    """The tool asks a round and gives it up."""
+
+    round: Round
+
+
+class Ends(Struct, frozen=True):
+    """The tool is done; a round may still be open."""
+
+    content: str
+    fails: bool = False
+    left: Round | None = None
+
+
+class Stuck(Struct, frozen=True):
+    """The tool works until somebody presses Ctrl-C."""
+
+
+Act: TypeAlias = Returns | Awaits | GivesUp | Ends | Stuck
+Heard: TypeAlias = Mapping[str, Value]
+Running: TypeAlias = Generator[Act, Sequence[Heard], None]
+
+
+def running(called: Called, arguments: str, answers: Heard) -> Running:
+    """Run a tool once, with the answers so far; what it awaits is sent in, one map a round. What it heard is its result."""
+    heard = dict(answers)
+    for op in called.program.ops:
+        match op:
+            case Round(questions, "return"):
+                if any(question.id not in answers for question in questions):
+                    yield Returns(op)
+                    return
+            case Until(Round((question,), "return") as asked):
+                if not answers.get(question.id):
+                    yield Returns(asked)
+                    return
+            case Until(asked):
+                yield from _until_yes(asked, heard)
+            case Round() | Together():
+                for given in (yield Awaits(op.rounds if isinstance(op, Together) else (op,))):
+                    heard |= given
+            case GiveUp(asked):
+                yield GivesUp(asked)
+    yield _end(called.program, json.dumps([arguments, heard]))
+
+
+def _until_yes(asked: Round, heard: dict[str, Value]) -> Running:
+    while True:
+        (given,) = yield Awaits((asked,))
+        heard |= given
+        if given[asked.questions[0].id] is not False:
+            return
+
+
+def _end(program: Program, content: str) -> Act:
+    match program.end:
+        case "interrupted":
+            return Stuck()
+        case "leaves":
+            return Ends(content, left=program.left)
+        case end:
+            return Ends(content, fails=end == "fails")

@@ -1,0 +1,268 @@
+"""Random scripted turns: each is made of a few scenes, and a scene is something that is likely to go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, zip_longest
+from typing import Any, Literal, TypeAlias, get_args
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from support.turn_script import (
+    VALUES,
+    Ask,
+    Called,
+    GiveUp,
+    Limits,
+    Op,
+    Policy,
+    Program,
+    Round,
+    Rule,
+    Script,
+    Together,
+    Tool,
+    Until,
+)
+
+How: TypeAlias = Literal["return", "await", "try"]
+Scene: TypeAlias = "Callable[[Stage], list[list[Called]]]"
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+KINDS = {"yes": "boolean", "sure": "boolean", "pick": "select", "note": "text", "key": "secret"}
+TARGETS = ("user", "assistant", "assistant_with_escalation")
+MEMORY = Round((Ask("mem", remembers=True),))
+YES = Ask("yes")
+SECOND, NO, FAILURE = 4, 6, 10  # moods: a person takes the second value, a model does, a model fails
+
+
+class Stage:
+    """What all scenes of a script have in common, and how they draw."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.attached: bool = self.pick(True, True, True, False, False)
+        self.later: Literal["settle", "attach"] = "settle" if self.attached else self.pick("settle", "settle", "attach")
+        self.few: bool = self.pick(False, False, False, True)  # questions that a person may be shown
+        self._tools = self._uniques = 0
+
+    def pick(self, *choices: Any) -> Any:
+        """Draw one of these; the first is the simplest."""
+        return self.draw(st.sampled_from(choices))
+
+    def several(self, make: Callable[[], Any], least: int, most: int) -> list[Any]:
+        """Make a few."""
+        return [make() for _ in range(self.draw(st.integers(least, most)))]
+
+    def tool(self, **terms: Any) -> Tool:
+        """Return a new tool; where somebody comes and sits down, everything waits."""
+        self._tools += 1
+        if "detached" not in terms:
+            terms["detached"] = {kind: "defer" if self.later == "attach" else self.pick(*POLICIES) for kind in ("run", "deliver", "tool")}
+        return Tool(name=f"t{self._tools}", **terms)
+
+    def call(self, tool: Tool | None, *ops: Op, **terms: Any) -> Called:
+        """Return a call of a tool that does this. Its id is one of few."""
+        end = {name: terms.pop(name) for name in ("end", "left") if name in terms}
+        program = Program(ops, **(end or {"end": self.pick("succeeds", "fails")}))
+        moods = tuple(self.draw(st.lists(st.integers(0, 15), min_size=1, max_size=6)))
+        terms = {"moods": moods, "may_end": self.pick(False, False, False, False, True), **terms}
+        return Called(tool=tool, id=self.pick("c1", "c2"), program=program, **terms)
+
+    def kinds(self, tool: Tool) -> Sequence[str]:
+        """Return the ids that a tool may use: a secret is answered at a prompt, and never settled."""
+        settled = tool.detached["tool"] == "defer" and not self.attached and self.later == "settle"
+        return [id for id in KINDS if not (settled and id == "key")]
+
+    def ask(self, id: str, before: Sequence[Ask] = ()) -> Ask:
+        """Draw a question; its gate may name any earlier one that is no secret."""
+        kind = KINDS[id]
+        gate = None
+        named = [place for place, ask in enumerate(before) if ask.kind != "secret"]
+        if named and self.pick(False, False, True):
+            place = self.pick(*named)
+            nothing = [None] if before[place].optional or before[place].gate else []
+            gate = (place, self.pick(*VALUES[before[place].kind], *nothing))
+        return Ask(
+            id,
+            kind,
+            context=self.pick("", "", "+ a line"),
+            has_default=kind != "secret" and self.pick(False, True),
+            optional=self.pick(False, False, True),
+            exclusive=self.pick(False, False, False, True),
+            gate=gate,
+        )
+
+    def unique(self, tool: Tool) -> Ask:
+        """Draw a question that is asked nowhere else: what was given up would be answered by whatever is asked next."""
+        self._uniques += 1
+        return replace(self.ask(self.pick(*self.kinds(tool))), context=f"for the {self._uniques}. time")
+
+    def round(self, tool: Tool, how: How, least: int = 1, most: int = 3) -> Round:
+        """Draw a round of questions; who only tries asks one."""
+        most = 1 if how == "try" else most
+        ids = self.draw(st.lists(st.sampled_from(self.kinds(tool)), min_size=min(least, most), max_size=most, unique=True))
+        asks: list[Ask] = []
+        for id in ids:
+            asks.append(self.ask(id, asks))
+        return Round(tuple(asks), how, review=how != "try" and len(asks) > 1 and self.pick(False, True))
+
+
+# Scenes: the calls of one or more cycles ----------------------------------------------------------------------------------
+
+
+def chains(stage: Stage) -> list[list[Called]]:
+    """A tool returns one round after the other."""
+    rules = {
+        id: Rule(stage.pick(*TARGETS), stage.pick("", "", "", "fits", "misfits"), stage.pick(None, None, False)) for id in ("sure", "pick")
+    }
+    tool = stage.tool(rules=rules, run=stage.pick("unattended", "unattended", "ask"))
+    return [[stage.call(tool, *stage.several(lambda: stage.round(tool, "return"), 1, 3))]]
+
+
+def forms(stage: Stage) -> list[list[Called]]:
+    """A person goes back and forth in a form."""
+    tool = stage.tool()
+    how = stage.pick("return", "await")
+    return [[stage.call(tool, stage.round(tool, how, 2, 4), moods=tuple(stage.several(lambda: stage.pick(0, 4, 7, 9, 9, 9, 15), 2, 7)))]]
+
+
+def coroutines(stage: Stage) -> list[list[Called]]:
+    """A coroutine asks several things at once, tries, and gives up."""
+    tool = stage.tool()
+    patient = stage.few or tool.detached["tool"] == "defer"  # what is given up is not shown, and does not wait
+
+    def op() -> Op:
+        asked = stage.round(tool, stage.pick("await", "try"), most=2)
+        match stage.pick("one", "together", "together", "until", "give up"):
+            case "together":
+                return Together((asked, stage.round(tool, stage.pick("await", "try"), most=2)))
+            case "until":
+                return Until(Round((YES,), "await"))
+            case "give up" if not patient:
+                return GiveUp(Round((stage.unique(tool),), stage.pick("await", "try")))
+            case _:
+                return asked
+
+    ops = stage.several(op, 1, 3)
+    if not patient and stage.pick(False, False, True):
+        return [[stage.call(tool, *ops, end="leaves", left=Round((stage.unique(tool),), "await"))]]
+    return [[stage.call(tool, *ops)]]
+
+
+def refused(stage: Stage) -> list[list[Called]]:
+    """A coroutine only tries, and goes on."""
+    tool = stage.tool(rules={"sure": Rule("assistant"), "pick": Rule(configured="misfits")})
+    return [[stage.call(tool, *(stage.round(tool, "try") for _ in range(3)))]]
+
+
+def memories(stage: Stage) -> list[list[Called]]:
+    """Several calls of one tool ask what is remembered, some of them more than once."""
+    tool = stage.tool()
+
+    def call() -> Called:
+        return stage.call(tool, *stage.several(lambda: stage.pick(MEMORY, MEMORY, stage.round(tool, "return")), 1, 2))
+
+    return stage.pick([[call(), call()]], [[call()], [call()]])
+
+
+def approvals(stage: Stage) -> list[list[Called]]:
+    """A person is asked before a tool runs, and before its result is delivered."""
+    tool = stage.tool(run="ask", result=stage.pick("ask", "ask", "unattended"), permits=stage.pick("", "", "y", "n"))
+    calls = [stage.call(tool, *stage.several(lambda: stage.round(tool, "return", most=2), 0, 1)) for _ in range(2)]
+    return stage.pick([calls[:1]], [calls], [[calls[0]], [calls[1]]])
+
+
+def looked_at(stage: Stage) -> list[list[Called]]:
+    """A person sees the result, whatever it is."""
+    tool = stage.tool(result="ask")
+    return [[stage.call(tool, *stage.several(lambda: stage.round(tool, "return", most=1), 0, 1))]]
+
+
+def secrets(stage: Stage) -> list[list[Called]]:
+    """A secret has to be given again after every crash."""
+    tool = stage.tool(rules={"key": Rule(configured=stage.pick("", "", "fits"))})
+    asks = [stage.ask(id) for id in ("yes", "key", "note") if id in stage.kinds(tool)]
+    asked = Round(tuple(asks), stage.pick("return", "await"), review=stage.pick(False, True))
+    alone = Round((stage.ask("key"),), "return") if "key" in stage.kinds(tool) else stage.round(tool, "return")
+    return [[stage.call(tool, *stage.pick((asked,), (asked, alone), (alone, asked)))]]
+
+
+def escalations(stage: Stage) -> list[list[Called]]:
+    """A reviewer says no, and another fails; under each policy."""
+    rules = {"yes": Rule("assistant_with_escalation"), "sure": Rule("assistant_with_escalation")}
+    policies = POLICIES if not stage.attached and stage.later == "settle" else ("defer",)
+
+    def call(policy: Policy) -> Called:
+        tool = stage.tool(rules=rules, detached={"run": policy, "deliver": policy, "tool": policy})
+        default = stage.pick(True, False)
+        first, second = Ask("yes", has_default=default), Ask("sure", has_default=default, context="+ a line")
+        how = stage.pick("await", "return")
+        ops = (Round((first,), how), Round((second,), stage.pick("try", how)))
+        return stage.call(tool, *ops, forced={"model yes": NO, "model sure": FAILURE}, may_end=False)
+
+    return [[call(policy) for policy in policies]]
+
+
+def breakers(stage: Stage) -> list[list[Called]]:
+    """A model says no, again and again."""
+    tool = stage.tool(rules={"yes": Rule("assistant"), "sure": Rule("assistant")})
+    rejected = [[stage.call(tool, Round((YES,)), forced={"model yes": NO}, may_end=False)] for _ in range(2)]
+    ops = [Round((Ask("sure", exclusive=stage.pick(False, True)),), stage.pick("return", "try")), Round((YES,))]
+    return [*rejected, [stage.call(tool, *ops, forced={"model yes": NO})]]
+
+
+def repeats(stage: Stage) -> list[list[Called]]:
+    """A tool asks the same until it hears yes."""
+    tool = stage.tool(rules={"yes": Rule(stage.pick(*TARGETS), stage.pick("", "", "", "fits"))})
+    how = stage.pick("return", "await")
+    stubborn = stage.pick({}, {"person yes": SECOND, "model yes": NO, "link yes": SECOND})
+    before = stage.several(lambda: Round((YES,), how), 0, 1)
+    return [[stage.call(tool, *before, Until(Round((YES,), how)), forced=stubborn)]]
+
+
+def oddities(stage: Stage) -> list[list[Called]]:
+    """What a model, a configuration or a person with Ctrl-C can do to a call."""
+    tool = stage.tool(run=stage.pick("unattended", "skip"), result=stage.pick("unattended", "skip"))
+    match stage.pick("ghost", "broken", "plain", "stuck"):
+        case "ghost":
+            return [[stage.call(None)]]
+        case "broken":
+            return [[stage.call(tool, broken=True)]]
+        case "stuck":
+            return [[stage.call(tool, *stage.several(lambda: stage.round(tool, "return"), 0, 1), end="interrupted")]]
+        case _:
+            return [[stage.call(tool)]]
+
+
+SCENES: tuple[Scene, ...] = (
+    chains, forms, coroutines, refused, memories, approvals, looked_at, secrets, escalations, breakers, repeats, oddities,
+)  # fmt: skip
+
+
+@st.composite
+def scripts(draw: st.DrawFn, scenes: Sequence[Scene] = SCENES) -> Script:
+    """Return a turn of one to three scenes, one after the other or at the same time."""
+    stage = Stage(draw)
+    played = [scene(stage) for scene in draw(st.lists(st.sampled_from(scenes), min_size=1, max_size=3))]
+    few = stage.few
+    if few or stage.pick(False, True):
+        cycles = [tuple(cycle) for cycle in chain.from_iterable(played)]
+    else:
+        cycles = [tuple(chain.from_iterable(filter(None, beside))) for beside in zip_longest(*played)]
+    if few:  # what a person is shown last must not depend on who comes first
+        cycles = [(called,) for cycle in cycles for called in cycle]
+    return Script(
+        cycles=tuple(cycles),
+        ending=stage.pick("says", "says", "says", "says", "fails", "interrupted"),
+        model_is_down=stage.pick(False, False, False, False, True),
+        attached=stage.attached,
+        later=stage.later,
+        limits=Limits(
+            repeats=stage.pick(3, 2, 1),
+            shown=stage.pick(1, 2, 3) if few else 20,
+            rejected_cycles=stage.pick(1, 2, 3),
+            cycles=stage.pick(50, 50, 50, 50, 2),
+        ),
+        schedule=tuple(draw(st.lists(st.integers(0, 7), max_size=5))),
+    )
