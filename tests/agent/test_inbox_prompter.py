@@ -81,3 +81,30 @@ def test_a_second_answer_hears_who_was_first(store: ConversationStore) -> None:
         assert (await run).status == "ended_by_user"
 
     asyncio.run(scene())
+
+
+def test_a_whole_form_may_be_answered_at_once_and_what_is_left_out_stays_open(store: ConversationStore) -> None:
+    first, second, third = (mt.Question.text(id, f"{id}?") for id in ("first", "second", "third"))
+
+    @mt.tool
+    async def form(ctx: mt.ToolContext) -> str:
+        """Ask three questions."""
+        answers = await ctx.ask_form(mt.Form([first, second, third], review=True))
+        return " ".join(answers[question] for question in (first, second, third))
+
+    async def scene() -> None:
+        announced: list[mt.Prompt] = []
+        agent = mt.Agent(calling("form"), tools=[form], prompter=mt.InboxPrompter(announced.append), store=store)
+        run = asyncio.create_task(agent.run("Ask"))
+        await until(lambda: len(announced) == 1)
+        with pytest.raises(mt.AnswerError) as raised:
+            await agent.store.answer(announced[0].event, {"first": 1, "fourth": "?"})
+        assert [problem.pointer for problem in raised.value.problems] == ["/fourth", "/first"]
+        await agent.store.answer(announced[0].event, {"first": "1", "second": "2"})
+        await until(lambda: len(announced) == 2)
+        assert announced[1].question.id == "third"
+        await agent.store.answer(announced[1].event, {"third": "3"})
+        result = await run
+        assert (result.status, told(store, result.conversation)) == ("completed", ["1 2 3"])
+
+    asyncio.run(scene())

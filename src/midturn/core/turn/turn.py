@@ -21,6 +21,7 @@ from midturn.core.events import (
 )
 from midturn.core.exchange import Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_value import json_equal
+from midturn.core.reply import Submitted
 from midturn.core.routing import messages
 from midturn.core.turn.call import Call
 from midturn.core.turn.desk import Askable
@@ -48,6 +49,8 @@ from midturn.core.turn.inputs import (
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import TurnState
+from midturn.core.turn.whole_form import answers_to_form
+from midturn.errors import AnswerError
 
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed (spec 2.4)
 
@@ -207,7 +210,7 @@ class Turn:
     def _replied(self, happened: UserReplied | AnsweredElsewhere) -> None:
         """Act on a reply. One that does not fit is asked for again; the third such reply of a prompter counts as its failure."""
         askable = self._find(happened.id)
-        if askable is None:
+        if askable is None or (isinstance(happened, AnsweredElsewhere) and self._form_answered(happened)):
             return
         desk = self._state.desk
         if isinstance(happened, UserReplied):
@@ -220,6 +223,25 @@ class Turn:
             self._show(askable, error)
         else:
             askable.fail(error)
+
+    def _form_answered(self, happened: AnsweredElsewhere) -> bool:
+        """Take all answers to a form at once, in one batch: what the map leaves out stays open, a complete map counts as reviewed."""
+        call = next((call for call in self._calls.values() if call.waits_for == happened.id), None)
+        asked = self.record.inquiries.get(happened.id)
+        if call is None or call.form is None or asked is None:
+            return False
+        try:
+            question = asked.request.question.asked(asked.request.question_id)
+            answers = answers_to_form(call.form, question, happened.reply)
+        except AnswerError:
+            return True  # nothing has happened; whoever answered hears that it was not accepted
+        while answers and (waiting := call.waits_for) and (askable := self._find(waiting)):
+            attempt = self.record.inquiries.get(waiting)
+            reply = answers.get(attempt.request.question_id) if attempt else Submitted()
+            if reply is None or askable.take(reply, happened.who):
+                break
+            call.advance()
+        return answers is not None
 
     def _prompt_failed(self, id: str, error: str) -> None:
         askable = self._find(id)
