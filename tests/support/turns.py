@@ -32,7 +32,7 @@ TOKEN = Question.secret("token", "The token?")
 
 
 def counting_ids(start: int = 1) -> Iterator[str]:
-    """Yield `e1`, `e2`, …"""
+    """Yield `e1`, `e2` and so on."""
     return (f"e{number}" for number in itertools.count(start))
 
 

@@ -154,7 +154,7 @@ def test_only_the_first_request_of_a_form_carries_the_form() -> None:
 
 
 def test_a_gated_question_is_skipped() -> None:
-    gated = Question.text("why", "Why not?", when=When("confirm", False))  # noqa: FBT003
+    gated = Question.text("why", "Why not?", when=When("confirm", False))
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM, gated)
