@@ -234,6 +234,30 @@ def test_a_known_secret_is_not_taken_from_the_command_line(midturn: CommandLine)
     assert "hunter2" not in (midturn.conversations()[0] / "events.jsonl").read_text()
 
 
+def test_words_that_turn_out_to_be_a_secret_stand_in_no_file(midturn: CommandLine) -> None:
+    midturn.asker()
+    question = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+    model = midturn.script(calls("deploy", ask=[question, asks()], say="x"))
+
+    midturn.run("query", "-m", model, "--answer", "deploy.token=hunter2", "--defer", "Ship it", MIDTURN_LOG="debug")
+
+    files = [path for path in (*midturn.root.rglob("*"), *midturn.home.rglob("*")) if path.is_file()]
+    assert len(files) > 4
+    assert [path for path in files if b"hunter2" in path.read_bytes()] == []
+
+
+def test_a_resumed_turn_has_the_answers_that_were_given_with_the_request(midturn: CommandLine) -> None:
+    midturn.asker()
+    region = {"id": "region", "text": "Which region?", "answer_type": {"type": "text"}}
+    model = midturn.script(calls("deploy", ask=region), calls("deploy", ask=asks()))
+    midturn.run("query", "-m", model, "--answer", "deploy.confirm=yes", "--defer", "Ship it")
+
+    midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "eu-1", "--resume")
+
+    answered = [event for event in midturn.events() if event["type"] == "inquiry_response"]
+    assert [(event["answer"], event["answered_by"]["by"]) for event in answered] == [("eu-1", "user"), (True, "static")]
+
+
 def test_local_and_store_keep_a_conversation_elsewhere(midturn: CommandLine) -> None:
     model = midturn.script()
 

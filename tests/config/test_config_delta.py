@@ -118,3 +118,61 @@ def test_a_relative_script_is_recorded_with_its_directory_and_other_values_witho
     delta = cast("dict[str, list[dict[str, Json]]]", recorded(workspace, workspace.load("assistant.model.id=scripted:s", "limits.form=1")))
 
     assert [one.get("base") for one in delta["cfg"]] == [str(workspace.root), None]
+
+
+SECRETIVE = (
+    "conversation.tools.deploy.questions.token.answer='hunter2'",
+    "providers.mcp.x={ url = 'http://127.0.0.1:1/', headers = { Authorization = 'hunter2' } }",
+    "conversation.tools.deploy.environment={ TOKEN = 'hunter2' }",
+)
+
+
+def test_answers_and_private_values_are_recorded_closed_and_hold_again(workspace: Workspace) -> None:
+    """Which of them is a secret is known only when its question is asked."""
+    (workspace.root / "ci.toml").write_text("conversation.tools.deploy.questions.'*'.answer = { pin = 'hunter2' }\n")
+    before = workspace.load("ci.toml", *SECRETIVE, flags=[MODEL, static_answer("deploy.passphrase=hunter2")])
+
+    record = recorded(workspace, before)
+
+    assert "hunter2" not in json.dumps(record)
+    assert "a/b" in json.dumps(record)
+    after = workspace.load(recorded=[record])
+    assert after.settings == before.settings
+    assert after.settings.tools["deploy"].policy.question("passphrase").answer == "hunter2"
+    assert after.settings.mcp["x"].headers == {"Authorization": "hunter2"}
+
+
+def test_the_same_value_is_closed_differently_each_time(workspace: Workspace) -> None:
+    loaded = workspace.load(flags=[static_answer("deploy.confirm=yes")])
+
+    assert recorded(workspace, loaded) != recorded(workspace, loaded)
+
+
+def test_somebody_elses_closed_values_have_no_effect_and_are_named(workspace: Workspace) -> None:
+    record = recorded(workspace, workspace.load(*SECRETIVE, flags=[static_answer("deploy.confirm=yes")]))
+    (workspace.state / "seal-key").unlink()
+
+    after = workspace.load(recorded=[record])
+
+    assert "`conversation.tools.deploy.questions.confirm.answer`" in after.ignored[0]
+    assert after.settings.tools.get("deploy") is None or "confirm" not in after.settings.tools["deploy"].policy.questions
+
+
+def test_without_a_place_for_the_key_such_values_are_not_recorded(workspace: Workspace) -> None:
+    loaded = workspace.load(*SECRETIVE, flags=[MODEL, static_answer("deploy.confirm=hunter2")])
+    workspace.state.parent.mkdir(exist_ok=True)
+    workspace.state.write_text("a file, not a directory")
+
+    record = json.dumps(recorded(workspace, loaded))
+
+    assert "hunter2" not in record
+    assert "a/b" in record
+
+
+def test_closed_values_that_were_changed_are_not_opened(workspace: Workspace) -> None:
+    record = cast("dict[str, list[dict[str, object]]]", recorded(workspace, workspace.load(flags=[static_answer("deploy.confirm=yes")])))
+    record["flags"][0]["value"] = {"sealed": "AAAA"}
+
+    after = workspace.load(recorded=[cast("Json", record)])
+
+    assert "have no effect" in after.ignored[0] or "has no effect" in after.ignored[0]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from midturn.config.approvals import create_private, read_private, sha256
 from midturn.config.assign import Assignment
+from midturn.config.sealed_values import close_values, leave_out_values, open_values, stay_closed
 from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json, JsonObject, canonical
 
@@ -29,14 +30,19 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seal: str = ""
 
     def to_record(self, state: Path) -> dict[str, Json] | None:
-        """Return the value of `config_delta.delta`, None where nothing was set. The key of the seal is made in `state` once."""
+        """Return the value of `config_delta.delta`, None where nothing was set. The key of the seal is made in `state` once.
+
+        Answers and private values are closed with it (spec 9.3: a secret never enters an event), or left out where there is no key.
+        """
         if not (self.cfg or self.flags or self.toggles):
             return None
         lean = replace(self, cfg=_lean(self.cfg), flags=_lean(self.flags), seal="")
         try:
-            return _json(replace(lean, seal=_seal(lean, _key(state))))
-        except OSError:
-            return _json(lean)  # `resume` says which flags do not hold without a seal
+            key = _key(state)
+        except OSError:  # `resume` says which flags do not hold without a seal
+            return _json(replace(lean, cfg=leave_out_values(lean.cfg), flags=leave_out_values(lean.flags)))
+        closed = replace(lean, cfg=close_values(lean.cfg, key), flags=close_values(lean.flags, key))
+        return _json(replace(closed, seal=_seal(closed, key)))
 
     def is_sealed(self, state: Path) -> bool:
         """Say whether this user set it."""
@@ -46,6 +52,13 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
         from hmac import compare_digest  # only a recorded delta needs it
 
         return compare_digest(_seal(self, key), self.seal)
+
+    def opened(self, state: Path) -> Delta:
+        """Return what was given, for the user whose seal it has; for others, what of it is not closed."""
+        key = read_private(_key_file(state)) if self.is_sealed(state) else None
+        if key:
+            return replace(self, cfg=open_values(self.cfg, key), flags=open_values(self.flags, key))
+        return replace(self, cfg=stay_closed(self.cfg), flags=stay_closed(self.flags))
 
 
 def read_delta(value: Json) -> Delta | None:

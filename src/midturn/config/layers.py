@@ -73,7 +73,8 @@ class Layers:
 
     def recorded(self, delta: Delta, state: Path) -> None:
         """Lay what the flags of an earlier process set for this conversation on top; without its user's seal, what is safe of it."""
-        parts = (self._assigned(delta.cfg), self._assigned(delta.flags))
+        given = delta.opened(state)
+        parts = (self._assigned(given.cfg), self._assigned(given.flags))
         weak = weakening(overlay(*parts[0], *parts[1]), self.merged)
         if weak and not delta.is_sealed(state):
             idle = no_effect(enabled(weak))
