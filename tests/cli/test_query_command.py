@@ -239,8 +239,11 @@ def test_words_that_turn_out_to_be_a_secret_stand_in_no_file(midturn: CommandLin
     question = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
     model = midturn.script(calls("deploy", ask=[question, asks()], say="x"))
 
-    midturn.run("query", "-m", model, "--answer", "deploy.token=hunter2", "--defer", "Ship it", MIDTURN_LOG="debug")
+    finished = midturn.run("query", "-m", model, "--answer", "deploy.token=hunter2", "--defer", "Ship it", MIDTURN_LOG="debug")
 
+    assert finished.status == 3
+    assert "deploy.token: a secret is not taken from the command line" in finished.stderr.replace("\n", " ")
+    assert "hunter2" not in finished.stderr
     files = [path for path in (*midturn.root.rglob("*"), *midturn.home.rglob("*")) if path.is_file()]
     assert len(files) > 4
     assert [path for path in files if b"hunter2" in path.read_bytes()] == []

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.core.answer import answer_from_words
-from midturn.core.answer_type import BooleanType
+from midturn.core.answer_type import BooleanType, SecretType
 from midturn.core.events import (
     AnsweredBy,
     CancelReason,
@@ -246,11 +246,17 @@ class Inquiry:
         return self._state.record.breaker_is_open and self.request.revises is None
 
     def _configured(self) -> Json | UnsetType:
-        """Return the configured answer; the words of `--answer` are read as an answer to this question (spec 8.2)."""
+        """Return the configured answer; the words of `--answer` are read as an answer to this question (spec 8.2).
+
+        No secret is taken from a command line (spec 9.3): there the question is asked as if nothing was configured.
+        """
         answer = self._policy.answer
-        if self._policy.origin == FLAG and isinstance(answer, str):
+        if self._policy.origin != FLAG or not isinstance(answer, str):
+            return answer
+        if not isinstance(self._question.answer_type, SecretType):
             return answer_from_words(self._question, answer)
-        return answer
+        self._warn_once("a secret is not taken from the command line, where the shell's history keeps it; the words were not used.")
+        return UNSET
 
     def _cached(self) -> Json | UnsetType:
         """Return what was remembered, unless this call has had it for an equal question already (spec 2.3, row 1)."""
@@ -277,13 +283,18 @@ class Inquiry:
 
     def _consult(self, *, escalate: bool) -> None:
         boolean = isinstance(self._question.answer_type, BooleanType)
-        key = answer_key(self._tool, self.request.question_id)
-        if escalate and not boolean and key not in self._state.warned:
-            self._state.warned.add(key)
-            self._state.want(Warn(f"{key}: only yes/no questions can be escalated; the assistant's answer stands."))
+        if escalate and not boolean:
+            self._warn_once("only yes/no questions can be escalated; the assistant's answer stands.")
         self._escalate = escalate and boolean
         self._call.consult(self)
         self._state.want(ConsultAssistant(self.request, self._tool))
+
+    def _warn_once(self, what: str) -> None:
+        """Say something about this question, once in a process."""
+        key = answer_key(self._tool, self.request.question_id)
+        if key not in self._state.warned:
+            self._state.warned.add(key)
+            self._state.want(Warn(f"{key}: {what}"))
 
     def stop_assistant(self) -> None:
         """Stop asking a model, where one is being asked."""
