@@ -76,6 +76,18 @@ def test_a_shorter_record_is_another_conversation() -> None:
     assert text_of(finish(model, after(TurnStart()))) == "one"
 
 
+def test_a_reply_that_was_lost_with_a_cancelled_turn_is_said_again() -> None:
+    """An error leaves no record either, but it was heard."""
+    model = ScriptedModel([{"error": {"message": "down", "status": 503}}, *TWO])
+    asked = after(TurnStart(), ChatRequest(content="hello"))
+
+    with pytest.raises(ModelError, match="down"):
+        finish(model, asked)
+    first = finish(model, asked)
+    assert [text_of(first), text_of(finish(model, asked))] == ["one", "one"]
+    assert text_of(finish(model, after(*asked.recorded, *recorded(first.parts)))) == "two"
+
+
 def test_past_the_end_says_so() -> None:
     model = ScriptedModel([{"text": "one"}])
     finish(model)

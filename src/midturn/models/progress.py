@@ -37,6 +37,7 @@ class Progress:
     def __init__(self) -> None:
         self._taken: dict[tuple[str, int | None], set[int]] = {}
         self._length: dict[tuple[str, int | None], int] = {}
+        self._delivered: dict[str, int] = {}
 
     def take(self, request: ModelRequest, inquiry: int | None = None) -> int:
         """Reserve the first free entry and return its index, which may lie past the end of the script."""
@@ -45,10 +46,19 @@ class Progress:
             self._taken.pop(key, None)
         self._length[key] = len(request.recorded)
         start = recorded_position(request.recorded, inquiry)
-        taken = {index for index in self._taken.get(key, ()) if index >= start}
+        lost = None if inquiry is not None else self._delivered.pop(request.conversation, None)
+        taken = {index for index in self._taken.get(key, ()) if index >= start and index != lost}
         index = next(place for place in range(start, start + len(taken) + 1) if place not in taken)
         self._taken[key] = taken | {index}
         return index
+
+    def delivered(self, request: ModelRequest, index: int) -> None:
+        """Note that a reply is complete. If it is not on record when the next one is asked for, the turn was cancelled with it in hand.
+
+        Where nothing is recorded at all, somebody asks for one reply after the other.
+        """
+        if request.recorded:
+            self._delivered[request.conversation] = index
 
     def give_back(self, request: ModelRequest, index: int, inquiry: int | None = None) -> None:
         """Free an entry that was not delivered: the request was cancelled."""

@@ -93,7 +93,9 @@ class ScriptedModel:
                 if delta is not None:
                     yield delta
             delivered = True
-            yield finished(reply, request, metadata)
+            answer = finished(reply, request, metadata)
+            self._progress.delivered(request, index)
+            yield answer
         finally:
             if not delivered:
                 self._progress.give_back(request, index)
