@@ -208,9 +208,11 @@ def test_a_file_that_waits_for_approval(hostile: CommandLine) -> None:
     assert "runs a program" in terminal.text
 
 
-def test_a_turn_with_an_evil_model_and_an_evil_tool(midturn: CommandLine) -> None:
+def evil_turn(midturn: CommandLine) -> str:
+    """Return a model that says, calls and asks evil things, with tools that answer in kind."""
     midturn.asker()
     midturn.asker("broken")
+    midturn.hasty()
     file = evil("file").replace("/", "")
     (midturn.root / file).write_text("x")
     asked = {
@@ -219,25 +221,44 @@ def test_a_turn_with_an_evil_model_and_an_evil_tool(midturn: CommandLine) -> Non
         "context": evil("context"),
         "answer_type": {"type": "select", "options": [{"value": evil("one"), "description": evil("first")}, "two"]},
     }
-    model = midturn.script(
+    return midturn.script(
         {"text": evil("I will deploy."), "calls": [{"name": "deploy", "arguments": {"ask": asked, "say": evil("result")}}]},
-        {"calls": [{"name": "broken", "arguments": {"fail": evil("failure")}}]},
+        {
+            "text": f"# {evil('title')}\n\n- {evil('item')}\n\n```\n{evil('code')}\n```\n[{evil('link')}](http://x/{evil('y')})",
+            "calls": [{"name": "broken", "arguments": {"fail": evil("failure")}}],
+        },
         {"calls": [{"name": evil("nobody"), "arguments": {}}]},
         {"calls": [{"name": "fs_modify_file", "arguments": {"path": file, "edits": [{"old": "x", "new": evil("y")}]}}]},
         {"text": evil("Done.")},
     )
-    midturn.hasty()
 
-    with midturn.on_a_terminal("query", "-m", model, "hi", size=(100, 200)) as terminal:
+
+def test_a_turn_with_an_evil_model_and_evil_tools(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("query", "-m", evil_turn(midturn), "hi", size=(100, 200)) as terminal:
         terminal.wait_for("deploy asks")
         terminal.wait_at(": ")
         terminal.send("2\r")
         terminal.wait_for("fs_modify_file asks")
         terminal.wait_at(": ")
         terminal.send("y\r")
-        terminal.wait_for_end()
+        assert terminal.wait_for_end() == 0
 
     assert_harmless(terminal.raw)
+
+
+def test_the_same_turn_where_everything_is_drawn_has_no_sequence_but_ours(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("query", "-m", evil_turn(midturn), "hi", size=(100, 200), plain=False) as terminal:
+        terminal.wait_for("Enter picks")
+        terminal.send("2")
+        terminal.wait_for("[y,Y,n,N,p,r,s,?]")
+        terminal.send("y")
+        assert terminal.wait_for_end() == 0
+
+    text = terminal.raw.decode()
+    assert "\x1b]0;owned" not in text
+    assert not _HIDDEN.search(text), _HIDDEN.findall(text)
+    assert set(_CONTROL.findall(terminal.raw)) <= {b"\x1b", b"\r", b"\n", b"\x07", b"\x08"}
+    assert "⟨U+001B⟩" in text
 
 
 def test_what_is_piped_on_is_as_it_was(hostile: CommandLine) -> None:
