@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest
+from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.core.question import Question, When
 from midturn.core.reply import Answered, Replied, Submitted, WentBack
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
@@ -223,3 +223,17 @@ def test_a_remembered_answer_survives_the_process_and_is_forgotten_when_it_is_re
     resumed = Played(events=played.events)
 
     assert resumed.turn.record.memory.answers == {}
+
+
+def test_a_person_may_reply_at_the_review() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, NOTE, review=True)
+    played.answer(True)
+    played.answer("a")
+    assert played.prompt.prompt.can_reply
+
+    played.reply(Replied("Wait."))
+
+    response = played.recorded(ToolCallResponse)[0]
+    assert response.content == '{"cancelled": true, "answered": {"confirm": true, "note": "a"}, "reply": "Wait."}'

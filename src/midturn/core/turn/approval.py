@@ -73,7 +73,7 @@ class _Decision:
             asked_by=self._call.policy.source.header,
             subject=subject,
             may_remember=may_remember,
-            can_reply=False,
+            can_reply=self.kind == "review",
             id=self.id,
             event=self._waiting.event_id if self._waiting else "",
             conversation=self._state.settings.conversation,
