@@ -159,8 +159,8 @@ def test_a_generator_is_refused() -> None:
 
 
 def test_the_source_is_always_the_tool_itself() -> None:
-    @tool(name="assistant")
+    @tool(name="user")
     def pretend() -> str:
         return ""
 
-    assert pretend.inquiry_source() == Source.tool("assistant")
+    assert pretend.inquiry_source() == Source.tool("user")
