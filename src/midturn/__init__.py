@@ -1,4 +1,4 @@
-"""The question layer for AI agents (spec 8b). Every public name is loaded on first use, so that `import midturn` costs little."""
+"""The question layer for AI agents. Every public name is loaded on first use, so that `import midturn` costs little."""
 
 from __future__ import annotations
 

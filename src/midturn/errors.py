@@ -50,14 +50,14 @@ class _ProblemsError(MidturnError):
 
 
 class QuestionError(_ProblemsError):
-    """A question or a form breaks a rule (spec 1.1, 3.1); `problems` says where (JSON pointer) and what to do."""
+    """A question or a form breaks a rule; `problems` says where (JSON pointer) and what to do."""
 
 
 class AnswerError(_ProblemsError):
-    """A value is no answer to its question (spec 1.2); `problems` says why. It never contains a secret."""
+    """A value is no answer to its question; `problems` says why. It never contains a secret."""
 
 
-class NotOpen(MidturnError):  # noqa: N818 (the names of spec 8b)
+class NotOpen(MidturnError):  # noqa: N818 (a public name)
     """The question is not open: unknown, closed, or its turn has ended."""
 
 
@@ -105,11 +105,11 @@ class ContextTooLong(ModelError):  # noqa: N818
 
 
 class ScriptError(ModelError):
-    """A script ran out, or was asked something that it does not expect (spec 4b.3): no resuming can mend it, the turn ends `failed`."""
+    """A script ran out, or was asked something that it does not expect: no resuming can mend it, the turn ends `failed`."""
 
 
 class Suspended(MidturnError):  # noqa: N818
-    """Nobody is there to answer now; `pending` lists the open questions and the turn waits on disk (spec 7.4)."""
+    """Nobody is there to answer now; `pending` lists the open questions and the turn waits on disk."""
 
     def __init__(self, message: str, pending: Sequence[Any] = ()) -> None:
         self.pending = tuple(pending)

@@ -22,7 +22,7 @@ from midturn.core.turn.inputs import Asking, AssistantFailed, AssistantReplied
 
 
 class Model(Protocol):
-    """A language model (spec 4b.1). Cancelling the task that iterates closes the connection."""
+    """A language model. Cancelling the task that iterates closes the connection."""
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class ToolRun(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Something a model may call: *execute(arguments, answers) → outcome* (spec 6)."""
+    """Something a model may call: *execute(arguments, answers) → outcome*."""
 
     @property
     def definition(self) -> ToolDefinition:
@@ -64,7 +64,7 @@ class Tool(Protocol):
         ...
 
     def inquiry_source(self) -> Source:
-        """Who asks when this tool asks; only `ask_user` is not `tool` (spec 2.2)."""
+        """Who asks when this tool asks; only `ask_user` is not `tool`."""
         ...
 
     async def execute(self, run: ToolRun) -> Outcome:
@@ -73,7 +73,7 @@ class Tool(Protocol):
 
 
 class Consultant(Protocol):
-    """Asks a model on the side (spec 4)."""
+    """Asks a model on the side."""
 
     async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
         """Return a checked answer to the request, or why there is none. `events` is the conversation as recorded."""
@@ -126,7 +126,7 @@ class HandedAnswer(Protocol):
 
 
 class AnswerFeed(Protocol):
-    """The answers that were handed over to whoever holds the conversation (spec 7.5)."""
+    """The answers that were handed over to whoever holds the conversation."""
 
     def collect(self) -> Sequence[HandedAnswer]:
         """Return all that are there, oldest first."""

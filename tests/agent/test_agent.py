@@ -1,4 +1,4 @@
-"""One turn per call: what an agent is given, what it returns, what it records (spec 8b)."""
+"""One turn per call: what an agent is given, what it returns, what it records."""
 
 from __future__ import annotations
 

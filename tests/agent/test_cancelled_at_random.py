@@ -1,4 +1,4 @@
-"""Turns that are cancelled, suspended, answered from elsewhere and resumed at random come to the same end (spec 7.4)."""
+"""Turns that are cancelled, suspended, answered from elsewhere and resumed at random come to the same end."""
 
 from __future__ import annotations
 

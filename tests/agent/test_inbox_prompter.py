@@ -1,4 +1,4 @@
-"""A program that waits while somebody answers through the inbox (spec 7.5, 8b)."""
+"""A program that waits while somebody answers through the inbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`may_answer` has the last word; a question whose answer it refuses stays open (spec 8b)."""
+"""`may_answer` has the last word; a question whose answer it refuses stays open."""
 
 from __future__ import annotations
 

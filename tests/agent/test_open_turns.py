@@ -1,4 +1,4 @@
-"""A run that stops in the middle leaves its turn open, and any later one goes on (spec 7.4, 8b)."""
+"""A run that stops in the middle leaves its turn open, and any later one goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever answers for the user may be anybody's code (spec 8b, 2.4)."""
+"""Whoever answers for the user may be anybody's code."""
 
 from __future__ import annotations
 

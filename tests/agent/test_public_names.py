@@ -1,4 +1,4 @@
-"""The front door: which names there are, what they take, and that opening it costs nothing (spec 8b)."""
+"""The front door: which names there are, what they take, and that opening it costs nothing."""
 
 from __future__ import annotations
 
@@ -117,15 +117,15 @@ def test_a_name_that_is_not_there_is_an_attribute_error_with_the_nearest() -> No
         (mt.Cancelled, "answered reply"),
     ],
 )
-def test_signatures_hold_what_the_specification_names_in_its_order(function: object, names: str) -> None:
+def test_signatures_hold_what_is_promised_in_its_order(function: object, names: str) -> None:
     parameters = list(inspect.signature(function).parameters)  # type: ignore[arg-type]  # they are callable, all of them
     expected = names.split()
     assert [name for name in parameters if name in expected] == expected
 
 
-def test_a_prompt_carries_what_the_specification_names() -> None:
+def test_a_prompt_carries_what_is_promised() -> None:
     assert set(inspect.signature(mt.Prompt).parameters) >= set(OF_A_PROMPT.split())
 
 
-def test_a_context_offers_what_the_specification_names() -> None:
+def test_a_context_offers_what_is_promised() -> None:
     assert set(dir(mt.ToolContext)) >= set(OF_A_CONTEXT.split())

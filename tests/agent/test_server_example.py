@@ -1,4 +1,4 @@
-"""The server of the specification, in three processes: one asks, one takes the answer, one goes on (spec 8b, 7.4, 7.5)."""
+"""The server , in three processes: one asks, one takes the answer, one goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that are not async ask from a thread of their own, under `run_sync` and in a loop that runs (spec 6.1, 8b)."""
+"""Functions that are not async ask from a thread of their own, under `run_sync` and in a loop that runs."""
 
 from __future__ import annotations
 

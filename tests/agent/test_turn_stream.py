@@ -1,4 +1,4 @@
-"""Watching a turn while it runs (spec 8b)."""
+"""Watching a turn while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is there to be asked (spec 2.3, 5.1)."""
+"""Who is there to be asked."""
 
 from __future__ import annotations
 

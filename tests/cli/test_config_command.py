@@ -1,4 +1,4 @@
-"""`midturn config` (spec 8.2): which values hold, who set each, and changing one."""
+"""`midturn config`: which values hold, who set each, and changing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn conversation` (spec 8.2)."""
+"""`midturn conversation`."""
 
 from __future__ import annotations
 

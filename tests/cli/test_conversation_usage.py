@@ -1,4 +1,4 @@
-"""`midturn conversation show --usage` (spec 1.4, 8.2): what models cost, and apart from it what their answers to questions cost."""
+"""`midturn conversation show --usage`: what models cost, and apart from it what their answers to questions cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn demo`: real questions and a scripted model; no key, no network (spec 8.2)."""
+"""`midturn demo`: real questions and a scripted model; no key, no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every exit status of spec 8.2, and what stands on stderr with it."""
+"""Every exit status , and what stands on stderr with it."""
 
 from __future__ import annotations
 

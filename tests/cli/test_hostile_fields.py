@@ -1,4 +1,4 @@
-"""A conversation whose every field holds escape sequences, bidi and invisible characters: each command shows what they are (spec 9.1)."""
+"""A conversation whose every field holds escape sequences, bidi and invisible characters: each command shows what they are."""
 
 from __future__ import annotations
 

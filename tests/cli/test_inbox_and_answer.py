@@ -1,4 +1,4 @@
-"""`midturn inbox` and `midturn answer` (spec 7.5, 3.4)."""
+"""`midturn inbox` and `midturn answer`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn init` (spec 8.2)."""
+"""`midturn init`."""
 
 from __future__ import annotations
 

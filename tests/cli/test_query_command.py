@@ -1,4 +1,4 @@
-"""`midturn query` (spec 8.2, 4b.4)."""
+"""`midturn query`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be printed, and how it is laid out (spec 9.1, 5.1)."""
+"""What may be printed, and how it is laid out."""
 
 from __future__ import annotations
 

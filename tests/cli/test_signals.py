@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP, and readers that go away (spec 2.4, 5.1)."""
+"""Ctrl-C, SIGTERM, SIGHUP, and readers that go away."""
 
 from __future__ import annotations
 

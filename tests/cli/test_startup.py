@@ -1,4 +1,4 @@
-"""What a command loads: nothing of what others need (spec 8b, the architecture's budget)."""
+"""What a command loads: nothing of what others need."""
 
 from __future__ import annotations
 

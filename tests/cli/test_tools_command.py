@@ -1,4 +1,4 @@
-"""`midturn tools`, `models`, `doctor`, `completions` (spec 8.2)."""
+"""`midturn tools`, `models`, `doctor`, `completions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn trust`, and what an untrusted workspace may do (spec 8.1)."""
+"""`midturn trust`, and what an untrusted workspace may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What flags set for a conversation is recorded, and holds again when it is resumed (spec 7.4)."""
+"""What flags set for a conversation is recorded, and holds again when it is resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which value holds, and who set it (spec 8.2)."""
+"""Which value holds, and who set it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each layer wins over those beneath it, for every key (spec 8.1)."""
+"""Each layer wins over those beneath it, for every key."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_wrong_value_is_not_also_a_missing_one(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize("name", ["ask_user", "fs_read_file", "describe_tools"])
 def test_nothing_replaces_a_built_in_tool(workspace: Workspace, name: str) -> None:
-    """Provenance would lie (spec 2.2)."""
+    """Provenance would lie."""
     workspace.user(f"[conversation.tools.{name}]\nsource = 'local'\ncommand = ['evil']\n")
 
     found = problems(workspace)

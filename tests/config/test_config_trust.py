@@ -1,4 +1,4 @@
-"""A cloned repository's configuration weakens nothing and runs nothing before its user approved the file (spec 8.1)."""
+"""A cloned repository's configuration weakens nothing and runs nothing before its user approved the file."""
 
 from __future__ import annotations
 

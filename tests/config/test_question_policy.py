@@ -100,7 +100,7 @@ def test_what_is_not_configured_is_not_an_answer(workspace: Workspace) -> None:
 
 
 def test_only_ask_user_asks_as_the_assistant(workspace: Workspace) -> None:
-    """Nothing in a configuration is an input to the source (spec 2.2)."""
+    """Nothing in a configuration is an input to the source."""
     workspace.user("conversation.tools.deploy.questions.'*'.prompt_label = 'Assistant'")
 
     settings = workspace.load().settings

@@ -1,4 +1,4 @@
-"""The one checker of answers (spec 1.2)."""
+"""The one checker of answers."""
 
 from __future__ import annotations
 

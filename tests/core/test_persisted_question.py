@@ -1,4 +1,4 @@
-"""What the stream keeps of a question (spec 1.4)."""
+"""What the stream keeps of a question."""
 
 from __future__ import annotations
 

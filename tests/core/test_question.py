@@ -1,4 +1,4 @@
-"""Authoring a question (spec 1.1, 1.2): every broken rule at once."""
+"""Authoring a question: every broken rule at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sink for text (spec 9.1)."""
+"""The sink for text."""
 
 from __future__ import annotations
 

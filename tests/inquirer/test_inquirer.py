@@ -1,4 +1,4 @@
-"""The question layer in a loop that is not ours: the same routing, recording and replay (spec 8b, 7.4)."""
+"""The question layer in a loop that is not ours: the same routing, recording and replay."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_calls_at_once_ask_at_once(store: ConversationStore) -> None:
 
 
 def test_questions_of_calls_at_once_wait_until_nothing_moves(store: ConversationStore) -> None:
-    """Under `defer` the turn stops when nothing else can move (spec 7.4)."""
+    """Under `defer` the turn stops when nothing else can move."""
 
     async def scene() -> None:
         journal = store.create("their loop")

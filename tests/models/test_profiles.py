@@ -40,7 +40,7 @@ def tries(shares_cache: bool, **profile: Any) -> list[How]:  # noqa: FBT001 (a c
         ("openai-compatible", [NATIVE, NATIVE], [NATIVE_ALONE, NATIVE_ALONE]),
     ],
 )
-def test_the_table_of_the_specification(family: Family, shared: list[How], other: list[How]) -> None:
+def test_the_table_of_the_documents(family: Family, shared: list[How], other: list[How]) -> None:
     assert tries(True, family=family) == shared
     assert tries(False, family=family) == other
 

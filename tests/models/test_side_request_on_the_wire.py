@@ -1,4 +1,4 @@
-"""A question to a model on the wire: what of the main request it repeats, and how the answer's shape is demanded (spec 4.1)."""
+"""A question to a model on the wire: what of the main request it repeats, and how the answer's shape is demanded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the review of a form shows (spec 3.2), in whichever mode."""
+"""What the review of a form shows, in whichever mode."""
 
 from __future__ import annotations
 

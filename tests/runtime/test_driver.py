@@ -109,7 +109,7 @@ def test_a_waiting_coroutine_runs_its_finally_when_the_turn_is_suspended() -> No
 
 
 def test_siblings_go_on_while_a_question_waits() -> None:
-    """The turn stops when nothing else can move (spec 7.4)."""
+    """The turn stops when nothing else can move."""
 
     @mt.tool
     async def waits(ctx: mt.ToolContext) -> str:

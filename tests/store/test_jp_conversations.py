@@ -1,4 +1,4 @@
-"""What `jp` recorded: read, imported and exported without loss (spec 7.3)."""
+"""What `jp` recorded: read, imported and exported without loss."""
 
 from __future__ import annotations
 

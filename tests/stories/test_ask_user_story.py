@@ -1,4 +1,4 @@
-"""Whole turns in which the assistant asks the user (spec 3.3)."""
+"""Whole turns in which the assistant asks the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patches that nobody is there to approve: each policy in each form, its exit status, the line that counts (spec 2.3, 4.4)."""
+"""Patches that nobody is there to approve: each policy in each form, its exit status, the line that counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms on real terminals and in real files: every kind of tool, Back, Reply, the review, kill -9, answers from elsewhere (spec 3)."""
+"""Forms on real terminals and in real files: every kind of tool, Back, Reply, the review, kill -9, answers from elsewhere."""
 
 from __future__ import annotations
 

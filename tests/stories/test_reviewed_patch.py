@@ -1,4 +1,4 @@
-"""A patch that a model reviews, end to end: the command line, the provider's library, a server on the loopback interface (spec 4, 6.4)."""
+"""A patch that a model reviews, end to end: the command line, the provider's library, a server on the loopback interface."""
 
 from __future__ import annotations
 

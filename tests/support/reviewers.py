@@ -1,4 +1,4 @@
-"""A workspace whose patches a model on the loopback server reviews, with the configuration of spec 8.1."""
+"""A workspace whose patches a model on the loopback server reviews, with its configuration."""
 
 from __future__ import annotations
 

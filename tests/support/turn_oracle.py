@@ -1,4 +1,4 @@
-"""What has to come out of a scripted turn, computed call by call from the specification. Imports nothing of midturn."""
+"""What has to come out of a scripted turn, computed call by call. Imports nothing of midturn."""
 
 from __future__ import annotations
 

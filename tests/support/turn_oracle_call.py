@@ -1,4 +1,4 @@
-"""One call of a scripted turn, computed from the specification (2.5, 3.2, 4.3): may it run, what does it hear, what does the model read."""
+"""One call of a scripted turn, computed by an oracle: may it run, what does it hear, what does the model read."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class CallOracle:
         if given:
             self._log.given.append(("ask", dict(given)))
 
-    # A round of questions (spec 3.2) --------------------------------------------------------------------------------
+    # A round of questions --------------------------------------------------------------------------------
 
     def _round(self, asked: Round) -> Heard:
         """Walk through a round; what was refused fails the call unless the tool wants to be told."""
@@ -171,7 +171,7 @@ class CallOracle:
                 pass
         return False
 
-    # Approvals (spec 2.5) -------------------------------------------------------------------------------------------
+    # Approvals -------------------------------------------------------------------------------------------
 
     def _permission(self) -> None:
         name, remembered = self._tool.name, self._state.permissions.get(self._tool.name)

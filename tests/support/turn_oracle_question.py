@@ -1,4 +1,4 @@
-"""Who answers the questions of one scripted call, computed from the specification (2.3, 2.4, 2.6, 4.3, 4.4)."""
+"""Who answers the questions of one scripted call, computed by an oracle."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class QuestionOracle:
             return self._answered(asked, Says(DEFAULTS[question.kind]), "default")
         raise self._cancelled(asked, "no_default" if policy == "defaults" else "detached_denied", NOBODY_THERE)
 
-    # Models (spec 4) ------------------------------------------------------------------------------------------------
+    # Models ------------------------------------------------------------------------------------------------
 
     def _by_model(self, asked: Asked, *, escalates: bool) -> tuple[Deed, str] | None:
         if self.given_up:
@@ -251,7 +251,7 @@ class QuestionOracle:
     def _exceeded(self, asked: Asked, count: int, what: str) -> Refused:
         return self._cancelled(asked, "limit_exceeded", EXCEEDED.replace("{count}", str(count)).replace("{what}", what))
 
-    # What the model reads of it (spec 4.3) --------------------------------------------------------------------------
+    # What the model reads of it --------------------------------------------------------------------------
 
     def explained(self, content: str, *, is_error: bool) -> str:
         """Add to a tool's result what people and models said."""

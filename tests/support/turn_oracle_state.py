@@ -35,7 +35,7 @@ class Refused(Exception):  # noqa: N818  no error of the oracle
 
 
 class TurnState:
-    """What people have remembered, what they were shown, and how often a model said no (spec 2.3, 2.6, 4.4)."""
+    """What people have remembered, what they were shown, and how often a model said no."""
 
     def __init__(self, script: Script) -> None:
         self.script = script

@@ -1,4 +1,4 @@
-"""`ask_user`: what is asked, and what the model gets back (spec 3.3)."""
+"""`ask_user`: what is asked, and what the model gets back."""
 
 from __future__ import annotations
 

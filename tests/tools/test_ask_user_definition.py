@@ -1,4 +1,4 @@
-"""What a provider is sent for `ask_user` (spec 3.3)."""
+"""What a provider is sent for `ask_user`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model reads when its questions cannot be asked: every mistake, where it is, and what is allowed (spec 3.3)."""
+"""What a model reads when its questions cannot be asked: every mistake, where it is, and what is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`describe_tools`: what summaries leave out (spec 6.4)."""
+"""`describe_tools`: what summaries leave out."""
 
 from __future__ import annotations
 

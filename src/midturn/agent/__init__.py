@@ -1,1 +1,1 @@
-"""The library's front door for people who build agents (spec 8b)."""
+"""The library's front door for people who build agents."""

@@ -1,4 +1,4 @@
-"""`Agent`: a model, its tools, and whoever answers (spec 8b)."""
+"""`Agent`: a model, its tools, and whoever answers."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class RunOptions(TypedDict, total=False):
 class Agent:
     """Runs turns of conversations in a store. It reads no configuration, and opens no terminal unless a prompter does.
 
-    Nobody is attached unless a prompter is passed; what then happens to a question says `detached` (spec 2.3). The default, `defer`,
+    Nobody is attached unless a prompter is passed; what then happens to a question says `detached`. The default, `defer`,
     leaves the turn waiting: no model ever answers for somebody's customer by accident. The tools are yours alone: to let the model ask
     the user something itself, add `midturn.ask_user` to them.
     """
 
-    def __init__(  # noqa: PLR0913  the signature of spec 8b
+    def __init__(  # noqa: PLR0913  a public signature
         self,
         model: Model | str,
         *,
@@ -62,14 +62,14 @@ class Agent:
 
         Args:
             model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`). One that fails for a moment is
-                asked again (spec 4b.2).
+                asked again.
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
             instructions: The system prompt.
             prompter: Who answers for the user, unless `run` names another.
             detached: What happens to questions while nobody is attached: `defer`, `auto`, `defaults` or `deny`.
             routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,
-                or a table of assistant settings with `escalation` (spec 8.1). Everything else goes to the user.
-            limits: The limits of spec 2.6, 8.1 and 9.7: `Limits(…)`, or a mapping of those that differ.
+                or a table of assistant settings with `escalation`. Everything else goes to the user.
+            limits: The limits: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
             may_answer: Has the last word on answers that come through `agent.store`: `may_answer(question, user)` is given the open
                 question and the `user` of `store.answer`; where it says no, that raises `AnswerError`, and the question stays open.
@@ -139,7 +139,7 @@ class Agent:
         return asyncio.run(once())
 
     async def resume(self, conversation: str, *, deps: object = None, prompter: Prompter | None = None) -> RunResult:
-        """Continue the open turn of a conversation exactly where it stopped (spec 7.4).
+        """Continue the open turn of a conversation exactly where it stopped.
 
         Raises:
             NotOpen: Its last turn has ended.

@@ -1,4 +1,4 @@
-"""`may_answer`: the program has the last word on who answers what (spec 8b)."""
+"""`may_answer`: the program has the last word on who answers what."""
 
 from __future__ import annotations
 

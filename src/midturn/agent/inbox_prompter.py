@@ -1,4 +1,4 @@
-"""A person who answers through the inbox, while the program waits (spec 7.5, 8b)."""
+"""A person who answers through the inbox, while the program waits."""
 
 from __future__ import annotations
 

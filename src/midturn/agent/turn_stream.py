@@ -1,4 +1,4 @@
-"""A turn that runs, event by event (spec 8b)."""
+"""A turn that runs, event by event."""
 
 from __future__ import annotations
 

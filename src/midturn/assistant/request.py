@@ -1,4 +1,4 @@
-"""The side request: a copy of the conversation, repaired, with the question at its end (spec 4.1)."""
+"""The side request: a copy of the conversation, repaired, with the question at its end."""
 
 from __future__ import annotations
 

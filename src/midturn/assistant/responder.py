@@ -1,4 +1,4 @@
-"""Ask the model, check its answer, give a wrong one back once (spec 4.1)."""
+"""Ask the model, check its answer, give a wrong one back once."""
 
 from __future__ import annotations
 

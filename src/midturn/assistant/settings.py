@@ -1,4 +1,4 @@
-"""Which model answers, and how it is asked (spec 4.2)."""
+"""Which model answers, and how it is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dropping the oldest events where a model's context is smaller than the conversation (spec 4.1)."""
+"""Dropping the oldest events where a model's context is smaller than the conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a model's response to an answer, or to what is wrong with it (spec 4.1)."""
+"""From a model's response to an answer, or to what is wrong with it."""
 
 from __future__ import annotations
 

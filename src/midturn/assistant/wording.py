@@ -1,4 +1,4 @@
-"""What a model reads when it is asked on the side (spec 4.1)."""
+"""What a model reads when it is asked on the side."""
 
 from __future__ import annotations
 

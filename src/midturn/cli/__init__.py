@@ -1,1 +1,1 @@
-"""The command line (spec 8.2): one file a command."""
+"""The command line: one file a command."""

@@ -1,4 +1,4 @@
-"""Whether a person is at a terminal who can be asked (spec 2.3)."""
+"""Whether a person is at a terminal who can be asked."""
 
 from __future__ import annotations
 

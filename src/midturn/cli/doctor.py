@@ -1,4 +1,4 @@
-"""`midturn doctor`: what works here: terminal, editor, git, configuration, models, log (spec 8.2)."""
+"""`midturn doctor`: what works here: terminal, editor, git, configuration, models, log."""
 
 from __future__ import annotations
 

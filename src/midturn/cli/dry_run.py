@@ -1,4 +1,4 @@
-"""`midturn query --dry-run`: the request that would be sent, as JSON (spec 4b.4)."""
+"""`midturn query --dry-run`: the request that would be sent, as JSON."""
 
 from __future__ import annotations
 

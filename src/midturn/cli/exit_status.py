@@ -1,4 +1,4 @@
-"""What a command's exit status says (spec 8.2)."""
+"""What a command's exit status says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--answer TOOL.QUESTION=VALUE`: what can be wrong with it before a turn begins, and which of them no question used (spec 8.2)."""
+"""`--answer TOOL.QUESTION=VALUE`: what can be wrong with it before a turn begins, and which of them no question used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn inbox`: the open questions of all conversations (spec 7.5)."""
+"""`midturn inbox`: the open questions of all conversations."""
 
 from __future__ import annotations
 

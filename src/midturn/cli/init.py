@@ -1,4 +1,4 @@
-"""`midturn init`: makes a workspace (spec 8.2)."""
+"""`midturn init`: makes a workspace."""
 
 from __future__ import annotations
 

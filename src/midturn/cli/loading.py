@@ -1,4 +1,4 @@
-"""The configuration of a command, and what the user must be told about it (spec 8.1)."""
+"""The configuration of a command, and what the user must be told about it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 
 
 def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
-    """Read the configuration, under what the flags of earlier turns set for the conversation (spec 7.4)."""
+    """Read the configuration, under what the flags of earlier turns set for the conversation."""
     request = LoadRequest(
         cwd=place.cwd,
         root=place.workspace.root if place.workspace else None,

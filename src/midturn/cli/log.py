@@ -1,4 +1,4 @@
-"""The log: what went wrong behind the scenes, and with `MIDTURN_LOG=debug` what models are sent and answer (spec 4b.4)."""
+"""The log: what went wrong behind the scenes, and with `MIDTURN_LOG=debug` what models are sent and answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn models`: what is reachable with the keys and servers at hand (spec 8.2)."""
+"""`midturn models`: what is reachable with the keys and servers at hand."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Place(Struct, frozen=True, kw_only=True):
         return replace(self, store=FileStore(*self.folders, limits=limits))
 
     def conversation(self, id: str | None) -> str:
-        """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one (spec 7.1).
+        """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one.
 
         Raises:
             StoreError: There is none.

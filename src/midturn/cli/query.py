@@ -33,7 +33,7 @@ from midturn.core.turn.inputs import TurnRequested
 
 
 class Query(Struct, frozen=True, kw_only=True):
-    """What was asked on the command line; the fields are the flags of spec 8.2."""
+    """What was asked on the command line; the fields are its flags."""
 
     text: tuple[str, ...]
     continues: bool = False

@@ -1,4 +1,4 @@
-"""`midturn resume`: goes on with an open turn exactly where its events end (spec 7.4)."""
+"""`midturn resume`: goes on with an open turn exactly where its events end."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _is_shaped(events: Sequence[Event]) -> bool:
 
 
 def discard(held: Held) -> None:
-    """End an open turn as if the user had stopped it (spec 2.4)."""
+    """End an open turn as if the user had stopped it."""
     asyncio.run(discard_turn(held.journal))
     note("midturn: the open turn of conversation {} was ended.", held.conversation)
 

@@ -1,4 +1,4 @@
-"""`--schema`: the shape of the answer (spec 8.2, 9.4)."""
+"""`--schema`: the shape of the answer."""
 
 from __future__ import annotations
 

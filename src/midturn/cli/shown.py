@@ -1,4 +1,4 @@
-"""Text that may go to a terminal: words of ours, and what came from outside through the one sink (spec 9.1).
+"""Text that may go to a terminal: words of ours, and what came from outside through the one sink.
 
 The types make sure of it: what is printed is a literal of this program, or a `Shown`. Only this module and `layout`, which cuts shown text
 into rows, make one.

@@ -1,4 +1,4 @@
-"""What a signal does while a turn runs (spec 2.4)."""
+"""What a signal does while a turn runs."""
 
 from __future__ import annotations
 

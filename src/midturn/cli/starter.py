@@ -75,7 +75,7 @@ def _text(choice: Choice | None) -> Iterator[str]:
 
 
 def _review(choice: Choice | None) -> Iterator[str]:
-    """Have patches reviewed by another model than the one that writes them (spec 4.4)."""
+    """Have patches reviewed by another model than the one that writes them."""
     yield ""
     yield "# Another model reviews each change to a file; what it rejects goes to you."
     yield "[conversation.tools.fs_modify_file.questions.apply_changes.target]"

@@ -1,4 +1,4 @@
-"""`-t` and `-T`: which tools are offered, in the order given, bare or with a name (spec 6.5)."""
+"""`-t` and `-T`: which tools are offered, in the order given, bare or with a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn trust`: shows what the workspace's files enable, and lets their user approve it (spec 8.1)."""
+"""`midturn trust`: shows what the workspace's files enable, and lets their user approve it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn shows on the command line: the assistant's words on stdout, everything else on stderr (spec 5.1)."""
+"""What a turn shows on the command line: the assistant's words on stdout, everything else on stderr."""
 
 from __future__ import annotations
 

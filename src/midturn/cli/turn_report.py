@@ -1,4 +1,4 @@
-"""What is said when a run of a turn is over: the result, what it waits for, and the exit status (spec 8.2)."""
+"""What is said when a run of a turn is over: the result, what it waits for, and the exit status."""
 
 from __future__ import annotations
 

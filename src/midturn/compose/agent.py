@@ -1,4 +1,4 @@
-"""From what an embedding program gives an agent (spec 8b) to a session."""
+"""From what an embedding program gives an agent to a session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
 
 
 class AgentParts(Struct, frozen=True, kw_only=True):
-    """What an embedding program gives an agent (spec 8b). `routes` are by `<tool>.<question>`; `models` are those that they name."""
+    """What an embedding program gives an agent. `routes` are by `<tool>.<question>`; `models` are those that they name."""
 
     model: Model
     tools: Sequence[Tool] = ()

@@ -1,4 +1,4 @@
-"""From a configuration to a session (spec 8.1): what can be wrong is found before a conversation is begun."""
+"""From a configuration to a session: what can be wrong is found before a conversation is begun."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatReques
 
 
 async def discard_turn(journal: Journal) -> None:
-    """End the open turn of a conversation; no tool and no model is needed for that (spec 2.4)."""
+    """End the open turn of a conversation; no tool and no model is needed for that."""
     turn = Turn.load(open_window(journal), TurnSettings(tools={}), event_ids())
     await record_effects(turn.step(Interrupted()), journal, SystemClock(), Silence())
 
@@ -129,7 +129,7 @@ def _surroundings(parts: CommandParts, tools: Toolbox, conversation: str) -> Sur
 
 
 def _main_table(settings: Settings) -> JsonObject:
-    """Return the assistant's settings as a table, for merging with those of questions (spec 4.2)."""
+    """Return the assistant's settings as a table, for merging with those of questions."""
     return cast("JsonObject", msgspec.to_builtins(settings.assistant))
 
 

@@ -1,4 +1,4 @@
-"""What a program passes, checked at once and read into our types; what is wrong is said before anything runs (spec 8b)."""
+"""What a program passes, checked at once and read into our types; what is wrong is said before anything runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """A target as a table (spec 8.1): what differs from the main assistant."""
+    """A target as a table: what differs from the main assistant."""
 
     escalation: bool = False
     name: str | UnsetType = UNSET
@@ -150,7 +150,7 @@ def _is_built_in(tool: Tool) -> bool:
 
 
 def _target(key: str, to: object) -> Target:
-    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation` (spec 8.1)."""
+    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation`."""
     where = f"routes[{key!r}]"
     match to:
         case str() if to in _TARGETS:

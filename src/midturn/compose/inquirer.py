@@ -1,4 +1,4 @@
-"""From what somebody with a loop of their own gives an inquirer (spec 8b) to a turn that they hold."""
+"""From what somebody with a loop of their own gives an inquirer to a turn that they hold."""
 
 from __future__ import annotations
 

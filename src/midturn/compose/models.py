@@ -26,7 +26,7 @@ NO_MODEL = (
 
 
 def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
-    """Return the model with this id: `scripted:FILE`, or one of a provider (spec 4b.2). `report` hears what the user should know.
+    """Return the model with this id: `scripted:FILE`, or one of a provider. `report` hears what the user should know.
 
     Raises:
         ConfigError: There is no such model, or its provider's extra or key is missing; the message says what to do.
@@ -41,7 +41,7 @@ def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: C
 
 
 def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
-    """Refuse a model that could answer no question at all, before a turn starts (spec 4.2). A key is missed when it is asked.
+    """Refuse a model that could answer no question at all, before a turn starts. A key is missed when it is asked.
 
     Raises:
         ConfigError: Its provider is not known, or it writes no text.

@@ -26,5 +26,5 @@ class RunParts(Struct, frozen=True, kw_only=True):
 
     @property
     def prompts_at_once(self) -> int:
-        """How many prompts may be open: a terminal shows one, a chat or a web page any number (spec 8b)."""
+        """How many prompts may be open: a terminal shows one, a chat or a web page any number."""
         return _UNBOUNDED if getattr(self.prompter, "concurrent", False) else 1

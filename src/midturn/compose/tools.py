@@ -1,4 +1,4 @@
-"""Which tools a configuration offers, and what each is made of (spec 6)."""
+"""Which tools a configuration offers, and what each is made of."""
 
 from __future__ import annotations
 

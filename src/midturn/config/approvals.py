@@ -24,7 +24,7 @@ def sha256(data: bytes) -> str:
 
 
 class Approvals(Struct, frozen=True):
-    """What was approved: per path the hash of the content, and what `MIDTURN_TRUST` names for this process (spec 8.1)."""
+    """What was approved: per path the hash of the content, and what `MIDTURN_TRUST` names for this process."""
 
     directory: Path
     named: frozenset[str] = frozenset()

@@ -76,7 +76,7 @@ def key_value(text: str, origin: str) -> Assignment | None:
 
 
 def static_answer(text: str) -> Assignment:
-    """Read the `TOOL.QUESTION=VALUE` of `--answer`; the words stay as they are (spec 7.5).
+    """Read the `TOOL.QUESTION=VALUE` of `--answer`; the words stay as they are.
 
     Raises:
         ConfigError: A part is missing.

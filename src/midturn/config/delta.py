@@ -1,4 +1,4 @@
-"""What flags set for a conversation, as its `config_delta` records it, and back (spec 7.4)."""
+"""What flags set for a conversation, as its `config_delta` records it, and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def to_record(self, state: Path) -> dict[str, Json] | None:
         """Return the value of `config_delta.delta`, None where nothing was set. The key of the seal is made in `state` once.
 
-        Answers and private values are closed with it (spec 9.3: a secret never enters an event), or left out where there is no key.
+        Answers and private values are closed with it, or left out where there is no key.
         """
         if not (self.cfg or self.flags or self.toggles):
             return None

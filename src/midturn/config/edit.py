@@ -1,4 +1,4 @@
-"""Changing one value of a configuration file and nothing else: comments, order and spacing stay (spec 8.2)."""
+"""Changing one value of a configuration file and nothing else: comments, order and spacing stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for a tool and its questions, from general to specific (spec 8.1)."""
+"""What holds for a tool and its questions, from general to specific."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which value holds, and who set it: what `midturn config show`, `get` and `explain` print (spec 8.2)."""
+"""Which value holds, and who set it: what `midturn config show`, `get` and `explain` print."""
 
 from __future__ import annotations
 

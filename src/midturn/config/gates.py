@@ -1,4 +1,4 @@
-"""Which values of a workspace file weaken a guarantee or run code (spec 8.1): without `midturn trust` they have no effect."""
+"""Which values of a workspace file weaken a guarantee or run code: without `midturn trust` they have no effect."""
 
 from __future__ import annotations
 

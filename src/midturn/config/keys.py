@@ -1,4 +1,4 @@
-"""Every key of the configuration: its type, what is allowed, what a workspace must not set unasked (spec 8.1).
+"""Every key of the configuration: its type, what is allowed, what a workspace must not set unasked.
 
 Checking, suggesting, trust and `config explain` all read this one table.
 """

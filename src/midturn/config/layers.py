@@ -1,4 +1,4 @@
-"""The layers, lowest first, each read from where it stands (spec 8.1)."""
+"""The layers, lowest first, each read from where it stands."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 
 def load(request: LoadRequest) -> Loaded:
-    """Read every layer (spec 8.1), lowest first: built-in, user, workspace, environment, recorded flags, `--cfg`, flags.
+    """Read every layer, lowest first: built-in, user, workspace, environment, recorded flags, `--cfg`, flags.
 
     Raises:
         ConfigError: Something is wrong; the message has a line for each problem, with file and line, key, and what is allowed.

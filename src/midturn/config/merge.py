@@ -1,4 +1,4 @@
-"""Laying one layer over another, field by field (spec 8.1)."""
+"""Laying one layer over another, field by field."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Claim(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """When a key of a workspace file has no effect until the file is trusted, and what it would do (spec 8.1)."""
+    """When a key of a workspace file has no effect until the file is trusted, and what it would do."""
 
     why: str
     weakens: Callable[[Claim], bool]

@@ -1,4 +1,4 @@
-"""Who answers a tool's questions (spec 2.3)."""
+"""Who answers a tool's questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One tool's settings, and what its entry must not say (spec 2.2, 6)."""
+"""One tool's settings, and what its entry must not say."""
 
 from __future__ import annotations
 

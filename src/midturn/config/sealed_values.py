@@ -1,4 +1,4 @@
-"""Values of flags that must not stand in a conversation for all to read: answers, which may be to secrets, and private keys (spec 9.3).
+"""Values of flags that must not stand in a conversation for all to read: answers, which may be to secrets, and private keys.
 
 They are recorded all the same, for `resume` works under them: closed with a key of the user's, which lies outside every workspace. The
 cipher is a keystream of HMAC-SHA-256 in counter mode; the seal of the whole delta vouches for what is closed.

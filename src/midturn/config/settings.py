@@ -29,7 +29,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 
 
 class RequestSettings(Struct, frozen=True, kw_only=True):
-    """How it is asked; `cache` is `off`, `short`, `long` or a duration such as `5m` (spec 4.2)."""
+    """How it is asked; `cache` is `off`, `short`, `long` or a duration such as `5m`."""
 
     cache: str = "short"
     max_retries: int = 4
@@ -49,7 +49,7 @@ class AssistantSettings(Struct, frozen=True, kw_only=True):
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True):
-    """What configuration says about one tool (spec 6).
+    """What configuration says about one tool.
 
     `source` is None for a tool that other code registers. With `shell`, `command` is the script and its arguments. `parameters`
     holds the JSON Schema of each argument by name, `required` the names of those that must be given. `environment` maps names to
@@ -77,7 +77,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
 
 
 class LlmProvider(Struct, frozen=True, kw_only=True):
-    """How to reach models (spec 4b.2). `profile` overrides what is known about what they can do."""
+    """How to reach models. `profile` overrides what is known about what they can do."""
 
     kind: ProviderKind
     base_url: str | None = None
@@ -86,7 +86,7 @@ class LlmProvider(Struct, frozen=True, kw_only=True):
 
 
 class McpServer(Struct, frozen=True, kw_only=True):
-    """How to reach an MCP server: a `command` to start, or a `url` (spec 6.3). `environment` as in `ToolSettings`."""
+    """How to reach an MCP server: a `command` to start, or a `url`. `environment` as in `ToolSettings`."""
 
     command: tuple[str, ...] = ()
     url: str | None = None
@@ -96,7 +96,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
 
 
 class PromptSettings(Struct, frozen=True, kw_only=True):
-    """How prompts behave (spec 5). `settle_ms`: how long no key may come before keys count."""
+    """How prompts behave. `settle_ms`: how long no key may come before keys count."""
 
     mode: Mode = "auto"
     text_menu: bool = False

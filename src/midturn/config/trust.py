@@ -1,4 +1,4 @@
-"""What a workspace's files may do before their user has approved them (spec 8.1): nothing that weakens a guarantee or runs code."""
+"""What a workspace's files may do before their user has approved them: nothing that weakens a guarantee or runs code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one checker of answers (spec 1.2): for people, models, configuration and the inbox."""
+"""The one checker of answers: for people, models, configuration and the inbox."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_L
 
 
 def answer_from_words(question: Answerable, text: str) -> Json:
-    """Return what a VALUE on a command line means (spec 7.5): JSON where that fits the type, else the bare words (`eu-1`, `y`, `no`).
+    """Return what a VALUE on a command line means: JSON where that fits the type, else the bare words (`eu-1`, `y`, `no`).
 
     Several choices may be separated by commas; words that are no option are `other` where that is allowed; a secret is taken as it is.
     The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.

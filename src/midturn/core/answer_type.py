@@ -1,4 +1,4 @@
-"""The six types of answers (spec 1.2), tagged by `type` on the wire."""
+"""The six types of answers, tagged by `type` on the wire."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class TextType(Struct, frozen=True, tag="text"):
 
 
 class SecretType(Struct, frozen=True, tag="secret"):
-    """A string that is never stored, logged, shown, cached, or sent to a model (spec 9.3)."""
+    """A string that is never stored, logged, shown, cached, or sent to a model."""
 
 
 class SchemaType(Struct, frozen=True, tag="schema"):
-    """Any JSON that is valid under `schema`, which is written in the closed subset of spec 9.4."""
+    """Any JSON that is valid under `schema`, which is written in the closed subset of docs/questions.md."""
 
     schema: JsonObject
 
@@ -126,7 +126,7 @@ def label_of(value: Scalar) -> str:
 
 
 def folded(label: str) -> str:
-    """Reduce a label to what two options must differ in (spec 1.2): NFKC, case folding, trimming.
+    """Reduce a label to what two options must differ in: NFKC, case folding, trimming.
 
     Only the beginning of an enormous one counts: nobody reads on, and normalizing takes time that grows with the square of the marks in
     a row.

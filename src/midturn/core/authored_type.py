@@ -1,4 +1,4 @@
-"""Reading the answer type of a question that somebody authors now (spec 1.2)."""
+"""Reading the answer type of a question that somebody authors now."""
 
 from __future__ import annotations
 

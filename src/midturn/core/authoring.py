@@ -1,4 +1,4 @@
-"""Reading a question that somebody authors now: every broken rule is found at once (spec 1.1, 1.2, 9.7)."""
+"""Reading a question that somebody authors now: every broken rule is found at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checking what was chosen from options (spec 1.2)."""
+"""Checking what was chosen from options."""
 
 from __future__ import annotations
 

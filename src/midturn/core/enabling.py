@@ -1,4 +1,4 @@
-"""Which tools are offered (spec 6.5)."""
+"""Which tools are offered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
 
 
 class Enable(Struct, frozen=True):
-    """Whether a tool is offered, and whether `-t` and `-T` may change that (spec 6.5)."""
+    """Whether a tool is offered, and whether `-t` and `-T` may change that."""
 
     state: bool = True
     allow_toggle: AllowToggle = "any"

@@ -1,4 +1,4 @@
-"""What goes to a model and what comes back (spec 4b.1)."""
+"""What goes to a model and what comes back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class InquiryAsked(Struct, frozen=True):
-    """What a side request is about: which tool asks what (spec 4.1).
+    """What a side request is about: which tool asks what.
 
     `shares_cache` is set where the main model answers with its cache on: then nothing that the provider counts into its cache key may
     differ from the main request. `trial` is 1, or 2 after a wrong answer.
@@ -36,7 +36,7 @@ class InquiryAsked(Struct, frozen=True):
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """One request: `events` is the provider view of the stream (spec 1.4); `inquiry` is set on a side request only.
+    """One request: `events` is the provider view of the stream; `inquiry` is set on a side request only.
 
     `recorded` is the whole stream, for models that keep their position in it (the scripted one); adapters never send it.
     """
@@ -128,7 +128,7 @@ class Finished(Struct, frozen=True):
     stop_reason: StopReason = "stop"
 
     def counted(self) -> tuple[Part, ...]:
-        """Return the parts, the last of them with what the response cost in `metadata.usage` (spec 1.4)."""
+        """Return the parts, the last of them with what the response cost in `metadata.usage`."""
         if not self.parts or self.usage == Usage():
             return self.parts
         *before, last = self.parts

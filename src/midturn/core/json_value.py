@@ -1,4 +1,4 @@
-"""JSON as Python values, and the strict equality of spec 1.2: `true ≠ 1`, and `1 == 1.0`."""
+"""JSON as Python values, and the strict equality of answers: `true ≠ 1`, and `1 == 1.0`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def canonical(value: Json) -> bytes:
-    """Encode `value` so that two values have the same bytes exactly when they are equal JSON (spec 1.2)."""
+    """Encode `value` so that two values have the same bytes exactly when they are equal JSON."""
     return msgspec.json.encode(_plain(value), order="sorted")
 
 

@@ -1,4 +1,4 @@
-"""The limits of spec 2.6, 8.1 and 9.7; `limits.<name>` in the configuration sets each."""
+"""What bounds a turn and its questions; `limits.<name>` in the configuration sets each."""
 
 from __future__ import annotations
 

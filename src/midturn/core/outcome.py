@@ -1,4 +1,4 @@
-"""What an execution of a tool ends in (spec 1.3)."""
+"""What an execution of a tool ends in."""
 
 from __future__ import annotations
 

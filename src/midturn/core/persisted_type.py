@@ -1,4 +1,4 @@
-"""Reading the answer type of a question from a stream: whatever an older or newer version wrote (spec 1.2, 1.4)."""
+"""Reading the answer type of a question from a stream: whatever an older or newer version wrote."""
 
 from __future__ import annotations
 

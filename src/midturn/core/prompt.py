@@ -1,4 +1,4 @@
-"""What a prompter is given (spec 8b)."""
+"""What a prompter is given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
 
 
 class ToolCall(Struct, frozen=True):
-    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call (spec 1.4)."""
+    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call."""
 
     event: str
     id: str

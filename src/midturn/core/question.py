@@ -1,4 +1,4 @@
-"""A question (spec 1.1), as a tool or a model authors it, and as the stream keeps it (spec 1.4)."""
+"""A question, as a tool or a model authors it, and as the stream keeps it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Options: TypeAlias = Sequence[S | SelectOption[S]]
 
 
 class Terms(TypedDict, total=False):
-    """The terms on which any question may be asked (spec 1.1)."""
+    """The terms on which any question may be asked."""
 
     context: str | None
     exclusive: bool
@@ -63,7 +63,7 @@ class _Many(_With[V], Generic[V], total=False):
 
 
 class _Text:
-    """`question.text` is the text; `Question.text(…)` asks for one. The specification uses the name for both."""
+    """`question.text` is the text; `Question.text(…)` asks for one. One name serves both."""
 
     def __init__(self, stored: Callable[[QuestionFields], str]) -> None:
         self._stored = stored
@@ -96,7 +96,7 @@ class _Text:
 
 
 class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
-    """What is asked, of which type, and on what terms (spec 1.1). Build one with the constructors: they check every rule.
+    """What is asked, of which type, and on what terms. Build one with the constructors: they check every rule.
 
     `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
     `returns` is the Python type behind a select over an `Enum` or a schema made from a type; it is not written.
@@ -163,7 +163,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
     def select(
         id: str, text: str, options: Any, *, optional: bool = False, allow_other: bool = False, **terms: Unpack[_With[Any]]
     ) -> Question[Any]:
-        """Ask for exactly one of 1 to 200 options (spec 1.2).
+        """Ask for exactly one of 1 to 200 options.
 
         Args:
             id: As in `Question.text`, like `text`, `optional` and the terms.
@@ -214,7 +214,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
     def multi_select(
         id: str, text: str, options: Any, *, optional: bool = False, allow_other: bool = False, **terms: Unpack[_Many[Any]]
     ) -> Question[Any]:
-        """Ask for any number of the options: the answer is a list in option order, without repeats (spec 1.2).
+        """Ask for any number of the options: the answer is a list in option order, without repeats.
 
         Arguments and errors are those of `Question.select`; `default` is a list of values. `min` and `max` bound how many are
         chosen (0 and all where they are not given; own words count as one).
@@ -234,7 +234,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
     def secret(id: str, text: str, *, optional: Yes, **terms: Unpack[Terms]) -> Question[SecretValue | None]: ...
     @staticmethod
     def secret(id: str, text: str, *, optional: bool = False, **terms: Unpack[Terms]) -> Question[Any]:
-        """Ask for a secret: never stored, logged, shown or sent to a model (spec 9.3), so it has no default either."""
+        """Ask for a secret: never stored, logged, shown or sent to a model, so it has no default either."""
         return _author(id, text, {"type": "secret"}, optional=optional, **terms)
 
     @overload
@@ -248,7 +248,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
     def schema(id: str, text: str, schema: JsonObject, *, optional: bool = False, **terms: Unpack[_With[Json]]) -> Question[Json]: ...
     @staticmethod
     def schema(id: str, text: str, schema: Any, *, optional: bool = False, **terms: Unpack[_With[Any]]) -> Question[Any]:
-        """Ask for a value of a type: any JSON that is valid under a schema of the closed subset (spec 9.4).
+        """Ask for a value of a type: any JSON that is valid under a schema of the closed subset.
 
         Args:
             id: As in `Question.text`, like `text`, `optional` and the terms.
@@ -273,13 +273,13 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
         return author(Question[Any], obj, limits)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the wire shape of spec 1.1: defaults omitted, an option without a description as its bare value."""
+        """Return the wire shape: defaults omitted, an option without a description as its bare value."""
         wire = _as_json(self, lambda option: option if "description" in option else option["value"])
         wire.pop("returns", None)
         return wire
 
     def check(self, value: object, *, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
-        """Return the canonical answer: the one check for people, models, configuration and the inbox (spec 1.2).
+        """Return the canonical answer: the one check for people, models, configuration and the inbox.
 
         Nothing is converted; `null` is an answer only where the question is optional. A secret comes back as `SecretValue`.
 
@@ -295,7 +295,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
         return cast("T_co", python_answer(self.answer_type, self.returns, answer))
 
     def persisted(self) -> PersistedQuestion:
-        """Return what the stream keeps of this question (spec 1.4)."""
+        """Return what the stream keeps of this question."""
         return PersistedQuestion(
             text=self.text,
             answer_type=self.answer_type,
@@ -308,7 +308,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
 
 
 class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A question as the stream keeps it (spec 1.4): without its id, which stands beside it.
+    """A question as the stream keeps it: without its id, which stands beside it.
 
     Read tolerantly: unknown keys are passed over (the raw line keeps them), an unknown answer type becomes `UnknownType`, options may
     be bare scalars, the text may have several lines. A default on a secret is dropped: it must never be shown.
@@ -342,12 +342,12 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.convert(obj, PersistedQuestion)
 
     def to_json(self) -> dict[str, Json]:
-        """Return the persisted shape of spec 1.4: defaults omitted, options always objects."""
+        """Return the persisted shape: defaults omitted, options always objects."""
         return _as_json(self, lambda option: option)
 
     @property
     def key(self) -> bytes:
-        """The whole question as canonical bytes: equal exactly for the same question, its context included (spec 7.4)."""
+        """The whole question as canonical bytes: equal exactly for the same question, its context included."""
         return canonical(self.to_json())
 
     def asked(self, id: str) -> Question[Any]:

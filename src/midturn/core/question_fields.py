@@ -1,4 +1,4 @@
-"""What a question holds (spec 1.1)."""
+"""What a question holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Persistence: TypeAlias = Literal["none", "turn"]
 
 
 class When(Struct, frozen=True):
-    """Ask only if an earlier question of the form was answered with exactly this value (spec 3.1)."""
+    """Ask only if an earlier question of the form was answered with exactly this value."""
 
     question_id: str
     equals: Json

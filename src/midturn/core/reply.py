@@ -1,4 +1,4 @@
-"""What comes back from whoever was asked (spec 8b)."""
+"""What comes back from whoever was asked."""
 
 from __future__ import annotations
 

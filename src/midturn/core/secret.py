@@ -1,4 +1,4 @@
-"""A secret answer in memory (spec 9.3)."""
+"""A secret answer in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks (spec 1.4, 2.2): decided by the code path that ran the tool, by nothing else."""
+"""Who asks: decided by the code path that ran the tool, by nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
 
     @property
     def header(self) -> str:
-        """Who a prompt says is asking: `Assistant`, or the tool's registered name (spec 5.3)."""
+        """Who a prompt says is asking: `Assistant`, or the tool's registered name."""
         return "Assistant" if self.source == "assistant" else self.name or self.source
 
 

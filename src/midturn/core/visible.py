@@ -1,4 +1,4 @@
-r"""The one sink for text (spec 9.1): whatever came from outside is shown as what it is, and does nothing.
+r"""The one sink for text: whatever came from outside is shown as what it is, and does nothing.
 
 A character that a terminal acts on, or that a person cannot see, becomes its code in brackets: `⟨U+202E⟩`; so does the bracket itself.
 Three functions, all safe to show as they come back:

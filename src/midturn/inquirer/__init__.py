@@ -1,1 +1,1 @@
-"""The question layer without our loop, for people who have one (spec 8b)."""
+"""The question layer without our loop, for people who have one."""

@@ -1,4 +1,4 @@
-"""One call of a tool in a loop that is not ours (spec 8b)."""
+"""One call of a tool in a loop that is not ours."""
 
 from __future__ import annotations
 

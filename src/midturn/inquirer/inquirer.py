@@ -1,4 +1,4 @@
-"""The question layer without our loop, for people who have one (spec 8b)."""
+"""The question layer without our loop, for people who have one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Inquirer:
     ```
 
     A call whose process died, or that ended in `Suspended`, is made again with the same tool, id and arguments: what was answered is
-    not asked again (spec 7.4). `turn` holds a turn over several calls; a call outside of it is a turn of its own. What was remembered
+    not asked again. `turn` holds a turn over several calls; a call outside of it is a turn of its own. What was remembered
     holds for the turn.
     """
 

@@ -1,1 +1,1 @@
-"""Language models behind one protocol (spec 4b): providers, a script, a function; and how often to try again."""
+"""Language models behind one protocol: providers, a script, a function; and how often to try again."""

@@ -1,4 +1,4 @@
-"""How long a provider should keep what it has read (spec 4.2)."""
+"""How long a provider should keep what it has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong at a provider, in words that say what to do (spec 4b.2)."""
+"""What went wrong at a provider, in words that say what to do."""
 
 from __future__ import annotations
 

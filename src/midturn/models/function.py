@@ -31,7 +31,7 @@ class FunctionModel:
     """Answer each request with what `fn(request)` returns.
 
     `fn` may be a coroutine function, or an async generator of model events. It returns a text, a mapping (the shape that the request's
-    `schema` asks for, else an entry of `replies` as in a script, spec 4b.3), parts, or `Finished`. What it raises reaches the caller.
+    `schema` asks for, else an entry of `replies` as in a script), parts, or `Finished`. What it raises reaches the caller.
     """
 
     def __init__(self, fn: Function, *, name: str = "function") -> None:

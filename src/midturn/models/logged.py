@@ -1,4 +1,4 @@
-"""What is sent to a model and what comes back, for reading: in the log, and by `--dry-run` (spec 4b.4). No key is part of a request."""
+"""What is sent to a model and what comes back, for reading: in the log, and by `--dry-run`. No key is part of a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parameters that a model may be given (spec 8.1, `model.parameters`)."""
+"""The parameters that a model may be given."""
 
 from __future__ import annotations
 

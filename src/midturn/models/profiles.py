@@ -1,4 +1,4 @@
-"""What a model can do, and how an answer of a certain shape is demanded of it (spec 4.1)."""
+"""What a model can do, and how an answer of a certain shape is demanded of it."""
 
 from __future__ import annotations
 

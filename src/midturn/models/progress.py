@@ -1,4 +1,4 @@
-"""Where in its script a conversation is (spec 4b.3)."""
+"""Where in its script a conversation is."""
 
 from __future__ import annotations
 

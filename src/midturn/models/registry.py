@@ -1,4 +1,4 @@
-"""From a model's id to a model (spec 4b.2)."""
+"""From a model's id to a model."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def provider_settings(provider: str, providers: Mapping[str, JsonObject]) -> Pro
 
 
 def refuse_mute(id: str) -> None:
-    """Refuse a model that is known to answer no question at all (spec 4.2).
+    """Refuse a model that is known to answer no question at all.
 
     Raises:
         ConfigError: It writes no text: it embeds, draws, or speaks.

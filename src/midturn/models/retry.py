@@ -1,4 +1,4 @@
-"""When to ask a model again, and when not (spec 4b.2)."""
+"""When to ask a model again, and when not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes of a script (spec 4b.3)."""
+"""The shapes of a script."""
 
 from __future__ import annotations
 

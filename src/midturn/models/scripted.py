@@ -1,4 +1,4 @@
-"""A model that plays a script: no network, no key, the same turn loop (spec 4b.3)."""
+"""A model that plays a script: no network, no key, the same turn loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ScriptedModel:
     Where the conversation stands is read from what is recorded, so a new object with the same script goes on where another stopped.
 
     Args:
-        replies: One entry for each request, shaped as in a script file (spec 4b.3).
+        replies: One entry for each request, shaped as in a script file.
         inquiries: `{"tool", "question", "answers"}`; the first that matches answers, its last answer repeats.
         sleep: Waits for `delay_ms`; a test may pass one that does not wait.
 

@@ -1,4 +1,4 @@
-"""What was answered, in one line: the transcript row of spec 5.3."""
+"""What was answered, in one line: the transcript row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands above a question: its context and what an approval is about, behind a gutter (spec 5.3, 9.2)."""
+"""What stands above a question: its context and what an approval is about, behind a gutter."""
 
 from __future__ import annotations
 

@@ -74,5 +74,5 @@ def _searched(option: SelectOption) -> str:
 
 
 def _folded(text: str) -> str:
-    """Fold as labels are compared when a question is authored: compatibility forms, case, outer spaces (spec 1.2)."""
+    """Fold as labels are compared when a question is authored: compatibility forms, case, outer spaces."""
     return unicodedata.normalize("NFKC", text).casefold().strip()

@@ -1,4 +1,4 @@
-"""What one key does at a prompt, and which keys a prompt offers (spec 5.4, 2.5, 3.4)."""
+"""What one key does at a prompt, and which keys a prompt offers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
 
 
 def leaving(prompt: Prompt) -> Commands:
-    """Return the ways out of a prompt without an answer: Back, Reply, End Turn (spec 3.4)."""
+    """Return the ways out of a prompt without an answer: Back, Reply, End Turn."""
     back = (Command("b", "back to the previous question", WentBack(), "Back"),) if prompt.can_go_back or prompt.kind == "review" else ()
     approval = prompt.kind in {"run", "deliver"}
     reply = (Command("r", "reply to the assistant instead of answering", Step.REPLY, "Reply"),) if prompt.can_reply and not approval else ()

@@ -1,4 +1,4 @@
-"""Strings from outside, on their way to the screen: everything that a prompt shows passes the one sink here (spec 9.1)."""
+"""Strings from outside, on their way to the screen: everything that a prompt shows passes the one sink here."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def pretty(value: Json) -> str:
 
 
 def asked_by(prompt: Prompt) -> str:
-    """Show who asks: the header as it was computed from the source, never a configured name (spec 9.2)."""
+    """Show who asks: the header as it was computed from the source, never a configured name."""
     return one_line(prompt.asked_by or prompt.tool or "midturn")
 
 
@@ -81,7 +81,7 @@ def initial(prompt: Prompt) -> Json | UnsetType:
 
 
 def yes_no_default(prompt: Prompt) -> bool | None:
-    """Return what Enter answers to a yes/no question; nothing for an approval (spec 9.2)."""
+    """Return what Enter answers to a yes/no question; nothing for an approval."""
     start = initial(prompt)
     return start if isinstance(start, bool) and prompt.kind == "tool" else None
 

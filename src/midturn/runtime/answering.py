@@ -1,4 +1,4 @@
-"""The response of the model that is under way (spec 4b.1, 2.4)."""
+"""The response of the model that is under way."""
 
 from __future__ import annotations
 

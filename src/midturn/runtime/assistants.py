@@ -1,4 +1,4 @@
-"""Which model is asked on the side, and with what (spec 4.1, 4.2)."""
+"""Which model is asked on the side, and with what."""
 
 from __future__ import annotations
 

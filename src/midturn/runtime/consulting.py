@@ -1,4 +1,4 @@
-"""The models that are asked on the side now: one task a question (spec 4.1)."""
+"""The models that are asked on the side now: one task a question."""
 
 from __future__ import annotations
 

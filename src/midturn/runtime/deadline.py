@@ -1,4 +1,4 @@
-"""`limits.seconds`: how long a turn may work, not counting the time that people take (spec 8.1)."""
+"""`limits.seconds`: how long a turn may work, not counting the time that people take."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class Driver:
         return ending
 
     def interrupt(self) -> None:
-        """Ctrl-C with no prompt open: the turn ends (spec 2.4)."""
+        """Ctrl-C with no prompt open: the turn ends."""
         self._happenings.put_nowait(Interrupted(self._answering.said_so_far()))
 
     def report(self, happened: Happened) -> None:

@@ -1,4 +1,4 @@
-"""Answers that come from another process while this one holds the conversation (spec 7.5)."""
+"""Answers that come from another process while this one holds the conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A call that a loop makes which is not ours: the tool runs out there, its questions are asked in here (spec 8b, `Inquirer`)."""
+"""A call that a loop makes which is not ours: the tool runs out there, its questions are asked in here."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ForeignCall:
 
 
 class ForeignTool:
-    """A tool of a loop that is not ours. It is `tool` with its name, like every tool that is not built in (spec 2.2)."""
+    """A tool of a loop that is not ours. It is `tool` with its name, like every tool that is not built in."""
 
     def __init__(self, name: str) -> None:
         self._name = name

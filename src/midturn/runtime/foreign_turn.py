@@ -1,4 +1,4 @@
-"""A turn whose loop is not ours: it makes the calls, the machine routes, asks and records (spec 8b, `Inquirer`)."""
+"""A turn whose loop is not ours: it makes the calls, the machine routes, asks and records."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from midturn.core.reply import Reply
 
 
 class Prompter(Protocol):
-    """Whoever answers for the user (spec 8b). Cancelling `prompt` takes the prompt away.
+    """Whoever answers for the user. Cancelling `prompt` takes the prompt away.
 
     Optional: `concurrent = True` where several prompts may be open at once; `via`, how people answer there, which is recorded;
     `about_to_ask(question)` is called before `prompt`, with the `OpenQuestion` that it asks; `withdrawn(id, by)` is called when somebody

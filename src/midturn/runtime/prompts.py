@@ -1,4 +1,4 @@
-"""The prompts that are open now: one task each (spec 2.1)."""
+"""The prompts that are open now: one task each."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class OpenPrompts:
         self._report(happened)
 
     async def _happened(self, prompt: Prompt) -> Happened:
-        """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on (spec 2.4)."""
+        """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on."""
         if self._prompter is None:
             return UserReplied(prompt.id, Unavailable())
         try:

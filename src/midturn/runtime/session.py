@@ -53,7 +53,7 @@ class Session:
         return await self._drive(turn, turn.step(requested))
 
     async def resume(self) -> Ending:
-        """Continue the open turn exactly where its events end (spec 7.4).
+        """Continue the open turn exactly where its events end.
 
         Raises:
             NotOpen: The last turn has ended.

@@ -1,4 +1,4 @@
-"""The tools that run now: one task a run, one future an `await ctx.ask` (spec 6.1)."""
+"""The tools that run now: one task a run, one future an `await ctx.ask`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Conversations on disk (spec 7)."""
+"""Conversations on disk."""

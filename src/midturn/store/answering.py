@@ -1,4 +1,4 @@
-"""One answer, from outside into a conversation (spec 7.5): recorded at once, or handed over to whoever holds the conversation."""
+"""One answer, from outside into a conversation: recorded at once, or handed over to whoever holds the conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written at once (spec 7.2): events in, lines out."""
+"""What is written at once: events in, lines out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     """Return the lines of a batch, each with its newline.
 
     Raises:
-        StoreError: A line, or all of them, are larger than the limits of spec 9.7 allow.
+        StoreError: A line, or all of them, are larger than the limits allow.
     """
     lines = [encode_event(event) + b"\n" for event in batch]
     for event, line in zip(batch, lines, strict=True):

@@ -1,4 +1,4 @@
-"""A conversation, read (spec 7.3). Reading takes no lock, never writes, and loses nothing that can still be read."""
+"""A conversation, read. Reading takes no lock, never writes, and loses nothing that can still be read."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Conversation:
         return stream.pairs(self.events)
 
     def provider_view(self) -> list[VisibleEvent]:
-        """Return what a model sees: each call with exactly one result, nothing of inquiries and approvals (spec 1.4)."""
+        """Return what a model sees: each call with exactly one result, nothing of inquiries and approvals."""
         return stream.provider_view(self.events)
 
     def pending(self) -> list[OpenQuestion]:

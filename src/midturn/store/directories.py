@@ -1,4 +1,4 @@
-"""The directories of conversations: found by id, made so that no two get the same id (spec 7.1)."""
+"""The directories of conversations: found by id, made so that no two get the same id."""
 
 from __future__ import annotations
 

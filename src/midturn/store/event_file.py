@@ -1,4 +1,4 @@
-"""`events.jsonl`, held for writing: whole batches go in, and nothing is changed afterwards (spec 7.2).
+"""`events.jsonl`, held for writing: whole batches go in, and nothing is changed afterwards.
 
 A batch is one `write` and one sync. On Linux, whose file systems keep the order in which names and files came to be, the first sync of
 a new file makes its name and those of its new directories durable, too; elsewhere they are synced on their own, once.

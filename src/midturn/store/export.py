@@ -1,4 +1,4 @@
-"""A conversation as a file for somebody else (spec 8.2)."""
+"""A conversation as a file for somebody else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 def export_jsonl(lines: Iterable[bytes]) -> bytes:
     """Return the lines as they are, unknown keys and broken ones included, each with its newline.
 
-    A redacted response holds no answer (spec 1.5): should somebody have written one in, it stays behind.
+    A redacted response holds no answer: should somebody have written one in, it stays behind.
     """
     return b"".join(_without_secret(line) + b"\n" for line in lines)
 

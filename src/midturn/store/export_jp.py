@@ -1,4 +1,4 @@
-"""Write a conversation as `jp` does (spec 7.3): what was imported comes out as it was, what is ours in the older shape.
+"""Write a conversation as `jp` does: what was imported comes out as it was, what is ours in the older shape.
 
 Of our own, `jp` gets the kinds and the keys that it knows: not when a turn ended, what was approved, our configuration, or who answered.
 """

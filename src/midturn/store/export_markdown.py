@@ -1,4 +1,4 @@
-"""A conversation to read (spec 8.2). What was said goes into the file as it was said, Markdown and all."""
+"""A conversation to read. What was said goes into the file as it was said, Markdown and all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversations in directories (spec 7.1): `<id>-<slug>`, in one folder or in several that share their ids."""
+"""Conversations in directories: `<id>-<slug>`, in one folder or in several that share their ids."""
 
 from __future__ import annotations
 

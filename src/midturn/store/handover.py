@@ -1,4 +1,4 @@
-"""Answers for a conversation that another process holds (spec 7.5): one file a question in `answers/`, and the first wins.
+"""Answers for a conversation that another process holds: one file a question in `answers/`, and the first wins.
 
 Whoever holds the conversation calls `collect()` from time to time, records what is in there, and then calls `remove()`.
 """

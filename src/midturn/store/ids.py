@@ -1,4 +1,4 @@
-"""Ids that are made here: of events, and of conversations with their slugs (spec 7.1)."""
+"""Ids that are made here: of events, and of conversations with their slugs."""
 
 from __future__ import annotations
 

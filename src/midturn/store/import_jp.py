@@ -1,4 +1,4 @@
-"""Read a conversation that `jp` recorded: a folder with `events.json` and `metadata.json` (spec 7.3).
+"""Read a conversation that `jp` recorded: a folder with `events.json` and `metadata.json`.
 
 Every entry of the array becomes one line of ours, as it is but for three things: what was hidden in base64 is readable, a structured
 answer stands under `structured` (there: `data`), and the key `imported` says what it takes to write the entry back (`export_jp`).

@@ -1,4 +1,4 @@
-"""The open questions of a store (spec 7.5): what is the same on disk and in memory."""
+"""The open questions of a store: what is the same on disk and in memory."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Inbox(ABC):
         return [question for conversation, turn in self.unfinished_turns() for question in pending(turn, conversation)]
 
     def ready(self) -> list[str]:
-        """Return the conversations whose turn can go on (spec 7.4): an open question was answered, and nobody holds them."""
+        """Return the conversations whose turn can go on: an open question was answered, and nobody holds them."""
         waiting = [(conversation, turn) for conversation, turn in self.unfinished_turns() if open_turn(turn)]
         answered = [conversation for conversation, turn in waiting if self._was_answered(conversation, turn)]
         return [conversation for conversation in answered if not self.is_held(conversation)]
 
-    async def answer(  # noqa: PLR0913 (the signature of spec 8b)
+    async def answer(  # noqa: PLR0913 (a public signature)
         self,
         id: str,
         value: Json | UnsetType = UNSET,

@@ -1,4 +1,4 @@
-"""The log of one conversation, held for writing (spec 7.2): the `Journal` of `ports` on an `events.jsonl`."""
+"""The log of one conversation, held for writing: the `Journal` of `ports` on an `events.jsonl`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Writer:
 class FileJournal:
     """The one writer of a conversation, until `close`.
 
-    `answers` is what others hand over meanwhile (spec 7.5); `syncs` counts how often the disk was waited for.
+    `answers` is what others hand over meanwhile; `syncs` counts how often the disk was waited for.
     """
 
     def __init__(self, conversation: str, writer: Writer, after: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""How `jp` hides text from `grep`: every string value of a field in base64 (spec 7.3).
+"""How `jp` hides text from `grep`: every string value of a field in base64.
 
 Its readers take a string that is no base64 of UTF-8 text as it stands, so files hold both. Here the strings of a field are counted, and
 those that stood in plain are remembered: writing the field back gives what was there. Numbers, keys and order are never touched.

@@ -1,4 +1,4 @@
-"""One writer per conversation (spec 7.2): an advisory lock on a file inside its directory.
+"""One writer per conversation: an advisory lock on a file inside its directory.
 
 The kernel releases it when its holder dies, so the text in the file is only there to say who it is: stale text is harmless.
 """

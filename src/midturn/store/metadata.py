@@ -1,4 +1,4 @@
-"""`metadata.json`: what a conversation is called (spec 7.1). Everything in it can be lost without losing a word that was said."""
+"""`metadata.json`: what a conversation is called. Everything in it can be lost without losing a word that was said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events from `events.jsonl` (spec 7.3): all of them, or those of the last turn. Reading takes no lock and never writes."""
+"""Events from `events.jsonl`: all of them, or those of the last turn. Reading takes no lock and never writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer leads to in a conversation that is held (spec 7.5). The machine of the turn says so; here it is written down."""
+"""What an answer leads to in a conversation that is held. The machine of the turn says so; here it is written down."""
 
 from __future__ import annotations
 

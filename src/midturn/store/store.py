@@ -1,4 +1,4 @@
-"""Where conversations are kept (spec 7): the protocol, on disk (`FileStore`) or in memory (`MemoryStore`)."""
+"""Where conversations are kept: the protocol, on disk (`FileStore`) or in memory (`MemoryStore`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from midturn.store.handover import Answers
 
 
 class ConversationJournal(Journal, Protocol):
-    """A journal with the answers that others hand over while it is held (spec 7.5)."""
+    """A journal with the answers that others hand over while it is held."""
 
     @property
     def answers(self) -> Answers:
@@ -74,7 +74,7 @@ class ConversationStore(Protocol):
         """Return the conversations whose turn can go on: an open question was answered, and nobody holds them."""
         ...
 
-    async def answer(  # noqa: PLR0913 (the signature of spec 8b)
+    async def answer(  # noqa: PLR0913 (a public signature)
         self,
         id: str,
         value: Json | UnsetType = UNSET,

@@ -1,4 +1,4 @@
-"""An answer on its way into a conversation (spec 7.5): what `store.answer` was given, and what `answers/` keeps of it."""
+"""An answer on its way into a conversation: what `store.answer` was given, and what `answers/` keeps of it."""
 
 from __future__ import annotations
 

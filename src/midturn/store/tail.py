@@ -1,4 +1,4 @@
-"""The end of an `events.jsonl`, read from the end: what is committed, and the lines of the last turn (spec 7.2).
+"""The end of an `events.jsonl`, read from the end: what is committed, and the lines of the last turn.
 
 A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more of the file than it must.
 """

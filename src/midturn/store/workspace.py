@@ -1,4 +1,4 @@
-"""A workspace (spec 7.1): a directory with `.midturn/`, where its conversations live and one of them is the current one."""
+"""A workspace: a directory with `.midturn/`, where its conversations live and one of them is the current one."""
 
 from __future__ import annotations
 

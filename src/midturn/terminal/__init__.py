@@ -1,1 +1,1 @@
-"""The person at the controlling terminal: prompts on a descriptor of their own, output around them (spec 5)."""
+"""The person at the controlling terminal: prompts on a descriptor of their own, output around them."""

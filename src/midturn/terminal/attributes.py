@@ -1,4 +1,4 @@
-"""Settings of a terminal, as `tcgetattr` returns them, for what a prompt needs: lines, or single keys (spec 5.1)."""
+"""Settings of a terminal, as `tcgetattr` returns them, for what a prompt needs: lines, or single keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said beside the assistant's words: tools that run and end, and what the user should know (spec 5.1)."""
+"""What is said beside the assistant's words: tools that run and end, and what the user should know."""
 
 from __future__ import annotations
 

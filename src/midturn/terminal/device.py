@@ -1,4 +1,4 @@
-"""The controlling terminal, opened by path with a descriptor of our own: piped stdin never answers a question (spec 5.1)."""
+"""The controlling terminal, opened by path with a descriptor of our own: piped stdin never answers a question."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def open_device() -> Generator[Device]:
 
 
 def can_open_terminal() -> bool:
-    """Tell whether a person can be asked here (spec 2.3): whether the controlling terminal opens. Pipes change nothing."""
+    """Tell whether a person can be asked here: whether the controlling terminal opens. Pipes change nothing."""
     try:
         with open_device() as device:
             os.tcgetpgrp(device.fd)

@@ -1,4 +1,4 @@
-"""The person's own editor, on the terminal's own descriptor and as its foreground job (spec 5.1, 5.4)."""
+"""The person's own editor, on the terminal's own descriptor and as its foreground job."""
 
 from __future__ import annotations
 

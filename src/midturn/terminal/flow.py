@@ -127,7 +127,7 @@ class PlainFlow:
 
 
 def margin(row: str) -> str:
-    """Return what moves a row away that begins like one of a prompt, a tool or a notice: no model can imitate them (spec 9.2)."""
+    """Return what moves a row away that begins like one of a prompt, a tool or a notice: no model can imitate them."""
     return " " if _OURS.match(row) else ""
 
 

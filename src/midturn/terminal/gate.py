@@ -1,4 +1,4 @@
-"""What goes to the screen beside prompts: held while one is open, bounded, and written when it is answered (spec 5.1)."""
+"""What goes to the screen beside prompts: held while one is open, bounded, and written when it is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines from the terminal in its own line mode, with Ctrl-C and Ctrl-Z as characters: no signal reaches the host (spec 5.1)."""
+"""Lines from the terminal in its own line mode, with Ctrl-C and Ctrl-Z as characters: no signal reaches the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live rows of a rich prompt, drawn and redrawn by prompt_toolkit's `Application` (spec 5.1)."""
+"""The live rows of a rich prompt, drawn and redrawn by prompt_toolkit's `Application`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a terminal is trusted with: colours, rows that move, or nothing but text (spec 5.2)."""
+"""How much a terminal is trusted with: colours, rows that move, or nothing but text."""
 
 from __future__ import annotations
 

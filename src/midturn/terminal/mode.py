@@ -1,4 +1,4 @@
-"""Which of the two looks a prompt has (spec 5.2)."""
+"""Which of the two looks a prompt has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calling a person who is elsewhere: the bell, the title, a desktop notification (spec 5.5)."""
+"""Calling a person who is elsewhere: the bell, the title, a desktop notification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's own program that runs when somebody has to answer: `notify.command` (spec 5.5)."""
+"""The user's own program that runs when somebody has to answer: `notify.command`."""
 
 from __future__ import annotations
 

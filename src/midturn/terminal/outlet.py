@@ -1,4 +1,4 @@
-"""One of the two streams that a turn is shown on: a person's terminal, or a file or a pipe (spec 5.1)."""
+"""One of the two streams that a turn is shown on: a person's terminal, or a file or a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on a terminal: the 16 colours of its own theme, none where `NO_COLOR` is set (spec 5.2)."""
+"""Rows on a terminal: the 16 colours of its own theme, none where `NO_COLOR` is set."""
 
 from __future__ import annotations
 

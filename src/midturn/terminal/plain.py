@@ -1,4 +1,4 @@
-"""A prompt in plain lines: no escape byte, no bell, nothing that moves (spec 5.2)."""
+"""A prompt in plain lines: no escape byte, no bell, nothing that moves."""
 
 from __future__ import annotations
 

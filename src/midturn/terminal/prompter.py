@@ -1,4 +1,4 @@
-"""The prompter of the person at this terminal (spec 5, 8b)."""
+"""The prompter of the person at this terminal."""
 
 from __future__ import annotations
 

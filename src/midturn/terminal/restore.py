@@ -1,4 +1,4 @@
-"""The terminal as it was found, on every way out of a prompt (spec 5.1)."""
+"""The terminal as it was found, on every way out of a prompt."""
 
 from __future__ import annotations
 

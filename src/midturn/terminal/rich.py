@@ -1,4 +1,4 @@
-"""A prompt that answers to single keys: printed rows above, live rows below, one transcript row when it is done (spec 5.3)."""
+"""A prompt that answers to single keys: printed rows above, live rows below, one transcript row when it is done."""
 
 from __future__ import annotations
 

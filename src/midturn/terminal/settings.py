@@ -1,4 +1,4 @@
-"""What configuration says about prompts (spec 8.1: `prompt.*`, `notify.command`)."""
+"""What configuration says about prompts."""
 
 from __future__ import annotations
 

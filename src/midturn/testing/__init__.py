@@ -1,4 +1,4 @@
-"""For your tests: whoever answers, scripted; and what was recorded, to compare (spec 8b). The pytest plugin stands in `plugin`.
+"""For your tests: whoever answers, scripted; and what was recorded, to compare. The pytest plugin stands in `plugin`.
 
 The names are loaded on first use: pytest imports this package in every project that has midturn installed.
 """

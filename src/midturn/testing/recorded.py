@@ -27,7 +27,7 @@ Source: TypeAlias = HasEvents | Iterable[Event]
 class Recorded(Struct, frozen=True):
     """One question and its response. `question` is `<tool>.<question id>`; `outcome` is `answered`, `cancelled`, `redacted` or `open`.
 
-    `reason` is the answer's explanation, or the tag of a cancelled response (spec 1.5).
+    `reason` is the answer's explanation, or the tag of a cancelled response.
     """
 
     question: str

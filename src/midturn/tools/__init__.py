@@ -1,1 +1,1 @@
-"""Tools: Python functions, local commands and built-ins, behind one contract (spec 6)."""
+"""Tools: Python functions, local commands and built-ins, behind one contract."""

@@ -1,4 +1,4 @@
-"""Answers, as a function gets them (spec 6.1)."""
+"""Answers, as a function gets them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Answer(Struct, Generic[T], frozen=True):
-    """An answer with its circumstances: `by` is the tag of spec 1.5 (`user`, `assistant`, …), `reason` the responder's words."""
+    """An answer with its circumstances: `by` is a tag of docs/recording.md (`user`, `assistant`, …), `reason` the responder's words."""
 
     value: T
     reason: str | None = None
@@ -21,7 +21,7 @@ class Answer(Struct, Generic[T], frozen=True):
 
 
 class Unanswered(Struct, frozen=True):
-    """There is no answer; `reason` is the tag of spec 1.5 that says why."""
+    """There is no answer; `reason` is the tag that says why."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""`ask_user`: the model asks the user (spec 3.3)."""
+"""`ask_user`: the model asks the user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AskUser:
         return ToolDefinition(NAME, DESCRIPTION, PARAMETERS)
 
     def inquiry_source(self) -> Source:
-        """It is the assistant who asks (spec 2.2)."""
+        """It is the assistant who asks."""
         return ASSISTANT
 
     async def execute(self, run: ToolRun) -> Outcome:

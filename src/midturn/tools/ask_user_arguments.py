@@ -1,4 +1,4 @@
-"""How `ask_user` reads its arguments (spec 3.3): every mistake at once, each named by where it stands in the arguments."""
+"""How `ask_user` reads its arguments: every mistake at once, each named by where it stands in the arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is told about `ask_user` (spec 3.3): the description and the JSON Schema of the arguments, literally."""
+"""What a model is told about `ask_user`: the description and the JSON Schema of the arguments, literally."""
 
 from __future__ import annotations
 

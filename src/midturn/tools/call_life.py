@@ -1,4 +1,4 @@
-"""How long a call lives: a cancelled one runs its `finally` blocks, and asks nothing any more (spec 6.1)."""
+"""How long a call lives: a cancelled one runs its `finally` blocks, and asks nothing any more."""
 
 from __future__ import annotations
 

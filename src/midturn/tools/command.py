@@ -1,4 +1,4 @@
-"""Local commands as tools (spec 6.2)."""
+"""Local commands as tools."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CommandTool:
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """Return `tool` and its registered name (spec 2.2)."""
+        """Return `tool` and its registered name."""
         return Source.tool(self.spec.name)
 
     async def execute(self, run: ToolRun) -> Outcome:

@@ -1,4 +1,4 @@
-"""A local command, as it is declared (spec 6.2)."""
+"""A local command, as it is declared."""
 
 from __future__ import annotations
 

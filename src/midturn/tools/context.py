@@ -1,4 +1,4 @@
-"""What a running function knows, and how it asks (spec 6.1)."""
+"""What a running function knows, and how it asks."""
 
 from __future__ import annotations
 

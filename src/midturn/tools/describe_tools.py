@@ -1,4 +1,4 @@
-"""`describe_tools`: the full documentation of tools of which the model is sent a summary alone (spec 6.4)."""
+"""`describe_tools`: the full documentation of tools of which the model is sent a summary alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DescribeTools:
         return ToolDefinition(NAME, DESCRIPTION + known_by_summary, PARAMETERS)
 
     def inquiry_source(self) -> Source:
-        """It never asks; if it did, it would be the one who asks (spec 2.2)."""
+        """It never asks; if it did, it would be the one who asks."""
         return Source.tool(NAME)
 
     async def execute(self, run: ToolRun) -> Outcome:

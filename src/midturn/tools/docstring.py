@@ -1,4 +1,4 @@
-"""What a function's docstring says about its tool (spec 6.1)."""
+"""What a function's docstring says about its tool."""
 
 from __future__ import annotations
 

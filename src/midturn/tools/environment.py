@@ -1,4 +1,4 @@
-"""What a child process sees of our environment: an allow-list, and what its tool declares (spec 6.2)."""
+"""What a child process sees of our environment: an allow-list, and what its tool declares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a local command's program is (spec 6.2)."""
+"""Where a local command's program is."""
 
 from __future__ import annotations
 

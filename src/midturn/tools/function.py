@@ -1,4 +1,4 @@
-"""`@midturn.tool`: a typed function as a tool (spec 6.1)."""
+"""`@midturn.tool`: a typed function as a tool."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FunctionTool(Generic[P, R_co]):
         return self._definition
 
     def inquiry_source(self) -> Source:
-        """Return `tool` and its name: no function can be anything else (spec 2.2)."""
+        """Return `tool` and its name: no function can be anything else."""
         return Source.tool(self.name)
 
     async def execute(self, run: ToolRun) -> Outcome:
@@ -112,7 +112,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
     Args:
         function: The function.
         name: The name that the model calls, if not the function's own.
-        run: The permission policy (spec 2.5); functions run unattended by default, for their author is the program's.
+        run: The permission policy; functions run unattended by default, for their author is the program's.
 
     Raises:
         TypeError: A parameter has no type, or one that JSON Schema cannot describe.

@@ -1,4 +1,4 @@
-"""How tools may be called, and which names are taken (spec 1.4, 2.2)."""
+"""How tools may be called, and which names are taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BUILTIN_NAMES = frozenset(
     }
 )
 RESERVED_NAME = "Assistant"
-"""The header of the questions that the model itself asks: no tool may look like it, in whatever case (spec 9.2)."""
+"""The header of the questions that the model itself asks: no tool may look like it, in whatever case."""
 
 
 def name_problem(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a model gets of a long output: the beginning and the end; the whole is kept in a file (spec 9.7)."""
+"""What a model gets of a long output: the beginning and the end; the whole is kept in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARK = 400  # room for the line that says what was left out
 
 
 def deliverable(outcome: Outcome, run: ToolRun, secrets: Sequence[SecretValue]) -> Outcome:
-    """Make an outcome fit to be read: no secret of the call in it (spec 9.3), at most `limits.tool_output` bytes (spec 9.7)."""
+    """Make an outcome fit to be read: no secret of the call in it, at most `limits.tool_output` bytes."""
     match outcome:
         case Success(content):
             return Success(shortened(scrub(content, secrets), run))

@@ -1,4 +1,4 @@
-"""The parameters of a function: described for a model, and filled from what the model sends (spec 6.1)."""
+"""The parameters of a function: described for a model, and filled from what the model sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One child process: a group of its own, output read up to a cap, and an end that leaves nothing behind (spec 6.2)."""
+"""One child process: a group of its own, output read up to a cap, and an end that leaves nothing behind."""
 
 from __future__ import annotations
 

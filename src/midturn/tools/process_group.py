@@ -1,4 +1,4 @@
-"""A group of processes, as one thing to signal and to wait for (spec 6.2)."""
+"""A group of processes, as one thing to signal and to wait for."""
 
 from __future__ import annotations
 

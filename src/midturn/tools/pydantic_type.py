@@ -1,4 +1,4 @@
-"""Parameters that Pydantic describes: only loaded for a function that uses it (spec 6.1)."""
+"""Parameters that Pydantic describes: only loaded for a function that uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A built-in tool in other words: configuration may override how it is described, never what it is (spec 2.2, 8.1)."""
+"""A built-in tool in other words: configuration may override how it is described, never what it is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Wording(Struct, frozen=True, kw_only=True):
 
 
 class Redescribed:
-    """`tool` with other words. Where there is a summary, the model is sent it alone (spec 6.4)."""
+    """`tool` with other words. Where there is a summary, the model is sent it alone."""
 
     def __init__(self, tool: Tool, wording: Wording) -> None:
         self._tool = tool

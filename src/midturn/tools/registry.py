@@ -1,4 +1,4 @@
-"""The tools of a conversation, by name (spec 1.4, 2.2)."""
+"""The tools of a conversation, by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function returned or raised, as an outcome (spec 1.3, 6.1)."""
+"""What a function returned or raised, as an outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from midturn.tools.scrub import REDACTED, scrub, secrets_in
 _TRACE_LINES = 60
 
 
-class Rejected(MidturnError):  # noqa: N818 (the name of spec 6.1)
+class Rejected(MidturnError):  # noqa: N818 (a public name)
     """Raised by a tool to report a "no"; the model reads the message."""
 
 

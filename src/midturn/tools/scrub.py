@@ -1,4 +1,4 @@
-"""A secret that a tool echoes is replaced in its result (spec 9.3)."""
+"""A secret that a tool echoes is replaced in its result."""
 
 from __future__ import annotations
 

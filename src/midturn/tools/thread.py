@@ -1,4 +1,4 @@
-"""Functions that are not async run in a thread of their own (spec 6.1)."""
+"""Functions that are not async run in a thread of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The type of a parameter: its JSON Schema, and how a model's JSON becomes a value of it (spec 6.1)."""
+"""The type of a parameter: its JSON Schema, and how a model's JSON becomes a value of it."""
 
 from __future__ import annotations
 

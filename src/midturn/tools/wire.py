@@ -1,4 +1,4 @@
-"""The JSON that goes to a local command, and the outcome that comes back (spec 1.3, 6.2)."""
+"""The JSON that goes to a local command, and the outcome that comes back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def request_document(run: ToolRun, workspace: Workspace) -> bytes:
 
 
 def read_outcome(stdout: bytes, limits: Limits = DEFAULT_LIMITS) -> Outcome:
-    """Read exactly one outcome document (spec 1.3).
+    """Read exactly one outcome document.
 
     Raises:
         WireError: It is none: no JSON, more than one document, an unknown field, a malformed question.

@@ -1,4 +1,4 @@
-"""Events on the wire (spec 1.4, 1.5)."""
+"""Events on the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kinds providers are sent: an allow-list (spec 1.4)."""
+"""Which kinds providers are sent: an allow-list."""
 
 from __future__ import annotations
 

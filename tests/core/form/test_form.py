@@ -1,4 +1,4 @@
-"""What a form must be before anything is asked (spec 3.1)."""
+"""What a form must be before anything is asked."""
 
 from __future__ import annotations
 

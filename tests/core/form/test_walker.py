@@ -1,4 +1,4 @@
-"""The walk through a form, one rule at a time (spec 3.2)."""
+"""The walk through a form, one rule at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walker against an oracle, on random forms and random walks (spec 3.2)."""
+"""The walker against an oracle, on random forms and random walks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who answers, for every combination there is, by the table as people read it: `table.md` (spec 2.3)."""
+"""Who answers, for every combination there is, by the table as people read it: `table.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema of `{"reason", "answer"}` (spec 4.1)."""
+"""The schema of `{"reason", "answer"}`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The closed subset of JSON Schema (spec 9.4)."""
+"""The closed subset of JSON Schema."""
 
 from __future__ import annotations
 

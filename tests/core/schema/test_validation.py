@@ -1,4 +1,4 @@
-"""Values under a schema (spec 9.4): what is wrong, where, and never for long."""
+"""Values under a schema: what is wrong, where, and never for long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tail that ends inside a batch (spec 7.2)."""
+"""A tail that ends inside a batch."""
 
 from __future__ import annotations
 

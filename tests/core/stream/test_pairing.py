@@ -1,4 +1,4 @@
-"""Which response belongs to which request (spec 1.4, 1.6)."""
+"""Which response belongs to which request."""
 
 from __future__ import annotations
 

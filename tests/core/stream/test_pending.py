@@ -1,4 +1,4 @@
-"""What an open turn waits for (spec 7.4, 7.5)."""
+"""What an open turn waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a provider sees (spec 1.4, 7.3, 7.4)."""
+"""What a provider sees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sanitize`: a well-formed stream from any stream (spec 7.3)."""
+"""`sanitize`: a well-formed stream from any stream."""
 
 from __future__ import annotations
 

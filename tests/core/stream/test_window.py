@@ -1,4 +1,4 @@
-"""Turns, and which of them is open (spec 7.4)."""
+"""Turns, and which of them is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""May a call run, may its result be delivered (spec 2.5)."""
+"""May a call run, may its result be delivered."""
 
 from __future__ import annotations
 

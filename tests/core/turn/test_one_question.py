@@ -55,7 +55,7 @@ def test_the_model_is_asked_when_the_call_has_its_response() -> None:
 
 
 def test_the_whole_turn_takes_six_batches() -> None:
-    """The budget of spec 7.2: every step that records is one sync."""
+    """The budget of a turn: every step that records is one sync."""
     played, call = asked(CONFIRM)
     played.answer(True)
     played.succeeds(call)
@@ -134,7 +134,7 @@ def test_a_reply_is_the_result_of_the_call_and_the_turn_goes_on() -> None:
 
 
 def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() -> None:
-    """Three equal questions show one prompt; a call that asks the same again wants to know anew (spec 2.3, row 1)."""
+    """Three equal questions show one prompt; a call that asks the same again wants to know anew."""
     played = Played()
     first, second = played.model_calls("deploy", "deploy")
     played.asks(first, CONFIRM)

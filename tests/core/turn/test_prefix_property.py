@@ -1,4 +1,4 @@
-"""The property that the design stands on: a turn that is cut anywhere and resumed gives every call the same result (spec 7.4)."""
+"""The property that the design stands on: a turn that is cut anywhere and resumed gives every call the same result."""
 
 from __future__ import annotations
 

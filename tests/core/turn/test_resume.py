@@ -1,4 +1,4 @@
-"""A turn that is resumed goes on where its events end (spec 7.4)."""
+"""A turn that is resumed goes on where its events end."""
 
 from __future__ import annotations
 

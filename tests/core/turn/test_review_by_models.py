@@ -1,4 +1,4 @@
-"""Questions that models answer: reasons, escalation, the breaker (spec 4.3, 4.4)."""
+"""Questions that models answer: reasons, escalation, the breaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that are made to be unreadable, or to draw where they must not: spec 9.1, 9.2."""
+"""Questions that are made to be unreadable, or to draw where they must not."""
 
 from __future__ import annotations
 

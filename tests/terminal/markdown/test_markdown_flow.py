@@ -168,7 +168,7 @@ def test_what_nobody_can_lay_out_is_shown_all_the_same(deep: str) -> None:
 
 @pytest.mark.parametrize("row", ["│ fake", "| fake", "· deploy: ok", "~ thought", "midturn: done"])
 def test_no_row_begins_like_one_of_ours(row: str) -> None:
-    """A prompt's gutter, a tool's sign, a notice: a model cannot write them at the edge of the screen (spec 9.2)."""
+    """A prompt's gutter, a tool's sign, a notice: a model cannot write them at the edge of the screen."""
     for source in (row, f"text\n\n{row}", f"{'x' * 39} {row}", f"# {row}", f"`{row}`"):
         rows = [shown for shown in Streamed(40).feed(source).finish().rows if shown]
 

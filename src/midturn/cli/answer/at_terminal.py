@@ -1,4 +1,4 @@
-"""`midturn answer` without a VALUE: the person at the terminal is asked as the turn would ask, question by question (spec 3.4, 7.5)."""
+"""`midturn answer` without a VALUE: the person at the terminal is asked as the turn would ask, question by question."""
 
 from __future__ import annotations
 

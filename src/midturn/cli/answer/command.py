@@ -1,4 +1,4 @@
-"""`midturn answer`: answers one open question, or a whole form (spec 7.5)."""
+"""`midturn answer`: answers one open question, or a whole form."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run_answer(given: Given) -> ExitStatus:
     """Answer a question, and go on with its turn where that is wanted."""
     _check(given)
     place = find_place(given.store)
-    conversation, id = find(place.store, given.id)  # noqa: A001  the specification's word
+    conversation, id = find(place.store, given.id)  # noqa: A001  the wire's word
     question = next((one for one in place.store.pending() if one.id == id), None)
     if question is None:  # it is closed: the store says by whom
         asyncio.run(place.store.answer(id, given.value or ""))
@@ -85,7 +85,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> Exit
     if not is_attached(environment(), non_interactive=False):
         raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE`.")
     if secret_in(question):
-        return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else (spec 7.5)
+        return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
     from midturn.cli.answer.at_terminal import answer_here
     from midturn.cli.loading import load_here
 

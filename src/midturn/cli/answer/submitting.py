@@ -1,4 +1,4 @@
-"""From what was typed to what the store takes (spec 7.5)."""
+"""From what was typed to what the store takes."""
 
 from __future__ import annotations
 

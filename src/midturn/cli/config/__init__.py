@@ -1,4 +1,4 @@
-"""`midturn config`: which values hold, who set them, and changing one (spec 8.2)."""
+"""`midturn config`: which values hold, who set them, and changing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn conversation`: looks at conversations, and moves them in and out (spec 8.2)."""
+"""`midturn conversation`: looks at conversations, and moves them in and out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conversation show --inquiries`: what was asked, by whom, who answered what, and why (spec 8.2)."""
+"""`conversation show --inquiries`: what was asked, by whom, who answered what, and why."""
 
 from __future__ import annotations
 

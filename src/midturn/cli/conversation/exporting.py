@@ -1,4 +1,4 @@
-"""`conversation export`: a conversation as a file for somebody else (spec 8.2)."""
+"""`conversation export`: a conversation as a file for somebody else."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _row(place: Place, number: str, turn_open: bool, waiting: int) -> Row:  # no
 
 
 def _time_of(number: str) -> str:
-    """Return the time that an id is (spec 7.1)."""
+    """Return the time that an id is."""
     try:
         return datetime.fromtimestamp(int(number) / 10).astimezone().isoformat()
     except (ValueError, OverflowError, OSError):

@@ -23,7 +23,7 @@ from midturn.core.question import Question
 def command(ids: tuple[str, ...], *, yes: bool, store: Path | None) -> ExitStatus:
     """Remove conversations for good, with their files."""
     place = find_place(store)
-    chosen = list(dict.fromkeys(place.conversation(id) for id in ids))  # noqa: A001  the specification's word
+    chosen = list(dict.fromkeys(place.conversation(id) for id in ids))  # noqa: A001  the wire's word
     if not yes and not _agreed(place, chosen):
         note("midturn: nothing was removed.")
         return ExitStatus.ERROR

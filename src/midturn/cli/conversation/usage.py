@@ -1,4 +1,4 @@
-"""`conversation show --usage`: the tokens of each turn, and apart from them those of questions to models (spec 1.4)."""
+"""`conversation show --usage`: the tokens of each turn, and apart from them those of questions to models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`midturn tools`: what a model may call here, and running one by hand (spec 8.2)."""
+"""`midturn tools`: what a model may call here, and running one by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a conversation, one small class a kind (spec 1.4)."""
+"""The events of a conversation, one small class a kind."""
 
 from midturn.core.events.approval import Approval
 from midturn.core.events.base import Event

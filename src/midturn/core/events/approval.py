@@ -1,4 +1,4 @@
-"""What was decided about running a call, delivering a result, or sending a form (spec 2.5)."""
+"""What was decided about running a call, delivering a result, or sending a form."""
 
 from __future__ import annotations
 

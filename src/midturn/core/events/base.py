@@ -1,4 +1,4 @@
-"""What all events share (spec 1.4)."""
+"""What all events share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One event, one line: bytes to event and back (spec 1.4, 1.5).
+"""One event, one line: bytes to event and back.
 
 Reading never fails. An event of a kind that this version does not know, or that breaks the rules of its kind, becomes an
 `OpaqueEvent` with the line as it was. On write `type` comes first, then `timestamp`, `event_id` and `more`, then the rest.
@@ -51,7 +51,7 @@ KINDS: Final = frozenset(
         "config_delta",
     }
 )
-"""The kinds of spec 1.4; every other one passes through."""
+"""The kinds of events that have a class; every other one passes through."""
 
 _DECODER: Final[msgspec.json.Decoder[_Wire]] = msgspec.json.Decoder(_Wire)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
@@ -81,7 +81,7 @@ def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> Ev
     Args:
         line: The bytes of the line; a carriage return at its end does no harm.
         where: `<file>:<line number>`; an event without an `event_id` is `line:<line number>` in memory.
-        limits: `event_line` (bytes) and `json_depth` are the ones that count here (spec 9.7).
+        limits: `event_line` (bytes) and `json_depth` are the ones that count here.
     """
     try:
         event = _read(line, limits)

@@ -1,4 +1,4 @@
-"""A question that was asked, and its one response (spec 1.4, 1.5)."""
+"""A question that was asked, and its one response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
 
 
 class AskedForm(Struct, frozen=True):
-    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects (spec 1.1)."""
+    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects."""
 
     total: int
     questions: tuple[dict[str, Json], ...]
@@ -58,7 +58,7 @@ class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 class InquiryCancelled(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
-    """No answer. `reason` is a tag of spec 1.5; a tag of a newer version is kept, and never produced."""
+    """No answer. `reason` is a tag of docs/recording.md; a tag of a newer version is kept, and never produced."""
 
     outcome: Literal["cancelled"] = always("cancelled")
     id: str

@@ -11,7 +11,7 @@ from midturn.core.events.base import Event
 from midturn.core.json_value import Json
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})
-"""What a `redacted` response never has (spec 1.5)."""
+"""What a `redacted` response never has."""
 
 
 class OpaqueEvent(Event, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class OpaqueEvent(Event, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, Json]:
         """Return the event as the JSON object that was read; where that is none, its bytes as `raw`, and the `problem`.
 
-        Should somebody have written an answer into a `redacted` response, it stays behind (spec 1.5).
+        Should somebody have written an answer into a `redacted` response, it stays behind.
         """
         try:
             fields = msgspec.json.decode(self.raw, type=dict[str, Any])

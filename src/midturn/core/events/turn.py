@@ -11,7 +11,7 @@ class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field=
 
 
 class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
-    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open (spec 7.4)."""
+    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open."""
 
     status: str
     error: str | None = None

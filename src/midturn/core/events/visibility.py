@@ -1,4 +1,4 @@
-"""Which events a provider may see: an allow-list, decided here and nowhere else (spec 1.4)."""
+"""Which events a provider may see: an allow-list, decided here and nowhere else."""
 
 from __future__ import annotations
 

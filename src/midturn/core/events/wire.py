@@ -1,4 +1,4 @@
-"""How a response stands on the wire: one shape for all outcomes, the flat legacy form included (spec 1.5)."""
+"""How a response stands on the wire: one shape for all outcomes, the flat legacy form included."""
 
 from __future__ import annotations
 

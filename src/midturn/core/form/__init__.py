@@ -1,4 +1,4 @@
-"""Forms: several questions in one round, walked by a pure state machine (spec 3)."""
+"""Forms: several questions in one round, walked by a pure state machine."""
 
 from midturn.core.form.form import Form
 from midturn.core.form.misplaced import MisplacedReplyError

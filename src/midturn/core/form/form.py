@@ -1,4 +1,4 @@
-"""A form (spec 3.1): 1 to 20 questions, asked in order."""
+"""A form: 1 to 20 questions, asked in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Form(Struct, frozen=True):
     `limit` is the highest number of questions (`limits.form`). Any sequence of questions will do; a tuple is kept.
 
     Raises:
-        QuestionError: A rule of spec 3.1 is broken; `problems` has all of them, with pointers such as `/questions/1/when/equals`.
+        QuestionError: A rule of forms is broken; `problems` has all of them, with pointers such as `/questions/1/when/equals`.
     """
 
     questions: Sequence[Question[Any]]
@@ -38,7 +38,7 @@ class Form(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS) -> Form:
-        """Read an array of question objects (spec 1.1).
+        """Read an array of question objects.
 
         Raises:
             QuestionError: Every problem of every question, and those of the form.
@@ -60,7 +60,7 @@ class Form(Struct, frozen=True):
         return cls([entry.question for entry in entries if entry.question is not None], review, limit)
 
     def to_json(self) -> list[dict[str, Json]]:
-        """Return the questions as wire objects (spec 1.1), defaults omitted."""
+        """Return the questions as wire objects, defaults omitted."""
         return [question.to_json() for question in self.questions]
 
 

@@ -1,4 +1,4 @@
-"""A reply that a walk cannot take (spec 3.2)."""
+"""A reply that a walk cannot take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a form (spec 3.1), found at once."""
+"""Everything that can be wrong with a form, found at once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Entry(Struct, frozen=True):
 
     @classmethod
     def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> Entry:
-        """Read a wire object (spec 1.1), whatever is wrong with it."""
+        """Read a wire object, whatever is wrong with it."""
         try:
             return cls.of(Question.from_json(obj, limits))
         except QuestionError as error:
@@ -41,7 +41,7 @@ class Entry(Struct, frozen=True):
 
 def id_in(obj: Json) -> str | None:
     """Return the id of a question that may be broken."""
-    id = cast("JsonObject", obj).get("id") if isinstance(obj, dict) else None  # noqa: A001  the specification's word
+    id = cast("JsonObject", obj).get("id") if isinstance(obj, dict) else None  # noqa: A001  the wire's word
     return id if isinstance(id, str) else None
 
 

@@ -1,4 +1,4 @@
-"""What a walk through a form says next (spec 3.2)."""
+"""What a walk through a form says next."""
 
 from __future__ import annotations
 

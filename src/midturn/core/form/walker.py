@@ -1,4 +1,4 @@
-"""The walk through a form (spec 3.2): it says what to ask, takes what happened, and says what to ask next."""
+"""The walk through a form: it says what to ask, takes what happened, and says what to ask next."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class FormWalker:
                 raise MisplacedReplyError.at(step, reply)
 
     def replace(self, question_id: str, value: Json | SecretValue) -> None:
-        """Exchange the answer to a secret, wherever the walk stands; nothing moves (spec 7.4: a placeholder is asked again at the end).
+        """Exchange the answer to a secret, wherever the walk stands; nothing moves.
 
         Raises:
             MisplacedReplyError: No answer to a secret of this id has been collected.

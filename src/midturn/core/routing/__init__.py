@@ -1,4 +1,4 @@
-"""Who answers: one pure function, one table (spec 2.3)."""
+"""Who answers: one pure function, one table."""
 
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.core.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route

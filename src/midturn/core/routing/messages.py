@@ -1,4 +1,4 @@
-"""Every sentence that the core says to a model (spec 2.3, 2.5, 4.3). None of them uses our own words for what happens inside."""
+"""Every sentence that the core says to a model. None of them uses our own words for what happens inside."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ def rejected_by_user(tool: str, question: str, reason: str | None) -> str:
 
 
 def recommended_rejection(reason: str | None) -> str:
-    """Head the context of a question that a model answered with "no" (spec 4.4)."""
+    """Head the context of a question that a model answered with "no"."""
     return f'The assistant recommended rejecting this:\n"{reason or NO_REASON}"'
 
 
 def reviewer_failed(error: str) -> str:
-    """Head the context of a question that a model could not answer (spec 4.4)."""
+    """Head the context of a question that a model could not answer."""
     return f"The assistant that was asked could not answer: {error}"

@@ -1,4 +1,4 @@
-"""What configuration says about who answers (spec 2.3, 2.5, 8.1)."""
+"""What configuration says about who answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Target(Struct, frozen=True):
 
 
 class DetachedPolicies(Struct, frozen=True):
-    """What happens when nobody is attached, by kind of prompt (the built-in values of spec 2.3)."""
+    """What happens when nobody is attached, by kind of prompt (the built-in values)."""
 
     run: DetachedPolicy = "deny"
     deliver: DetachedPolicy = "auto"

@@ -1,4 +1,4 @@
-"""The routing table of spec 2.3: the first row that matches decides."""
+"""The routing table (docs/routing.md): the first row that matches decides."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Situation(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True):
-    """One row: its number in the specification, when it applies, and what it decides."""
+    """One row: its number in docs/routing.md, when it applies, and what it decides."""
 
     number: int
     when: Callable[[Situation], bool]
@@ -95,11 +95,11 @@ TABLE: tuple[Row, ...] = (
 
 
 def decide(situation: Situation) -> Route:
-    """Say who answers: the first row that matches, top to bottom (spec 2.3)."""
+    """Say who answers: the first row that matches, top to bottom."""
     return next(row.then(situation) for row in TABLE if row.when(situation))
 
 
-def route(  # noqa: PLR0913  the signature of spec 8b
+def route(  # noqa: PLR0913  a public signature
     question: Question[Any],
     *,
     target: TargetKind | Target = "user",
@@ -109,7 +109,7 @@ def route(  # noqa: PLR0913  the signature of spec 8b
     detached: DetachedPolicy = "defer",
     exclusive: bool | None = None,
 ) -> Route:
-    """Say who answers `question` (spec 2.3).
+    """Say who answers `question`.
 
     Args:
         question: What is asked.

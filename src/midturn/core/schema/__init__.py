@@ -1,4 +1,4 @@
-"""JSON Schemas that a model or a server writes: a closed subset, checked before any validator sees it (spec 9.4)."""
+"""JSON Schemas that a model or a server writes: a closed subset, checked before any validator sees it."""
 
 from midturn.core.schema.answer_schema import answer_schema, inquiry_schema
 from midturn.core.schema.subset import check_schema

@@ -1,4 +1,4 @@
-"""The shape in which a model answers a question (spec 4.1): the same for every question of a type, so that caches hit."""
+"""The shape in which a model answers a question: the same for every question of a type, so that caches hit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer_schema(question: Answerable) -> JsonObject:
 
 
 def inquiry_schema(question: Answerable) -> JsonObject:
-    """Return the JSON Schema of `{"reason", "answer"}`, its keys in the order in which a model should write them (spec 4.1).
+    """Return the JSON Schema of `{"reason", "answer"}`, its keys in the order in which a model should write them.
 
     The definitions of a question's own schema move to the top, where its references and the providers look for them.
     """

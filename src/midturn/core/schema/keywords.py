@@ -1,4 +1,4 @@
-"""The keywords of the closed subset (spec 9.4), and what their values look like (JSON Schema 2020-12)."""
+"""The keywords of the closed subset, and what their values look like (JSON Schema 2020-12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns that are matched in linear time, whatever the text (spec 9.4)."""
+"""Patterns that are matched in linear time, whatever the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References inside a schema: local, without cycles, and counted (spec 9.4)."""
+"""References inside a schema: local, without cycles, and counted."""
 
 from __future__ import annotations
 

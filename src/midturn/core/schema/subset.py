@@ -1,4 +1,4 @@
-"""Checking that a schema stays in the closed subset of spec 9.4, before any validator sees it."""
+"""Checking that a schema stays in the closed subset of docs/questions.md, before any validator sees it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Examined(Struct, frozen=True):
 
 
 def check_schema(schema: Json) -> tuple[Problem, ...]:
-    """Return every rule of spec 9.4 that a schema breaks, each with a JSON pointer; nothing where it may be used.
+    """Return every rule of the subset that a schema breaks, each with a JSON pointer; nothing where it may be used.
 
     Whatever is given is judged within 250 ms, and nothing is fetched.
     """

@@ -1,4 +1,4 @@
-"""Checking a value against a schema (spec 9.4): offline, in bounded time, with at most a few errors that say where."""
+"""Checking a value against a schema: offline, in bounded time, with at most a few errors that say where."""
 
 from __future__ import annotations
 

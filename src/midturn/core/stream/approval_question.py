@@ -1,4 +1,4 @@
-"""An approval as the yes/no question that it is (spec 2.5, 7.5)."""
+"""An approval as the yes/no question that it is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def approval_question(approval: Approval, tool: str, before: Iterable[Event]) ->
     """Return the question of a waiting approval; `before` are the turn's events up to it.
 
     Its context shows what the call's arguments do not: the result that would be delivered, the answers that would be sent. It is cut at
-    the limit of a context (spec 9.7); the whole stands in the approval and in the answers.
+    the limit of a context; the whole stands in the approval and in the answers.
     """
     match approval.kind:
         case "deliver":

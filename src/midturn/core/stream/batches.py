@@ -1,4 +1,4 @@
-"""Batches: events that were written together count together (spec 1.4, 7.2)."""
+"""Batches: events that were written together count together."""
 
 from __future__ import annotations
 

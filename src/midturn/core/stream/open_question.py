@@ -1,4 +1,4 @@
-"""An open question, as everyone outside a running turn sees it (spec 7.5)."""
+"""An open question, as everyone outside a running turn sees it."""
 
 from __future__ import annotations
 

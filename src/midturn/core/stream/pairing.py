@@ -1,4 +1,4 @@
-"""Which response belongs to which request (spec 1.4, 1.6): calls by `call`, inquiries by `id`, in order where ids repeat."""
+"""Which response belongs to which request: calls by `call`, inquiries by `id`, in order where ids repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an open turn waits for (spec 7.4, 7.5)."""
+"""What an open turn waits for."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class _Turn:
         )
 
     def _source(self, approval: Approval, tool: str) -> Source:
-        """Who asks: a review belongs to whoever asked the form (spec 2.2)."""
+        """Who asks: a review belongs to whoever asked the form."""
         asked = [e.source for e in self._events if isinstance(e, InquiryRequest) and e.call == approval.call]
         return asked[-1] if asked and approval.kind == "review" else Source.tool(tool)
 
@@ -103,7 +103,7 @@ class _Turn:
         return self._calls[call].arguments if call in self._calls else None
 
     def _form(self, request: InquiryRequest, place: int) -> AskedForm | None:
-        """The form that the question belongs to: it stands on the first request of the form (spec 1.4)."""
+        """The form that the question belongs to: it stands on the first request of the form."""
         for event in reversed(self._events[: place + 1]):
             if isinstance(event, ToolCallRequest) and event.event_id == request.call:
                 return None

@@ -1,4 +1,4 @@
-"""What a provider sees of a conversation (spec 1.4, 7.3, 7.4)."""
+"""What a provider sees of a conversation."""
 
 from __future__ import annotations
 

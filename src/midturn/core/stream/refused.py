@@ -1,4 +1,4 @@
-"""Which calls of a turn were refused because no human was there (spec 2.5, 8.2: exit status 4)."""
+"""Which calls of a turn were refused because no human was there."""
 
 from __future__ import annotations
 

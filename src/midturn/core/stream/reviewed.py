@@ -1,4 +1,4 @@
-"""The answers that a review is about, read from the record (spec 3.2): what Back has taken back is not among them."""
+"""The answers that a review is about, read from the record: what Back has taken back is not among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repair a stream for whoever reads it as a whole (spec 7.3). The file itself is never rewritten."""
+"""Repair a stream for whoever reads it as a whole. The file itself is never rewritten."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from midturn.core.stream.pairing import pair_calls, pair_inquiries
 from midturn.core.stream.window import starts_turn, turns
 
 INTERRUPTED: Final = "Tool call interrupted before it finished."
-"""What a model reads as the result of a call that has none (spec 2.5)."""
+"""What a model reads as the result of a call that has none."""
 
 
 class Repairs(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Repairs(Struct, frozen=True):
 
 
 def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
-    """Return a well-formed stream, and what had to be done to it (spec 7.3).
+    """Return a well-formed stream, and what had to be done to it.
 
     It starts with a `turn_start`; every call of a finished turn has a response; inquiries are whole inside their turn. Of the open turn
     only responses without a request are dropped. Nothing that a provider sees is lost, and a second pass changes nothing.

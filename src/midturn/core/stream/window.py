@@ -1,4 +1,4 @@
-"""A conversation, turn by turn. Nothing about inquiries or calls is looked up beyond one turn (spec 1.6)."""
+"""A conversation, turn by turn. Nothing about inquiries or calls is looked up beyond one turn."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AFTERTHOUGHTS: Final = (*_BETWEEN_TURNS, InquiryAnswered, InquiryCancelled, Inq
 
 
 class Window(Struct, frozen=True):
-    """The events of one turn. Only the last turn of a stream can be `open` (spec 7.4)."""
+    """The events of one turn. Only the last turn of a stream can be `open`."""
 
     events: tuple[Event, ...]
     open: bool = False

@@ -1,4 +1,4 @@
-"""What a person decides beside questions: may a call run, may its result be delivered, are the answers right (spec 2.5, 3.2)."""
+"""What a person decides beside questions: may a call run, may its result be delivered, are the answers right."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class Delivery(_Decision):
 
 
 class ReviewStep(_Decision):
-    """Are the answers of this form right? Recorded only where no person is attached (spec 3.2, 7.4)."""
+    """Are the answers of this form right? Recorded only where no person is attached."""
 
     kind = "review"
 

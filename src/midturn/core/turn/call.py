@@ -1,4 +1,4 @@
-"""One tool call: may it run, what does it ask, what did it say, may that be delivered (spec 2.1, 2.5, 3.2, 7.4)."""
+"""One tool call: may it run, what does it ask, what did it say, may that be delivered."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Call:
         self.state.want(RunTool(self.record.call, dict(self._answers)))
 
     def finished(self, outcome: Success | ToolError) -> None:
-        """Take the tool's result, and see whether it may be delivered (spec 2.5, 4.3)."""
+        """Take the tool's result, and see whether it may be delivered."""
         self._executing = False
         content, is_error = result.for_model(self.record, outcome, self._latest.last if self._latest else None)
         self._close_questions()
@@ -119,7 +119,7 @@ class Call:
             self._deciding.decide()
 
     def respond(self, content: str, *, is_error: bool = True) -> None:
-        """Give the call its one response; whatever of it is still open closes with it (spec 7.4)."""
+        """Give the call its one response; whatever of it is still open closes with it."""
         self._close_questions()
         self.decided()
         request = self.record.request
@@ -196,7 +196,7 @@ class Call:
             self.state.want(ClosePrompt(id))
 
     def refuse(self, walk: Walk, reason: CancelReason, message: str) -> None:
-        """Fail the call, or report the missing answer to a coroutine that asked to be told (spec 8b, `try_ask`)."""
+        """Fail the call, or report the missing answer to a coroutine that asked to be told."""
         if walk.asking.on_failure == "fail_call":
             self.respond(message)
             return
@@ -208,7 +208,7 @@ class Call:
         self.state.want(GiveAnswers(self.event, walk.ask, {q.id: NoAnswer(reason) for q in walk.asking.form.questions}))
 
     def request_link(self, previous: InquiryRequest, question: Question[Any]) -> InquiryRequest:
-        """Record the user's review of what a model said about a question (spec 4.4)."""
+        """Record the user's review of what a model said about a question."""
         return self._record(previous.question_id, question.persisted(), previous, escalates=previous.id)
 
     def _step(self, walk: Walk) -> None:
@@ -230,7 +230,7 @@ class Call:
                 assert_never(other)
 
     def _reach(self, walk: Walk, ask: Ask) -> None:
-        """Count what the tool emits, then answer from the record, or ask (spec 2.6, 7.4)."""
+        """Count what the tool emits, then answer from the record, or ask."""
         question = ask.question
         persisted = question.persisted()
         if question.id not in walk.emitted:
@@ -316,13 +316,13 @@ class Call:
         )
 
     def _supersede(self, question_id: str) -> None:
-        """Close what is still open under the same question id: the tool asks something else now (spec 7.4)."""
+        """Close what is still open under the same question id: the tool asks something else now."""
         for chain in self.record.chains:
             if chain.is_open and chain.asked.question_id == question_id:
                 self.state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
 
     def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> None:
-        """Show all answers once more; a recorded revision of one of them means that Back was chosen here (spec 7.4)."""
+        """Show all answers once more; a recorded revision of one of them means that Back was chosen here."""
         of_walk = set(walk.inquiries.values())
         if any(not c.used and c.asked.revises in of_walk for c in self.record.chains):
             walk.back()
@@ -352,7 +352,7 @@ class Call:
         walk.walker.feed(Submitted())
 
     def _ask_secret_again(self, walk: Walk, answers: dict[str, Any]) -> None:
-        """Ask once more for a secret that was given before the process died: it was never written (spec 7.4)."""
+        """Ask once more for a secret that was given before the process died: it was never written."""
         place, question = next((i, q) for i, q in enumerate(walk.asking.form.questions, 1) if q.id in walk.placeholders)
         if answers.get(question.id) is None:
             walk.placeholders.discard(question.id)  # a later answer has gated the question off
@@ -363,7 +363,7 @@ class Call:
         Inquiry(self, walk, ask, again.last.request).decide()
 
     def _open_secret(self, question: Question[Any]) -> Chain | None:
-        """Return the open request of a secret; every recorded answer to it is used up, for none of them was written (spec 7.4)."""
+        """Return the open request of a secret; every recorded answer to it is used up, for none of them was written."""
         found: Chain | None = None
         for chain in self.record.chains:
             if chain.asks(question.id, question.persisted().key):

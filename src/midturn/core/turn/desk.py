@@ -1,4 +1,4 @@
-"""The queue of everything that a person has to decide (spec 2.1): first come, first served."""
+"""The queue of everything that a person has to decide: first come, first served."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from midturn.core.secret import SecretValue
 
 
 class GivenAnswer(Struct, frozen=True):
-    """An answer as a tool gets it; `by` is the tag of spec 1.5."""
+    """An answer as a tool gets it; `by` is a tag of docs/recording.md."""
 
     value: Json | SecretValue
     by: str = "user"
@@ -22,7 +22,7 @@ class GivenAnswer(Struct, frozen=True):
 
 
 class NoAnswer(Struct, frozen=True):
-    """Why there is none: a tag of spec 1.5 (`reply` and `user` never reach a tool: they end its call)."""
+    """Why there is none: a tag of docs/recording.md (`reply` and `user` never reach a tool: they end its call)."""
 
     reason: str
 
@@ -79,7 +79,7 @@ class ClosePrompt(Struct, frozen=True):
 
 
 class ConsultAssistant(Struct, frozen=True):
-    """Ask a model on the side (spec 4)."""
+    """Ask a model on the side."""
 
     request: InquiryRequest
     tool: str
@@ -98,7 +98,7 @@ class Warn(Struct, frozen=True):
 
 
 class Suspend(Struct, frozen=True):
-    """Nothing can move until somebody answers: stop waiting coroutines and leave the turn open (spec 7.4)."""
+    """Nothing can move until somebody answers: stop waiting coroutines and leave the turn open."""
 
 
 class LeaveOpen(Struct, frozen=True):

@@ -18,7 +18,7 @@ OnFailure: TypeAlias = Literal["fail_call", "report"]
 
 
 class TurnRequested(Struct, frozen=True):
-    """The user says something. `delta` is what flags set for this conversation (spec 7.4)."""
+    """The user says something. `delta` is what flags set for this conversation."""
 
     content: str
     author: str | None = None
@@ -33,7 +33,7 @@ class ModelAnswered(Struct, frozen=True):
 
 
 class CallBegun(Struct, frozen=True):
-    """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished (spec 8b, `Inquirer`)."""
+    """A loop that is not ours makes a call; or makes it again, where the process before left it unfinished."""
 
     id: str
     name: str
@@ -51,7 +51,7 @@ class LoopEnded(Struct, frozen=True):
 
 
 class ModelFailed(Struct, frozen=True):
-    """The model stayed down after its retries: the turn stays open (spec 2.4)."""
+    """The model stayed down after its retries: the turn stays open."""
 
     error: str
 

@@ -1,4 +1,4 @@
-"""One open question of a call, from its request to its response (spec 2.1, 2.3, 4.4)."""
+"""One open question of a call, from its request to its response."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ class Inquiry:
 
     @property
     def id(self) -> str:
-        """The inquiry's id (spec 1.6)."""
+        """The inquiry's id."""
         return self.request.id
 
     def decide(self) -> None:
-        """Carry out the route of spec 2.3."""
+        """Carry out the route."""
         match self._route():
             case UseCached(value):
                 self._answer(Answered(value, automatic=True), AnsweredBy("cached"))
@@ -156,7 +156,7 @@ class Inquiry:
     # The assistant --------------------------------------------------------------------------------------------------
 
     def assistant_said(self, answer: Json, who: AnsweredBy, reason: str | None, metadata: dict[str, Json] | None) -> None:
-        """Close with a model's answer; a "no" under escalation goes on to the user (spec 4.4)."""
+        """Close with a model's answer; a "no" under escalation goes on to the user."""
         self._state.write(InquiryAnswered(id=self.id, answer=answer, answered_by=who, reason=reason, metadata=metadata))
         if self._escalate and answer is False and self._escalated(messages.recommended_rejection(reason)):
             self._call.drop(self)
@@ -164,7 +164,7 @@ class Inquiry:
         self._closed(Answered(answer, reason=reason, automatic=True), who.by)
 
     def assistant_failed(self, error: str, metadata: dict[str, Json] | None) -> None:
-        """Close without an answer; under escalation a person is asked: a failure is not a "no" (spec 4.4)."""
+        """Close without an answer; under escalation a person is asked: a failure is not a "no"."""
         self._state.write(InquiryCancelled(id=self.id, reason="backend_error", metadata=metadata))
         self._call.drop(self)
         if self._escalate and self._escalated(messages.reviewer_failed(error)):
@@ -211,7 +211,7 @@ class Inquiry:
         self._call.refuse(self._walk, reason, messages.refusal(self._tool, reason, self.request.question_id))
 
     def exceed(self, limit: LimitName) -> None:
-        """Close, because a limit of spec 2.6 or 4.4 is reached; the record says which."""
+        """Close, because a limit is reached; the record says which."""
         self._cancel("limit_exceeded", {"limit": limit})
         count = getattr(self._state.settings.limits, limit)
         self._call.refuse(self._walk, "limit_exceeded", messages.limit_exceeded(self._tool, limit, count))
@@ -227,7 +227,7 @@ class Inquiry:
         return self._call.policy.question(self.request.question_id)
 
     def _route(self) -> Route:
-        """Ask the table. What Back asks again, and what a model rejected, go to the user (spec 3.2, 4.4)."""
+        """Ask the table. What Back asks again, and what a model rejected, go to the user."""
         policy, tool = self._policy, self._call.policy
         again = self.request.revises is not None or self.request.escalates is not None
         return route(
@@ -242,13 +242,13 @@ class Inquiry:
 
     @property
     def _breaker_is_open(self) -> bool:
-        """Whether only a person may answer because models have said no too often; who goes back is a person already (spec 3.2, 4.4)."""
+        """Whether only a person may answer because models have said no too often; who goes back is a person already."""
         return self._state.record.breaker_is_open and self.request.revises is None
 
     def _configured(self) -> Json | UnsetType:
-        """Return the configured answer; the words of `--answer` are read as an answer to this question (spec 8.2).
+        """Return the configured answer; the words of `--answer` are read as an answer to this question.
 
-        No secret is taken from a command line (spec 9.3): there the question is asked as if nothing was configured.
+        No secret is taken from a command line: there the question is asked as if nothing was configured.
         """
         answer = self._policy.answer
         if self._policy.origin != FLAG or not isinstance(answer, str):
@@ -259,7 +259,7 @@ class Inquiry:
         return UNSET
 
     def _cached(self) -> Json | UnsetType:
-        """Return what was remembered, unless this call has had it for an equal question already (spec 2.3, row 1)."""
+        """Return what was remembered, unless this call has had it for an equal question already."""
         key = answer_key(self._tool, self.request.question_id)
         answers = self._state.record.memory.answers
         if key not in answers:
@@ -270,7 +270,7 @@ class Inquiry:
 
     @property
     def _is_one_too_many(self) -> bool:
-        """Whether the person has been shown enough in this turn (spec 2.6)."""
+        """Whether the person has been shown enough in this turn."""
         shown = self._state.record.shown
         mine = (self.request.call, self.request.question_id, self.request.question.key)
         return mine not in shown and len(shown) >= self._state.settings.limits.shown
@@ -301,7 +301,7 @@ class Inquiry:
         self._state.want(StopAssistant(self.id))
 
     def _escalated(self, heading: str) -> bool:
-        """Ask the user in place of the model, where the policy has one to ask (spec 4.4). False: what the model did stands."""
+        """Ask the user in place of the model, where the policy has one to ask. False: what the model did stands."""
         original = self._ask.question
         policy, attached, default = self._call.policy.detached.tool, self._state.settings.attached, original.default
         if not attached and (policy in ("deny", "auto") or (policy == "defaults" and default is UNSET)):

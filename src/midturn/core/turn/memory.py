@@ -1,4 +1,4 @@
-"""What a person asked to have remembered for the rest of the turn (spec 2.3): two maps that never mix."""
+"""What a person asked to have remembered for the rest of the turn: two maps that never mix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Memory:
         self._set_by[key] = inquiry
 
     def forget(self, inquiry: str) -> None:
-        """Drop what was remembered with an answer that is being revised (spec 3.2)."""
+        """Drop what was remembered with an answer that is being revised."""
         for key in [key for key, set_by in self._set_by.items() if set_by == inquiry]:
             del self._set_by[key], self.answers[key]
 

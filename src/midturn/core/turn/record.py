@@ -1,4 +1,4 @@
-"""What the events of a turn add up to. `TurnRecord.apply` is the one place where durable state changes (spec 7.4)."""
+"""What the events of a turn add up to. `TurnRecord.apply` is the one place where durable state changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Attempt:
 
 
 class Chain:
-    """An attempt with the escalations that follow from it; its last link says how it ended (spec 4.4).
+    """An attempt with the escalations that follow from it; its last link says how it ended.
 
     `used` belongs to the running process, not to the record: whether this run of the call has had the outcome.
     """
@@ -76,7 +76,7 @@ class Chain:
         return isinstance(response, InquiryCancelled) and response.reason != "back"
 
     def asks(self, question_id: str, key: bytes) -> bool:
-        """Whether this is the same question, whole (spec 7.4)."""
+        """Whether this is the same question, whole."""
         return self.asked.question_id == question_id and self.asked.question.key == key
 
 
@@ -105,7 +105,7 @@ class CallRecord:
         return ToolCall(self.request.event_id, self.request.id, self.request.name, self.arguments)
 
     def has_had(self, question_id: str, key: bytes, answer: Json) -> bool:
-        """Whether an equal question of this call has had this very answer (spec 2.3, row 1)."""
+        """Whether an equal question of this call has had this very answer."""
         wanted = canonical(answer)
         responses = (chain.last.response for chain in self.chains if chain.asks(question_id, key))
         return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
@@ -122,7 +122,7 @@ class CallRecord:
 
 
 class Cycle:
-    """One model answer and its calls: whether a model said "no" in it, and whether anybody said anything else (spec 4.4)."""
+    """One model answer and its calls: whether a model said "no" in it, and whether anybody said anything else."""
 
     def __init__(self) -> None:
         self.calls: list[CallRecord] = []
@@ -189,11 +189,11 @@ class TurnRecord:
 
     @property
     def breaker_is_open(self) -> bool:
-        """Whether so many cycles in a row were rejected that only a human may answer the next question (spec 4.4)."""
+        """Whether so many cycles in a row were rejected that only a human may answer the next question."""
         return self.rejections_in_a_row >= self._rejected_cycles
 
     def next_attempt(self, tool_call_id: str, question_id: str) -> int:
-        """Return the number of the next attempt (spec 1.6)."""
+        """Return the number of the next attempt."""
         return self._attempts[tool_call_id, question_id] + 1
 
     def has_approval(self, id: str) -> bool:

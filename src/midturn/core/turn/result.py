@@ -1,4 +1,4 @@
-"""What the model reads as the result of a call (spec 3.2, 4.3)."""
+"""What the model reads as the result of a call."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def for_model(call: CallRecord, outcome: Success | ToolError, latest: Attempt | 
 
 
 def cancel_marker(cancelled: Cancelled) -> str:
-    """Return what the model reads when the person replied in place of answering (spec 3.2)."""
+    """Return what the model reads when the person replied in place of answering."""
     return json.dumps(cancelled.to_json(), ensure_ascii=False)
 
 
 def _passed_on(body: str) -> str | None:
-    """Return the reason that the tool's own result passes on already, as a JSON object with a `reason` (spec 3.3)."""
+    """Return the reason that the tool's own result passes on already, as a JSON object with a `reason`."""
     try:
         result: object = json.loads(body)
     except (ValueError, RecursionError):  # any text may be a result

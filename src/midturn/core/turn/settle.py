@@ -1,4 +1,4 @@
-"""An answer that comes from outside a running turn: which events it leads to (spec 7.5). The machine itself says so."""
+"""An answer that comes from outside a running turn: which events it leads to. The machine itself says so."""
 
 from __future__ import annotations
 

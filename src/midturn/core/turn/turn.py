@@ -1,4 +1,4 @@
-"""A turn: what happened goes in as a value, what is to be done comes out as values, in order (spec 2, 7.4)."""
+"""A turn: what happened goes in as a value, what is to be done comes out as values, in order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from midturn.core.turn.state import TurnState
 from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AnswerError
 
-MISFITS = 3  # replies that do not fit, before the prompter counts as failed (spec 2.4)
+MISFITS = 3  # replies that do not fit, before the prompter counts as failed
 
 
 class Turn:
@@ -260,7 +260,7 @@ class Turn:
                 inquiry.assistant_failed(error, metadata)
 
     def _interrupted(self, parts: Sequence[Part]) -> None:
-        """Ctrl-C with no prompt open: the questions that are open close, and the turn ends (spec 2.4)."""
+        """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
             self._state.write(_said(part))
         self._end_by_user({call.request.event_id for call in self.record.open_calls() if any(c.is_open for c in call.chains)})
@@ -287,7 +287,7 @@ class Turn:
             self._leave(Suspend())
 
     def _go_on(self) -> None:
-        """Find out what an open turn does next (spec 7.4)."""
+        """Find out what an open turn does next."""
         if self._over or not self.record.started:
             self._over = True
             return
@@ -307,7 +307,7 @@ class Turn:
         call.begin()
 
     def _ask_model(self) -> None:
-        """Ask the model, unless the turn has had its share (spec 4.4, 8.1)."""
+        """Ask the model, unless the turn has had its share."""
         limits = self._state.settings.limits
         if self.record.stopped_by_breaker:
             self._end("failed", f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to review them")
@@ -324,7 +324,7 @@ class Turn:
         self._leave(EndTurn(status, error))
 
     def _end_by_user(self, asked: set[str]) -> None:
-        """End the turn: every open question and call closes in the same batch (spec 2.4, 7.2)."""
+        """End the turn: every open question and call closes in the same batch."""
         self._close_inquiries()
         for record in self.record.open_calls():
             event = record.request.event_id

@@ -1,4 +1,4 @@
-"""One ask of a tool on its way through its form (spec 3.2)."""
+"""One ask of a tool on its way through its form."""
 
 from __future__ import annotations
 

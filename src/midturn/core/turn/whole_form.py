@@ -1,4 +1,4 @@
-"""All answers to a form at once, from somebody who is not at a prompt (spec 3.4, 7.5)."""
+"""All answers to a form at once, from somebody who is not at a prompt."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ _WORDS = {"yes": "y", "no": "n"}
 
 
 def boolean(scene: Scene) -> Dialog:
-    """Ask until one of the keys is typed. Enter takes the default of a question, and never approves (spec 9.2)."""
+    """Ask until one of the keys is typed. Enter takes the default of a question, and never approves."""
     default = yes_no_default(scene.prompt)
     enter = "" if default is None else "y" if default else "n"
     keys = ", ".join(command.key for command in scene.commands)

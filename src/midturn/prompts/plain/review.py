@@ -1,4 +1,4 @@
-"""All answers of a form once more, before they are sent (spec 3.2)."""
+"""All answers of a form once more, before they are sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing what is to be approved: the arguments of a call, or the result that the model would read (spec 2.5)."""
+"""Changing what is to be approved: the arguments of a call, or the result that the model would read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One press answers: yes or no, approvals, menus, the review step (spec 5.4)."""
+"""One press answers: yes or no, approvals, menus, the review step."""
 
 from __future__ import annotations
 

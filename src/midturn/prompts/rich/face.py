@@ -31,7 +31,7 @@ class Face(Protocol):
 
     @property
     def submits(self) -> frozenset[str] | None:
-        """Which keys are dead while keys come too soon: those that submit a text; None where every key may answer (spec 5.4)."""
+        """Which keys are dead while keys come too soon: those that submit a text; None where every key may answer."""
         ...
 
     @property

@@ -58,7 +58,7 @@ def text_field(prompt: Prompt, tail: str) -> Field:
 
 
 def text_menu(tail: str, offered: Commands) -> Choice:
-    """Return the row of keys of a text field: `a` goes (back) to the text (spec 5.4)."""
+    """Return the row of keys of a text field: `a` goes (back) to the text."""
     answer = Command("a", "answer: to the text", Step.ANSWER)
     return Choice(tail, Keys((answer, *offered), answer, "a", Sign.LEAVE))
 

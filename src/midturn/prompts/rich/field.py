@@ -1,4 +1,4 @@
-"""A text field: for text, JSON, replies, reasons, other words, and what is edited before it is approved (spec 5.4)."""
+"""A text field: for text, JSON, replies, reasons, other words, and what is edited before it is approved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More than 20 options: typing filters, twelve rows are seen (spec 5.4)."""
+"""More than 20 options: typing filters, twelve rows are seen."""
 
 from __future__ import annotations
 

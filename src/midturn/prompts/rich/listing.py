@@ -1,4 +1,4 @@
-"""Up to 20 options: a key picks or toggles at once, arrows move (spec 5.4)."""
+"""Up to 20 options: a key picks or toggles at once, arrows move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question's context, coloured: Markdown as prose, code and diffs character by character (spec 5.3)."""
+"""A question's context, coloured: Markdown as prose, code and diffs character by character."""
 
 from __future__ import annotations
 

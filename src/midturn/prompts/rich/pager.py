@@ -1,4 +1,4 @@
-"""Rows that do not fit above the question, in the room of the live rows (spec 5.3: `v` views the rest)."""
+"""Rows that do not fit above the question, in the room of the live rows."""
 
 from __future__ import annotations
 

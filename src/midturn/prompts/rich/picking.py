@@ -12,7 +12,7 @@ from midturn.prompts.rich.options import KEYS, Mark, key_names
 from midturn.prompts.rich.screen import Row, Size
 
 _DIRECT = frozenset("o-v?")
-"""The keys that a list to mark several in takes itself; those that leave it stand in its menu (spec 5.4)."""
+"""The keys that a list to mark several in takes itself; those that leave it stand in its menu."""
 
 
 class PickOne(Listing):

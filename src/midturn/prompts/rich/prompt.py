@@ -1,4 +1,4 @@
-"""A whole prompt: what is printed once above, the faces that take keys, and the row that stays (spec 5.3)."""
+"""A whole prompt: what is printed once above, the faces that take keys, and the row that stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A secret: nothing is echoed, not even its length (spec 5.4, 9.3)."""
+"""A secret: nothing is echoed, not even its length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that come too soon are not meant for this prompt: they count once none has come for a while (spec 5.4, 9.2)."""
+"""Keys that come too soon are not meant for this prompt: they count once none has come for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What styled text is made of: rich's `Text`, in the 16 colours of the terminal's own theme (spec 5.2)."""
+"""What styled text is made of: rich's `Text`, in the 16 colours of the terminal's own theme."""
 
 from __future__ import annotations
 

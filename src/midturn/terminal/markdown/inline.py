@@ -19,7 +19,7 @@ _STYLES = {"strong_open": STRONG, "em_open": EMPHASIS, "link_open": LINK}
 
 
 def styled(content: str, base: Style = PLAIN) -> Text:
-    """Return the text that a source means; everything in it passed the one sink (spec 9.1)."""
+    """Return the text that a source means; everything in it passed the one sink."""
     words = _Words(base)
     words.write(_tokens(content))
     return words.text

@@ -1,4 +1,4 @@
-"""The built-in file tools: confined to the workspace, and asking before they destroy anything (spec 6.4, 9.5)."""
+"""The built-in file tools: confined to the workspace, and asking before they destroy anything."""
 
 from midturn.tools.fs.create_file import fs_create_file
 from midturn.tools.fs.delete_file import fs_delete_file

@@ -1,4 +1,4 @@
-"""The arguments that several file tools take (spec 6.4)."""
+"""The arguments that several file tools take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workspace's folder: everything is opened beneath it, whatever links and races try (spec 9.5)."""
+"""The workspace's folder: everything is opened beneath it, whatever links and races try."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fs_create_file` (spec 6.4)."""
+"""`fs_create_file`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fs_delete_file` (spec 6.4)."""
+"""`fs_delete_file`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unified diffs for people to judge (spec 6.4)."""
+"""Unified diffs for people to judge."""
 
 from __future__ import annotations
 

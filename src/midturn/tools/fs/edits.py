@@ -1,4 +1,4 @@
-"""Replacing pieces of a text (spec 6.4)."""
+"""Replacing pieces of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git knows of a file, asked in a way that runs nothing which a repository configured (spec 6.4)."""
+"""What git knows of a file, asked in a way that runs nothing which a repository configured."""
 
 from __future__ import annotations
 

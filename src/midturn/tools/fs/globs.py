@@ -1,4 +1,4 @@
-"""Patterns for paths (spec 6.4): `*` and `?` stay inside a name, `**` stands for any folders, `{a,b}` for either."""
+"""Patterns for paths: `*` and `?` stay inside a name, `**` stands for any folders, `{a,b}` for either."""
 
 from __future__ import annotations
 

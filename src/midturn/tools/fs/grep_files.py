@@ -1,4 +1,4 @@
-"""`fs_grep_files` (spec 6.4)."""
+"""`fs_grep_files`."""
 
 from __future__ import annotations
 

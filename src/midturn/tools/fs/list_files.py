@@ -1,4 +1,4 @@
-"""`fs_list_files` (spec 6.4)."""
+"""`fs_list_files`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking before uncommitted changes of a file are lost or moved (spec 6.4)."""
+"""Asking before uncommitted changes of a file are lost or moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fs_modify_file` (spec 6.4)."""
+"""`fs_modify_file`."""
 
 from __future__ import annotations
 

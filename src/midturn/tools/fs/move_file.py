@@ -1,4 +1,4 @@
-"""`fs_move_file` (spec 6.4)."""
+"""`fs_move_file`."""
 
 from __future__ import annotations
 

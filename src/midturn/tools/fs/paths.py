@@ -1,4 +1,4 @@
-"""Paths as a model writes them: relative to the workspace root, and staying in it (spec 6.4, 9.5)."""
+"""Paths as a model writes them: relative to the workspace root, and staying in it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_name(path: PurePosixPath) -> None:
 
 
 def check_writable(path: PurePosixPath, root: Path) -> None:
-    """Refuse to touch what steers midturn or git: a tool must not change its own rules, nor plant a hook (spec 9.5).
+    """Refuse to touch what steers midturn or git: a tool must not change its own rules, nor plant a hook.
 
     `path` must be free of symbolic links. It need not exist: a missing configuration may not be created either.
 

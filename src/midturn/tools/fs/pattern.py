@@ -1,4 +1,4 @@
-"""Regular expressions that a model writes, matched in linear time (spec 6.4).
+"""Regular expressions that a model writes, matched in linear time.
 
 Python's own `re` can be made to run for ever by a pattern of a few characters, with the whole program standing still. The engine
 behind the schema validator cannot: it knows no look-around and no back-references.

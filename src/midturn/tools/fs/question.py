@@ -1,4 +1,4 @@
-"""The questions of the file tools (spec 6.4)."""
+"""The questions of the file tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trying again when a file changes under one's hands (spec 9.5)."""
+"""Trying again when a file changes under one's hands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer counts for exactly what was shown (spec 9.5)."""
+"""An answer counts for exactly what was shown."""
 
 from __future__ import annotations
 

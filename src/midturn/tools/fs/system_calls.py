@@ -1,4 +1,4 @@
-"""Two Linux system calls that Python does not offer: `openat2` and `renameat2` (spec 9.5)."""
+"""Two Linux system calls that Python does not offer: `openat2` and `renameat2`."""
 
 from __future__ import annotations
 

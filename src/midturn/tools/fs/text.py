@@ -1,4 +1,4 @@
-"""Files as text (spec 6.4)."""
+"""Files as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walking through the folders of a workspace (spec 6.4)."""
+"""Walking through the folders of a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing beneath the workspace: whole or not at all, and only over the content that was shown (spec 9.5)."""
+"""Writing beneath the workspace: whole or not at all, and only over the content that was shown."""
 
 from __future__ import annotations
 
