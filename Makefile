@@ -5,7 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: demo test check format pins bench clean
+# The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
+REAL_PARTS :=
+
+.PHONY: demo test check test-real format pins bench clean
+.PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
 	@$(BIN)/midturn demo
@@ -14,6 +18,15 @@ test: $(READY)
 	@$(BIN)/python -m coverage erase
 	@$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report= $(ARGS)
 	@$(BIN)/python -m coverage report
+
+# What needs parts that are not Python: installed with the system's package manager, then tried. There, a skipped test is a failure.
+test-real: parts $(addprefix test-,$(REAL_PARTS))
+
+$(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
+	@MIDTURN_REAL=1 tools/with_parts $(BIN)/python -m pytest -n 2 --dist worksteal -m real $(FOLDER_$*)
+
+parts:
+	@tools/install_parts
 
 check: $(READY)
 	@$(BIN)/ruff check .

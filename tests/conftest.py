@@ -1,0 +1,34 @@
+"""What all tests share: `real` marks a test that needs a part which is not Python (a database, a browser, an agent).
+
+`make test` skips such tests, saying why. `make test-real` installs the parts first and runs them; there, a skip is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+REAL = os.environ.get("MIDTURN_REAL") == "1"
+"""Whether the parts have been installed, so that none of these tests has a reason to skip."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "real(part): needs a real part, such as PostgreSQL, Chromium or Node; `make test-real` installs it")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        marker = item.get_closest_marker("real")
+        if marker is not None and not REAL:
+            item.add_marker(pytest.mark.skip(reason=f"needs {marker.args[0]}: `make test-real` installs it and runs this"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if REAL and item.get_closest_marker("real") is not None and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, though its part should be here: {report.longrepr}"
+    return report
