@@ -10,7 +10,7 @@ _HOMES: dict[str, str] = {
     ".agent.inbox_prompter": "InboxPrompter",
     ".agent.result": "RunResult",
     ".agent.turn_stream": "TurnStream",
-    ".core.answer_type": "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType",
+    ".core.question.answer_type": "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType",
     ".core.exchange": (
         "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta "
         "ReasoningPart StructuredPart TextDelta TextPart ToolCallPart ToolDefinition Usage"

@@ -13,16 +13,6 @@ from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
 from midturn.agent.result import RunResult as RunResult
 from midturn.agent.turn_stream import TurnStream as TurnStream
 from midturn.core import events as events
-from midturn.core.answer_type import (
-    AnswerType as AnswerType,
-    BooleanType as BooleanType,
-    MultiSelectType as MultiSelectType,
-    SchemaType as SchemaType,
-    SecretType as SecretType,
-    SelectOption as SelectOption,
-    SelectType as SelectType,
-    TextType as TextType,
-)
 from midturn.core.exchange import (
     Finished as Finished,
     InquiryAsked as InquiryAsked,
@@ -58,6 +48,16 @@ from midturn.core.prompt import (
     ToolCall as ToolCall,
 )
 from midturn.core.question import Persistence as Persistence, Question as Question, When as When
+from midturn.core.question.answer_type import (
+    AnswerType as AnswerType,
+    BooleanType as BooleanType,
+    MultiSelectType as MultiSelectType,
+    SchemaType as SchemaType,
+    SecretType as SecretType,
+    SelectOption as SelectOption,
+    SelectType as SelectType,
+    TextType as TextType,
+)
 from midturn.core.reply import (
     Answered as Answered,
     Edited as Edited,

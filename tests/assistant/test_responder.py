@@ -9,10 +9,10 @@ import pytest
 
 from midturn.assistant import AssistantSettings, Consultation, consult
 from midturn.assistant.trim import LEFT_OUT
-from midturn.core.answer_type import MultiSelectType, SecretType, SelectOption, UnknownType
 from midturn.core.events import ChatRequest, InquiryRequest
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import MultiSelectType, SecretType, SelectOption, UnknownType
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.errors import ContextTooLong, ModelError
 from midturn.models.function import FunctionModel

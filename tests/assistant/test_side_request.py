@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from midturn.assistant.request import second_request, side_request
 from midturn.assistant.settings import AssistantSettings
-from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.events import (
     AnsweredBy,
     ChatRequest,
@@ -18,6 +17,7 @@ from midturn.core.events import (
     ToolCallResponse,
 )
 from midturn.core.exchange import ModelRequest, StructuredPart, TextPart, ToolCallPart
+from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.source import ASSISTANT
 from support.conversations import REQUEST, asked_events, main_request
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.core.events.base import encode_custom
+from midturn.core.events import encode_custom
 from midturn.core.secret import SecretValue
 
 WORD = "hunter2-opensesame"

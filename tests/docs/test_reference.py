@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from midturn.cli.exit_status import ExitStatus
+from midturn.core.codec import KINDS
 from midturn.core.events import CancelReason
-from midturn.core.events.codec import KINDS
 from midturn.core.prompt import Prompt, PromptKind
 from midturn.core.question import Question
 from midturn.core.routing import messages

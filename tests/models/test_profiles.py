@@ -4,9 +4,9 @@ from typing import Any, get_args
 
 import pytest
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.exchange import InquiryAsked
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.models.profiles import (
     NATIVE,
     NATIVE_ALONE,

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.exchange import Finished, InquiryAsked, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.errors import ModelError, ScriptError
 from midturn.models.function import FunctionModel
 from midturn.models.retry import Retrying, RetryingModel, RetryPolicy

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryAnswered, ToolCallResponse, TurnStart
 from midturn.core.exchange import Finished, InquiryAsked, ModelRequest, ReasoningDelta, StructuredPart, TextDelta, TextPart, ToolCallPart
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.errors import ModelError, ScriptError
 from midturn.models.scripted import ScriptedModel
 from support.clocks import FakeClock

@@ -8,9 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.answer_type import SecretType
-from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryCancelled, ToolCallResponse, TurnEnd
-from midturn.core.events.inquiry import AnsweredBy, InquiryRequest
+from midturn.core.events import (
+    AnsweredBy,
+    Approval,
+    AskedForm,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRequest,
+    ToolCallResponse,
+    TurnEnd,
+)
+from midturn.core.question.answer_type import SecretType
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
 from midturn.store.answering import Receipt
 from midturn.store.store import ConversationStore

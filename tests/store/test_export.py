@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.core.answer_type import BooleanType, SecretType
+from midturn.core.codec import encode_event
 from midturn.core.events import (
     AnsweredBy,
     Approval,
@@ -25,9 +25,9 @@ from midturn.core.events import (
     ToolCallRequest,
     TurnEnd,
 )
-from midturn.core.events.codec import encode_event
 from midturn.core.json_value import Json
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType, SecretType
 from midturn.core.source import Source
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.export_jp import jp_time

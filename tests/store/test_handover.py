@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.answer_type import SecretType
 from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
+from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
 from midturn.store.answering import Receipt

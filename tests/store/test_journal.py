@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.events import ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
-from midturn.core.events.inquiry import AnsweredBy
+from midturn.core.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.limits import Limits
 from midturn.errors import StoreError
 from midturn.store.file_store import FileStore

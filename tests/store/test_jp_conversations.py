@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from midturn.core.codec import decode_lines
 from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
-from midturn.core.events.codec import decode_lines
 from midturn.core.stream import calls, open_turn, pairs, pending, sanitize, turns
 from midturn.errors import StoreError
 from midturn.store.export import export_jp

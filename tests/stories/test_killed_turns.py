@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from midturn.core.codec import decode_lines
 from midturn.core.events import Approval, Event, InquiryAnswered
-from midturn.core.events.codec import decode_lines
 from midturn.core.stream import pairs
 from midturn.store.conversation import Conversation
 from support.pty_session import PtySession

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.exchange import ModelRequest, ToolDefinition
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.source import Source
 from midturn.core.stream import provider_view
 

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from midturn.config.load import LoadRequest, load
+from midturn.core.codec import decode_event
 from midturn.core.events import OpaqueEvent
-from midturn.core.events.codec import decode_event
 from midturn.core.form import Form
 from midturn.core.question import Question
 from midturn.models.script_reader import build_script, read_script

@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.core.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, ToolCall
 from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
 
 PATCH = """I want to change the retry loop:
 

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 import msgspec
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.events import (
     AnsweredBy,
     Approval,
@@ -24,6 +23,7 @@ from midturn.core.events import (
 )
 from midturn.core.json_value import Json
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.source import Source
 
 E = TypeVar("E", bound=Event)

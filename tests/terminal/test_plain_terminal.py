@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.core.answer_type import SchemaType, SecretType, TextType
+from midturn.core.question.answer_type import SchemaType, SecretType, TextType
 from support.golden import assert_golden
 from support.prompt_catalogue import PROMPTS
 from support.pty_session import ASK_ONCE, TESTS, PtySession, ask_once

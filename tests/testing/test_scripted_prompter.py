@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.core.secret import SecretValue
 from midturn.testing import ScriptedPrompter, UnscriptedPrompt

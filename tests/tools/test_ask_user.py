@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 from msgspec import UNSET
 
-from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType, TextType
 from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
 from midturn.core.question import When
+from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType, TextType
 from midturn.core.secret import SecretValue
 from midturn.core.source import ASSISTANT
 from midturn.core.turn.effects import GivenAnswer, NoAnswer

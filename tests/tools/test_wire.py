@@ -6,9 +6,9 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.json_value import Json
 from midturn.core.outcome import NeedsInput, Success, ToolError
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.secret import SecretValue
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec

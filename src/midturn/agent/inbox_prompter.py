@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from midturn.core.answer_type import SecretType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Reply, Unavailable
 
 Announce: TypeAlias = Callable[[Prompt], Awaitable[Any] | None]

@@ -14,12 +14,12 @@ from midturn.assistant.request import second_request, side_request
 from midturn.assistant.settings import AssistantSettings
 from midturn.assistant.trim import size, trimmed
 from midturn.assistant.verdict import LONGEST, Given, Verdict, Wrong, read_answer
-from midturn.core.answer import check_answer
-from midturn.core.answer_type import Answerable, AnswerType, SecretType, UnknownType
 from midturn.core.events import InquiryRequest
 from midturn.core.exchange import Finished, ModelRequest, TextDelta, TextPart, Usage
 from midturn.core.json_value import Json
-from midturn.core.schema import inquiry_schema
+from midturn.core.question.answer import check_answer
+from midturn.core.question.answer_schema import inquiry_schema
+from midturn.core.question.answer_type import Answerable, AnswerType, SecretType, UnknownType
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.errors import AnswerError, ContextTooLong, MidturnError, ModelError
 from midturn.ports import Model

@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from midturn.core.events import ChatRequest, Event, ToolCallRequest, ToolCallResponse
-from midturn.core.events.base import encode_custom
+from midturn.core.events import ChatRequest, Event, ToolCallRequest, ToolCallResponse, encode_custom
 
 LEFT_OUT: Final = ChatRequest(content="(Earlier messages of this conversation are left out.)")
 _STEPS: Final = 4  # what is dropped is a whole number of quarters of the room, so that the prefix stays while the turn grows

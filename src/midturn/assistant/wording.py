@@ -7,7 +7,9 @@ from typing import Final, assert_never
 
 import msgspec
 
-from midturn.core.answer_type import (
+from midturn.core.events import InquiryAnswered, InquiryRequest
+from midturn.core.json_value import Json, Scalar
+from midturn.core.question.answer_type import (
     BooleanType,
     MultiSelectType,
     PersistedType,
@@ -18,8 +20,6 @@ from midturn.core.answer_type import (
     TextType,
     UnknownType,
 )
-from midturn.core.events import InquiryAnswered, InquiryRequest
-from midturn.core.json_value import Json, Scalar
 from midturn.core.source import ASSISTANT
 from midturn.core.stream import InquiryPair
 

@@ -10,8 +10,8 @@ from midturn.compose.tools import ASK_USER, BUILT_IN_QUESTIONS, known_tools
 from midturn.config.assign import ANSWER, parse_key
 from midturn.config.delta import read_delta
 from midturn.config.settings import Settings
-from midturn.core.answer_type import SecretType
 from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import pairs
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError

@@ -6,7 +6,8 @@ from midturn.cli.asking import ask_here
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.place import Place
-from midturn.core.question import Question, SelectOption
+from midturn.core.question import Question
+from midturn.core.question.answer_type import SelectOption
 from midturn.core.reply import Answered
 from midturn.core.stream import open_turn
 from midturn.errors import StoreError

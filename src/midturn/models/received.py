@@ -7,8 +7,8 @@ from typing import cast
 
 from msgspec import Struct
 
-from midturn.core.answer import DEPTH_LIMIT
 from midturn.core.json_value import Json, JsonObject, json_problem
+from midturn.core.question.answer import DEPTH_LIMIT
 
 
 class Arguments(Struct, frozen=True):

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TypeAlias
 
-from midturn.core.answer_type import SelectOption
+from midturn.core.question.answer_type import SelectOption
 from midturn.prompts.accept import NotAccepted
 from midturn.prompts.content import one_line, scalar_text
 

@@ -7,8 +7,8 @@ from typing import TypeAlias, assert_never
 
 from msgspec import Struct
 
-from midturn.core.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, EndedTurn, Reply, WentBack
 
 

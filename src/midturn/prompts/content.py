@@ -8,9 +8,9 @@ from typing import TypeAlias, cast
 
 from msgspec import UNSET, UnsetType
 
-from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.json_value import Json, json_equal
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.visible import exact
 from midturn.prompts.cells import steady
 

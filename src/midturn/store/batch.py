@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from midturn.core.codec import encode_event
 from midturn.core.events import Event
-from midturn.core.events.codec import encode_event
 from midturn.core.limits import Limits
 from midturn.errors import StoreError
 from midturn.store.clock import now

@@ -10,9 +10,8 @@ from pathlib import Path
 import msgspec
 
 from midturn.core import stream
-from midturn.core.events import ChatRequest, Event, OpaqueEvent
-from midturn.core.events.codec import decode_lines
-from midturn.core.events.visibility import VisibleEvent
+from midturn.core.codec import decode_lines
+from midturn.core.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
 from midturn.core.stream import InquiryPair, OpenQuestion, Window
 from midturn.store import import_jp
 from midturn.store.folder import Folder

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from midturn.core.events.opaque import NEVER_REDACTED
+from midturn.core.events import NEVER_REDACTED
 from midturn.store.export_jp import JpFiles, export_jp
 from midturn.store.export_markdown import export_markdown
 from midturn.store.import_jp import text_of

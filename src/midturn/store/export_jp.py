@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct
 
+from midturn.core.codec import decode_event
 from midturn.core.events import OpaqueEvent, ToolCallRequest, TurnStart
-from midturn.core.events.codec import decode_event
 from midturn.core.json_value import Json, JsonObject
 from midturn.store.import_jp import HIDDEN, Imported, text_of
 from midturn.store.jp_strings import hide

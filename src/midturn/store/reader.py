@@ -8,8 +8,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from midturn.core.codec import decode_event, decode_lines
 from midturn.core.events import Event, OpaqueEvent
-from midturn.core.events.codec import decode_event, decode_lines
 from midturn.errors import StoreError
 from midturn.store.folder import Folder, telling
 from midturn.store.tail import clean, committed_end, ends_finished, last_turn

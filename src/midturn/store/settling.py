@@ -6,9 +6,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from midturn.core.answer_type import SecretType
 from midturn.core.events import Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.json_value import Json
+from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, pending
 from midturn.core.turn.settle import settle

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from midturn.core.events.codec import decode_event
+from midturn.core.codec import decode_event
 from midturn.errors import StoreError
 
 _FIRST_BLOCK = 8 * 1024

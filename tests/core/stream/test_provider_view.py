@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 from hypothesis import given
 
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnStart
-from midturn.core.events.visibility import VisibleEvent, visible
+from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnStart, VisibleEvent, visible
 from midturn.core.stream import INTERRUPTED, provider_view, sanitize, turns
 from support.damaged_streams import STREAMS
 from support.tapes import Tape

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart
-from midturn.core.events.visibility import visible
+from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnStart, visible
 from midturn.core.stream import INTERRUPTED, Repairs, calls, open_turn, pairs, sanitize, turns
 from support.damaged_streams import STREAMS
 from support.tapes import Tape

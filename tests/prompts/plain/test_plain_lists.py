@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.answer_type import SelectOption, SelectType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import SelectOption, SelectType
 from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
 from support.plain_talk import Talk
 from support.prompt_catalogue import CHECKS, MULTI, PROMPTS, SELECT

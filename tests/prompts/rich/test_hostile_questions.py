@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.answer_type import BooleanType, SelectOption, SelectType
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType, SelectOption, SelectType
 from midturn.prompts.body import ROWS_SHOWN
 from midturn.prompts.cells import cells
 from midturn.prompts.plain.scene import Scene

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
 from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.prompts.rich.key import Paste
 from midturn.prompts.rich.options import KEYS, MOST_WITH_KEYS, key_names

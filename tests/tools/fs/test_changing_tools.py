@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.json_value import Json
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType
 from midturn.tools.fs import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
 from midturn.tools.fs.modify_file import REJECTED
 from midturn.tools.function import FunctionTool

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias, cast
 import msgspec
 from msgspec import Struct
 
-from midturn.core.answer import answer_from_words
-from midturn.core.answer_type import SecretType
 from midturn.core.json_value import Json
+from midturn.core.question.answer import answer_from_words
+from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
 from midturn.store.file_store import FileStore

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from midturn.core.answer_type import SecretType
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question import Question, When
+from midturn.core.question.answer_type import SecretType
 from midturn.errors import AnswerError, Problem, QuestionError
 
 

@@ -7,12 +7,12 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.answer_type import BooleanType, SecretType
 from midturn.core.form.form import Form
 from midturn.core.form.misplaced import MisplacedReplyError
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
 from midturn.core.json_value import Json, json_equal
 from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType, SecretType
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.answer_type import SecretType
 from midturn.core.events import CancelReason
 from midturn.core.json_value import Json
 from midturn.core.question import Question
+from midturn.core.question.answer_type import SecretType
 from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.events import Approval, Event
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.markdown import fenced, shown
 from midturn.core.stream.reviewed import reviewed_answers
 

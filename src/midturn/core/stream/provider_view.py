@@ -7,8 +7,7 @@ from typing import cast
 
 import msgspec
 
-from midturn.core.events import Event, ToolCallRequest, ToolCallResponse
-from midturn.core.events.visibility import VisibleEvent, visible
+from midturn.core.events import Event, ToolCallRequest, ToolCallResponse, VisibleEvent, visible
 from midturn.core.stream.cycle import Cycle
 from midturn.core.stream.pairing import pair_calls
 from midturn.core.stream.sanitize import interrupted

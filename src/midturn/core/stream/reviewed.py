@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from midturn.core.answer_type import SecretType
 from midturn.core.events import Event, InquiryAnswered
 from midturn.core.form import Ask, Form, FormWalker
 from midturn.core.json_value import Json
 from midturn.core.prompt import AnswersSubject
+from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.core.stream.pairing import pairs

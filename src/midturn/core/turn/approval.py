@@ -6,11 +6,11 @@ import hashlib
 from itertools import count
 from typing import Any, ClassVar, assert_never
 
-from midturn.core.answer_type import BooleanType
 from midturn.core.events import AnsweredBy, Approval
 from midturn.core.json_value import Json, canonical
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, PromptKind, ResultSubject, Subject
 from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.routing import messages
 from midturn.core.routing.policy import DetachedPolicy

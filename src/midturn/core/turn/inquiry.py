@@ -7,8 +7,6 @@ from typing import Any, assert_never
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from midturn.core.answer import answer_from_words
-from midturn.core.answer_type import BooleanType, SecretType
 from midturn.core.events import (
     AnsweredBy,
     CancelReason,
@@ -21,6 +19,8 @@ from midturn.core.form.steps import Ask
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
+from midturn.core.question.answer import answer_from_words
+from midturn.core.question.answer_type import BooleanType, SecretType
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.routing import (
     AskAssistant,

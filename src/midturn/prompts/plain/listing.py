@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.core.answer_type import SelectOption
+from midturn.core.question.answer_type import SelectOption
 from midturn.prompts.cells import hang
 from midturn.prompts.choosing import matching
 from midturn.prompts.content import description, label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from midturn.core.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.prompts.plain.boolean import boolean
 from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.review import review

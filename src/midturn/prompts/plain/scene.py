@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from midturn.core.answer_type import SchemaType, SecretType, TextType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import SchemaType, SecretType, TextType
 from midturn.core.reply import Answered, Edited, Replied, Reply
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import reply_text

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from midturn.core.answer_type import MultiSelectType, SelectType
 from midturn.core.json_value import Json
+from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered, Reply
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from midturn.core.answer_type import SchemaType
+from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.prompts.accept import accept, accept_json

@@ -6,9 +6,9 @@ from typing import assert_never
 
 from msgspec import UNSET
 
-from midturn.core.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.json_value import Json
 from midturn.core.prompt import CallSubject, Prompt, ResultSubject
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, Replied, Submitted
 from midturn.prompts.accept import accept, accept_arguments, accept_json
 from midturn.prompts.command import Command, Commands, Step

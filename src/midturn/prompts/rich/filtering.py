@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from midturn.core.answer_type import MultiSelectType, SelectType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.cells import cells, hang, wrap

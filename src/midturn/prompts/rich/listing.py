@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import cast
 
-from midturn.core.answer_type import MultiSelectType, SelectType
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from midturn.core.answer_type import SelectOption
 from midturn.core.json_value import Scalar
+from midturn.core.question.answer_type import SelectOption
 from midturn.prompts.cells import cells, clip, clip_middle, wrap
 from midturn.prompts.content import description, label
 from midturn.prompts.rich.screen import POINTER, Row, Size, Span, row

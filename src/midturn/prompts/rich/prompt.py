@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from midturn.core.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Reply
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import reply_text

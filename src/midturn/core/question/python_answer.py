@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 
-from midturn.core.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.errors import AnswerError, Problem, QuestionError
 
 

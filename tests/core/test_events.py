@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.core.events.codec import KINDS, decode_event
-from midturn.core.events.visibility import visible
+from midturn.core.codec import KINDS, decode_event
+from midturn.core.events import visible
 
 SMALLEST = {
     "turn_start": b"",

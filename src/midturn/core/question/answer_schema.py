@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never, cast
 
-from midturn.core.answer_type import (
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.question.answer_type import (
     Answerable,
     AnswerType,
     BooleanType,
@@ -15,7 +16,6 @@ from midturn.core.answer_type import (
     SelectType,
     TextType,
 )
-from midturn.core.json_value import Json, JsonObject
 from midturn.core.schema.keywords import DEFINITIONS, ONE_SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS
 
 _REASON: JsonObject = {"type": "string", "description": "Brief explanation of why you chose this answer."}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from midturn.core.answer_type import SecretType, SelectOption, SelectType, UnknownType
+from midturn.core.codec import decode_event, encode_event
 from midturn.core.events import InquiryRequest
-from midturn.core.events.codec import decode_event, encode_event
 from midturn.core.question import PersistedQuestion, Question
+from midturn.core.question.answer_type import SecretType, SelectOption, SelectType, UnknownType
 from midturn.core.source import Source
 from midturn.errors import QuestionError
 from support.asked_questions import authored_questions

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard, cast
 
-from midturn.core.answer_type import (
+from midturn.core.json_value import Json, canonical, shown
+from midturn.core.limits import Limits
+from midturn.core.question.answer_type import (
     AnswerType,
     BooleanType,
     MultiSelectType,
@@ -16,9 +18,7 @@ from midturn.core.answer_type import (
     TextType,
     folded,
 )
-from midturn.core.findings import Findings
-from midturn.core.json_value import Json, canonical, shown
-from midturn.core.limits import Limits
+from midturn.core.question.findings import Findings
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "boolean": (),

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.answer import answer_from_words
-from midturn.core.answer_type import SecretType, SelectOption
 from midturn.core.json_value import json_equal
 from midturn.core.question import Question
+from midturn.core.question.answer import answer_from_words
+from midturn.core.question.answer_type import SecretType, SelectOption
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
 from support.asked_questions import authored_questions

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from midturn.core.answer_type import SecretType, SelectOption
 from midturn.core.question import Question
-from midturn.core.schema import answer_schema, inquiry_schema
+from midturn.core.question.answer_schema import answer_schema, inquiry_schema
+from midturn.core.question.answer_type import SecretType, SelectOption
 from midturn.errors import AnswerError
 from support.asked_questions import authored_questions
 from support.json_values import JSON

@@ -9,13 +9,13 @@ from typing import TypeVar, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from midturn.core.answer import check_answer
-from midturn.core.answer_type import AnswerType, SecretType, TextType
-from midturn.core.authored_type import read_answer_type
-from midturn.core.findings import Findings
 from midturn.core.json_value import Json, json_problem, shown
 from midturn.core.limits import Limits
-from midturn.core.question_fields import Persistence, QuestionFields, When
+from midturn.core.question.answer import check_answer
+from midturn.core.question.answer_type import AnswerType, SecretType, TextType
+from midturn.core.question.authored_type import read_answer_type
+from midturn.core.question.fields import Persistence, QuestionFields, When
+from midturn.core.question.findings import Findings
 from midturn.errors import AnswerError, QuestionError
 
 Q = TypeVar("Q", bound=QuestionFields)

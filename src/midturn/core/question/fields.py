@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.answer_type import AnswerType
 from midturn.core.json_value import Json
+from midturn.core.question.answer_type import AnswerType
 
 Persistence: TypeAlias = Literal["none", "turn"]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from inline_snapshot import snapshot
 
-from midturn.core.answer_type import SelectOption
 from midturn.core.json_value import json_equal
 from midturn.core.limits import Limits
 from midturn.core.question import Question, When
+from midturn.core.question.answer_type import SelectOption
 from midturn.errors import QuestionError
 from support.asked_questions import authored_questions
 from support.json_values import JSON

@@ -7,9 +7,9 @@ from typing import Any, assert_type
 
 from msgspec import Struct
 
-from midturn.core.answer_type import OtherAnswer, SelectOption
 from midturn.core.json_value import Json
 from midturn.core.question import Question
+from midturn.core.question.answer_type import OtherAnswer, SelectOption
 from midturn.core.secret import SecretValue
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from midturn.core.answer_type import (
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.question.answer_type import (
     BooleanType,
     MultiSelectType,
     PersistedType,
@@ -16,7 +17,6 @@ from midturn.core.answer_type import (
     TextType,
     UnknownType,
 )
-from midturn.core.json_value import Json, JsonObject
 
 _KNOWN: Mapping[str, type[BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType]] = {
     "boolean": BooleanType,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.answer_type import BooleanType, SelectType, UnknownType
+from midturn.core.codec import KINDS, decode_event, decode_lines, encode_event
 from midturn.core.events import (
     AnsweredBy,
     Approval,
@@ -28,9 +28,9 @@ from midturn.core.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.core.events.codec import KINDS, decode_event, decode_lines, encode_event
 from midturn.core.limits import Limits
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType, SelectType, UnknownType
 from midturn.core.source import Source
 
 WHERE = "events.jsonl:7"

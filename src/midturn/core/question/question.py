@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAli
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.answer import DEPTH_LIMIT, check_answer
-from midturn.core.answer_type import MultiSelectType, OtherAnswer, SchemaType, SecretType, SelectOption, SelectType, UnknownType
-from midturn.core.authoring import author
 from midturn.core.json_value import Json, JsonObject, Scalar, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.persisted_type import read_persisted_type
-from midturn.core.python_answer import default_as_json, options_as_json, python_answer, schema_as_json
-from midturn.core.question_fields import Persistence, QuestionFields, When
+from midturn.core.question.answer import DEPTH_LIMIT, check_answer
+from midturn.core.question.answer_type import MultiSelectType, OtherAnswer, SchemaType, SecretType, SelectOption, SelectType, UnknownType
+from midturn.core.question.authoring import author
+from midturn.core.question.fields import Persistence, QuestionFields, When
+from midturn.core.question.persisted_type import read_persisted_type
+from midturn.core.question.python_answer import default_as_json, options_as_json, python_answer, schema_as_json
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem, QuestionError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultedTypeVar
 
-    from midturn.core.answer_type import AnswerType, PersistedType
+    from midturn.core.question.answer_type import AnswerType, PersistedType
 
     T_co = DefaultedTypeVar("T_co", covariant=True, default=Any)
 else:

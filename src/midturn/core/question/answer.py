@@ -7,10 +7,19 @@ from typing import NoReturn, TypeAlias, assert_never, cast
 
 import msgspec
 
-from midturn.core.answer_type import Answerable, AnswerType, BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
-from midturn.core.choices import all_chosen, chosen, option_of
 from midturn.core.json_value import Json, JsonObject, json_problem, shown
 from midturn.core.limits import DEFAULT_LIMITS
+from midturn.core.question.answer_type import (
+    Answerable,
+    AnswerType,
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SecretType,
+    SelectType,
+    TextType,
+)
+from midturn.core.question.choices import all_chosen, chosen, option_of
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeGuard, cast
 
-from midturn.core.answer_type import MultiSelectType, SelectOption, SelectType, folded
 from midturn.core.json_value import Json, Scalar, json_equal, shown
+from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType, folded
 from midturn.errors import AnswerError, Problem
 
 _LISTED = 8  # options in a message

@@ -1,0 +1,255 @@
+"""The events of a conversation, one small class a kind; and which of them a provider may see."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.question import PersistedQuestion
+from midturn.core.source import Source
+
+_T = TypeVar("_T")
+
+
+def always(value: _T) -> _T:
+    """Give a field a default that is written although defaults are omitted."""
+    return msgspec.field(default_factory=lambda: value)
+
+
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of a conversation.
+
+    The machine leaves `timestamp` empty (the recorder stamps it) and takes `event_id` from the iterator that it was given.
+    `more` counts the events of the same batch that follow. A timestamp stays the text that was read, legacy form included.
+    """
+
+    timestamp: str = ""
+    event_id: str = ""
+    more: int = 0
+    metadata: dict[str, Json] | None = None
+
+    @property
+    def type(self) -> str:
+        """The kind of this event, as on disk."""
+        return cast("str", self.__struct_config__.tag)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the event as the JSON object that is on disk."""
+        return cast("dict[str, Json]", msgspec.to_builtins(self, enc_hook=encode_custom))
+
+    @property
+    def at(self) -> datetime:
+        """When this was recorded: RFC 3339, or the legacy `YYYY-MM-DD HH:MM:SS.ffffff` in UTC (trailing zeros may be cut)."""
+        moment = datetime.fromisoformat(_padded(self.timestamp))
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def encode_custom(value: Any) -> Json:
+    """Encode what msgspec does not know: a question in an event."""
+    return cast("Json", value.to_json())
+
+
+def _padded(timestamp: str) -> str:
+    """Fill up fractions of a second that were written with trailing zeros cut."""
+    seconds, dot, fraction = timestamp.partition(".")
+    if not dot:
+        return timestamp
+    digits = fraction.rstrip("Z")
+    zone = "+00:00" if fraction.endswith("Z") else ""
+    return f"{seconds}.{digits:0<6}"[: len(seconds) + 7] + zone if digits.isdigit() else timestamp
+
+
+class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"):
+    """A turn begins."""
+
+
+class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
+    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open."""
+
+    status: str
+    error: str | None = None
+
+
+class ConfigDelta(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"):
+    """What flags set for this conversation; legacy streams write it in more than one shape."""
+
+    delta: Json = None
+
+
+class ChatRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_request"):
+    """What the user asked; with `schema`, an answer of that shape is wanted."""
+
+    content: str
+    author: str | None = None
+    schema: JsonObject | None = None
+
+
+class ChatResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="chat_response"):
+    """One part of what the model answered: exactly one of `message`, `reasoning`, `structured`."""
+
+    message: str | None = None
+    reasoning: str | None = None
+    structured: Json | UnsetType = UNSET
+
+
+class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_request"):
+    """The call as the model sent it, once. `arguments` is an object, or the text that the model sent where that was no JSON object.
+
+    Its `event_id` is the identity of the call: a provider may reuse `id`, even inside a cycle.
+    """
+
+    id: str
+    name: str
+    arguments: Json = always({})
+
+
+class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"):
+    """What the model reads as the result. `call` is the request's `event_id` (absent in legacy streams)."""
+
+    id: str
+    content: str = always("")
+    is_error: bool = always(False)
+    call: str = ""
+
+
+class AnsweredBy(Struct, frozen=True, omit_defaults=True):
+    """Who answered: `user`, `assistant` (with `model`), `static` (with `origin`), `cached`, `default`; other tags are kept.
+
+    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`), `user` who it was, as the embedding program knows.
+    """
+
+    by: str
+    model: str | None = None
+    origin: str | None = None
+    via: str | None = None
+    user: str | None = None
+
+
+class AskedForm(Struct, frozen=True):
+    """The whole form as authored: on the first request of a form of several questions. `questions` are wire objects."""
+
+    total: int
+    questions: tuple[dict[str, Json], ...]
+
+
+class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):
+    """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams."""
+
+    id: str
+    source: Source
+    question: PersistedQuestion
+    call: str = ""
+    tool_call_id: str = ""
+    question_id: str = ""
+    escalates: str | None = None
+    revises: str | None = None
+    form: AskedForm | None = None
+
+
+class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+    """The answer, as the tool receives it. A redacted response has a class of its own: it cannot hold one."""
+
+    outcome: Literal["answered"] = always("answered")
+    id: str
+    answer: Json
+    answered_by: AnsweredBy | None = None
+    reason: str | None = None
+    remembered: bool = False
+
+
+class InquiryCancelled(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+    """No answer. `reason` is a tag of docs/recording.md; a tag of a newer version is kept, and never produced."""
+
+    outcome: Literal["cancelled"] = always("cancelled")
+    id: str
+    reason: str
+
+
+class InquiryRedacted(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):
+    """A secret was answered; the answer was never written."""
+
+    outcome: Literal["redacted"] = always("redacted")
+    id: str
+    answered_by: AnsweredBy | None = None
+
+
+InquiryResponse: TypeAlias = InquiryAnswered | InquiryCancelled | InquiryRedacted
+CancelReason: TypeAlias = Literal[
+    "user",
+    "backend_error",
+    "no_prompt_backend",
+    "assistant_routing_denied",
+    "invalid_static_answer",
+    "reply",
+    "back",
+    "detached_denied",
+    "no_default",
+    "limit_exceeded",
+    "superseded",
+]
+
+
+class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
+    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped` or `edited`.
+
+    `arguments_sha256` binds an approved run to its exact bytes; `edited` carries the new `arguments` or `content`; a waiting delivery
+    carries the `content` and `is_error` that it is about.
+    """
+
+    id: str
+    call: str
+    kind: str
+    state: str
+    reason: str | None = None
+    remembered: bool = False
+    answered_by: AnsweredBy | None = None
+    arguments_sha256: str | None = None
+    arguments: Json | UnsetType = UNSET
+    content: str | None = None
+    is_error: bool | None = None
+
+
+NEVER_REDACTED: Final = frozenset({"answer", "reason"})
+"""What a `redacted` response never has."""
+
+
+class OpaqueEvent(Event, frozen=True, kw_only=True):
+    """An event of an unknown kind, or one of a known kind that breaks its rules: kept byte for byte in `raw`, sent to nobody.
+
+    `problem` says what is wrong with it; it is empty for a kind that is merely unknown.
+    """
+
+    kind: str
+    raw: Raw
+    problem: str = ""
+
+    @property
+    def type(self) -> str:
+        """The kind of this event, as on disk (empty where there is none)."""
+        return self.kind
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the event as the JSON object that was read; where that is none, its bytes as `raw`, and the `problem`.
+
+        Should somebody have written an answer into a `redacted` response, it stays behind.
+        """
+        try:
+            fields = msgspec.json.decode(self.raw, type=dict[str, Any])
+        except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
+            return {"type": self.kind, "problem": self.problem, "raw": bytes(self.raw).decode("utf-8", "replace")}
+        redacted = self.kind == "inquiry_response" and fields.get("outcome") == "redacted"
+        return {name: value for name, value in fields.items() if not (redacted and name in NEVER_REDACTED)}
+
+
+VisibleEvent: TypeAlias = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
+
+_ALLOWED: Final = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
+
+
+def visible(event: Event) -> bool:
+    """Say whether providers are sent this event."""
+    return isinstance(event, _ALLOWED)
