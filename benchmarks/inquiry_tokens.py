@@ -17,8 +17,8 @@ from msgspec import Struct
 
 import midturn as mt
 from midturn.core.secret import SecretValue
+from midturn.models.profiles import ModelSpec
 from midturn.models.provider_model import ProviderModel
-from midturn.models.spec import ModelSpec
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 answers, loopback, wire_prefix = (import_module(name) for name in ("servers.answers", "servers.loopback", "support.wire_prefix"))

@@ -10,10 +10,9 @@ import click
 import pytest
 
 from midturn.cli import layout
-from midturn.cli.layout import indented, table, wrapped
+from midturn.cli.layout import indented, moment, table, wrapped
 from midturn.cli.lazy import LazyGroup
 from midturn.cli.main import midturn as midturn_command
-from midturn.cli.moments import moment
 from midturn.cli.shown import Shown, block, joined, line, spoken
 
 

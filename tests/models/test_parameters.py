@@ -4,8 +4,8 @@ import typing
 
 import pytest
 
-from midturn.errors import ModelError
-from midturn.models.parameters import KNOWN, check_parameters
+from midturn.errors import ConfigError, ModelError
+from midturn.models.parameters import KNOWN, Retention, check_parameters, retention
 
 
 def test_known_parameters_and_a_providers_own_pass() -> None:
@@ -21,3 +21,27 @@ def test_every_known_parameter_means_something_to_the_library() -> None:
     settings = pytest.importorskip("pydantic_ai.settings", reason="no provider's extra is installed")
 
     assert set(KNOWN) <= set(typing.cast("dict[str, object]", settings.ModelSettings.__annotations__))
+
+
+@pytest.mark.parametrize(
+    ("cache", "means"),
+    [
+        ("off", False),
+        ("short", True),
+        ("long", "1h"),
+        ("90s", "5m"),
+        ("20m", "30m"),
+        ("1h", "1h"),
+        ("2h", "1h"),
+        ("0.5h", "30m"),
+        ("3d", "12h"),
+    ],
+)
+def test_a_cache_setting_becomes_what_providers_offer(cache: str, means: bool | Retention) -> None:  # noqa: FBT001 (the expected value)
+    assert retention(cache) == means
+
+
+@pytest.mark.parametrize("cache", ["", "forever", "5", "m5", "-1h"])
+def test_anything_else_is_refused(cache: str) -> None:
+    with pytest.raises(ConfigError, match="Write `off`, `short`, `long`, or a duration"):
+        retention(cache)

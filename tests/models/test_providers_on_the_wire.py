@@ -301,8 +301,8 @@ def test_parameters_that_a_model_ignores_are_no_warning() -> None:
 
 
 def test_a_model_that_will_be_switched_off_is_announced() -> None:
+    from midturn.models.profiles import ModelSpec
     from midturn.models.provider_model import ProviderModel
-    from midturn.models.spec import ModelSpec
 
     told: list[str] = []
     with Loopback(Says(text="ok")) as server:

@@ -30,7 +30,7 @@ from midturn.core.question import PersistedQuestion
 from midturn.core.question.answer_type import BooleanType, SecretType
 from midturn.core.source import Source
 from midturn.store.export import export_jp, export_jsonl, export_markdown
-from midturn.store.export_jp import jp_time
+from midturn.store.jp.exporting import jp_time
 from support.tapes import Tape
 
 

@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest
 from midturn.core.secret import SecretValue
-from midturn.models.profiles import Family
+from midturn.models.profiles import Family, ModelSpec
 from midturn.models.provider_model import ProviderModel
-from midturn.models.spec import ModelSpec
 from midturn.ports import Model
 from servers.loopback import Loopback
 

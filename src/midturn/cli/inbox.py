@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import table
-from midturn.cli.moments import moment
+from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json
 from midturn.cli.place import find_place

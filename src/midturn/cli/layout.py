@@ -1,13 +1,14 @@
-"""Listings on a terminal of any width; what is not read on a terminal is neither wrapped nor cut."""
+"""Listings on a terminal of any width, and points in time in them; what is not read on a terminal is neither wrapped nor cut."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TextIO
 
-from midturn.cli.shown import Shown
+from midturn.cli.shown import Shown, line
 
 _GAP = 2
 _LEAST = 24  # cells; a last column with less room begins on a line of its own
@@ -79,3 +80,13 @@ def _cells(text: str) -> int:
     from midturn.prompts.cells import cells
 
     return cells(text)
+
+
+def moment(text: str, now: datetime | None = None) -> Shown:
+    """Show an RFC 3339 time in the local zone: the time of day, with the date unless it is today's. Anything else is shown as it is."""
+    try:
+        at = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        return line("{}", text)
+    today = (now or datetime.now().astimezone()).date()
+    return line("{}", f"{at:%H:%M}" if at.date() == today else f"{at:%Y-%m-%d %H:%M}")

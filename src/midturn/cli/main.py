@@ -11,15 +11,14 @@ import click
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.lazy import Entry, LazyGroup
-from midturn.cli.output import note, say
+from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
-from midturn.cli.stdout import flush_stdout, forget_stdout
 from midturn.errors import ConfigError, MidturnError
 
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Ask": {
-        "query": Entry("midturn.cli.query", 'Ask; `midturn "two words"` is the same.'),
+        "query": Entry("midturn.cli.query.command", 'Ask; `midturn "two words"` is the same.'),
         "resume": Entry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
         "demo": Entry("midturn.cli.demo.command", "See the whole thing, without any key."),
     },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import suppress
 from typing import LiteralString, TextIO
@@ -61,3 +62,17 @@ def _encodable(text: str, stream: TextIO) -> str:
     """Write what the stream cannot encode as escapes."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def flush_stdout() -> None:
+    """Write what is left, so that Python has nothing to complain about when it ends."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def forget_stdout() -> None:
+    """Whoever read it is gone: let what is still to be written go nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -10,9 +10,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from midturn.cli.output import json_line
+from midturn.cli.output import forget_stdout, json_line
 from midturn.cli.shown import Shown, line, spoken
-from midturn.cli.stdout import forget_stdout
 from midturn.config.settings import Settings
 from midturn.ports import Display, Happening, Notice, Recorded, TextShown
 from midturn.terminal.gate import Gate

@@ -15,8 +15,8 @@ from msgspec import Struct
 from midturn.errors import ConfigError
 from midturn.models.extras import install_command, is_installed
 from midturn.models.nearest import KNOWN
+from midturn.models.profiles import ModelSpec
 from midturn.models.registry import KEYS, Surroundings, spec_named
-from midturn.models.spec import ModelSpec
 
 LOCAL_SERVERS: Final = {
     "ollama": "http://127.0.0.1:11434/v1",

@@ -1,4 +1,4 @@
-"""What a model can do, and how an answer of a certain shape is demanded of it."""
+"""Which model, where, with which key; what it can do, and how an answer of a certain shape is demanded of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,29 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from midturn.core.exchange import InquiryAsked
+from midturn.core.json_value import JsonObject
+from midturn.core.secret import SecretValue
 
 Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
 Shape: TypeAlias = Literal["tail", "native", "tool"]
 Choice: TypeAlias = Literal["main", "none", "answer"]
+
+
+class ModelSpec(Struct, frozen=True, kw_only=True):
+    """One model of one provider.
+
+    `id` is what the user writes (`<provider>/<model>`), `family` the wire that is spoken. Without `base_url` it is the provider's usual
+    address; without `key` none is sent. `key_origin` says where the key comes from, `overrides` are the configured `profile`.
+    """
+
+    id: str
+    provider: str
+    model: str
+    family: Family
+    base_url: str | None = None
+    key: SecretValue | None = None
+    key_origin: str = ""
+    overrides: JsonObject = {}
 
 
 class Profile(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from midturn.core.exchange import ModelEvent, ModelRequest
 from midturn.models.beside import imported_beside
-from midturn.models.spec import ModelSpec
+from midturn.models.profiles import ModelSpec
 
 if TYPE_CHECKING:
     from midturn.models.providers import Connection

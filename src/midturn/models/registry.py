@@ -15,9 +15,8 @@ from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 from midturn.models.extras import install_command, is_installed
 from midturn.models.nearest import KNOWN, suggested_models
-from midturn.models.profiles import Family, Profile, writes_text
+from midturn.models.profiles import Family, ModelSpec, Profile, writes_text
 from midturn.models.provider_model import ProviderModel
-from midturn.models.spec import ModelSpec
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),

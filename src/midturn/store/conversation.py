@@ -13,11 +13,12 @@ from midturn.core import stream
 from midturn.core.codec import decode_lines
 from midturn.core.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
 from midturn.core.stream import InquiryPair, OpenQuestion, Window
-from midturn.store import import_jp
+from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.ids import conversation_id, title
+from midturn.store.jp import importing
 from midturn.store.metadata import Metadata, decode_metadata, read_metadata
-from midturn.store.reader import NAME, EventReader, Stream
+from midturn.store.reader import EventReader, Stream
 
 
 class Conversation:
@@ -51,7 +52,7 @@ class Conversation:
             StoreError: There is no conversation, or it cannot be read; the message names the file.
         """
         directory = Path(os.path.realpath(path))
-        if not (directory / NAME).exists() and import_jp.is_jp(directory):
+        if importing.is_jp(directory):
             return cls._open_jp(directory)
         with Folder.at(directory) as folder:
             metadata, problem = read_metadata(folder)
@@ -62,12 +63,12 @@ class Conversation:
 
     @classmethod
     def _open_jp(cls, directory: Path) -> Conversation:
-        legacy = import_jp.read_jp(directory)
-        events = decode_lines(legacy.lines, str(directory / import_jp.EVENTS))
+        legacy = importing.read_jp(directory)
+        events = decode_lines(legacy.lines, str(directory / importing.EVENTS))
         try:
             metadata, problem = decode_metadata(msgspec.json.encode(legacy.metadata)), ""
         except ValueError as error:
-            metadata, problem = Metadata(), f"{directory / import_jp.METADATA}: {error}. The conversation is read without it."
+            metadata, problem = Metadata(), f"{directory / importing.METADATA}: {error}. The conversation is read without it."
         return cls(_id_of(directory), events, path=directory, metadata=metadata, problems=[problem] if problem else [])
 
     @property

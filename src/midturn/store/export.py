@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Raw
 
 from midturn.core.events import NEVER_REDACTED
-from midturn.store.export_jp import JpFiles, export_jp
 from midturn.store.export_markdown import export_markdown
-from midturn.store.import_jp import text_of
+from midturn.store.jp.exporting import JpFiles, export_jp
+from midturn.store.jp.importing import text_of
 
 __all__ = ["JpFiles", "export_jp", "export_jsonl", "export_markdown"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
-from midturn.store import import_jp, lock, reader
+from midturn.store import lock, reader
 from midturn.store.clock import now
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
@@ -22,6 +22,7 @@ from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.inbox import Inbox
 from midturn.store.journal import FileJournal, Writer
+from midturn.store.jp.importing import is_jp, read_jp
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.settling import take_over
 
@@ -52,8 +53,8 @@ class FileStore(Inbox):
     def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
         path = self.path(id)
-        if _is_legacy(path):
-            return list(import_jp.read_jp(path).lines)
+        if is_jp(path):
+            return list(read_jp(path).lines)
         with Folder.at(path) as folder, reader.EventReader(folder) as events:
             return events.lines()
 
@@ -135,7 +136,7 @@ class FileStore(Inbox):
     def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation, read from the end of its file."""
         path = self.path(id)
-        if _is_legacy(path):
+        if is_jp(path):
             return ()
         with Folder.at(path) as folder, reader.EventReader(folder) as events:
             return events.last_turn()
@@ -189,12 +190,8 @@ class FileStore(Inbox):
                 _LOG.warning("answers wait in %r: %r", str(folder.path), str(error))
 
 
-def _is_legacy(path: Path) -> bool:
-    return import_jp.is_jp(path) and not (path / reader.NAME).exists()
-
-
 def _unfinished(path: Path) -> Sequence[Event]:
-    if _is_legacy(path):
+    if is_jp(path):
         return ()
     with Folder.at(path) as folder, reader.EventReader(folder) as events:
         return events.unfinished_turn()

@@ -11,10 +11,9 @@ from msgspec import Struct
 from midturn.core.codec import decode_event, decode_lines
 from midturn.core.events import Event, OpaqueEvent
 from midturn.errors import StoreError
+from midturn.store.event_file import NAME
 from midturn.store.folder import Folder, telling
 from midturn.store.tail import clean, committed_end, ends_finished, last_turn
-
-NAME = "events.jsonl"
 
 
 class Stream(Struct, frozen=True):

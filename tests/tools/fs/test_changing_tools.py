@@ -121,7 +121,7 @@ def test_an_answer_to_another_call_does_not_count(root: Path) -> None:
 
 def test_after_a_restart_the_call_asks_from_its_beginning(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was shown is remembered in the process only; the recorded answer fits the equal question."""
-    from midturn.tools.fs.shown import Shown
+    from midturn.tools.fs.asking import Shown
 
     call = modify(root, edit("Ship it.", "Test it."))
     before = call.asked()

@@ -15,7 +15,7 @@ from midturn.cli.options import with_conversation, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, find_place
 from midturn.errors import StoreError
-from midturn.store.reader import NAME
+from midturn.store.event_file import NAME
 
 
 @click.command

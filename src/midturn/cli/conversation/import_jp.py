@@ -10,7 +10,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note, say
 from midturn.cli.place import find_place
-from midturn.store.import_jp import read_jp
+from midturn.store.jp.importing import read_jp
 from midturn.store.metadata import Metadata
 
 

@@ -7,10 +7,9 @@ from pathlib import PurePosixPath
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FilePath
+from midturn.tools.fs.asking import agreed, settled
 from midturn.tools.fs.beneath import Beneath
-from midturn.tools.fs.loss import agreed
 from midturn.tools.fs.paths import relative, shown
-from midturn.tools.fs.settled import settled
 from midturn.tools.fs.writing import read_to_change, remove
 from midturn.tools.function import tool
 from midturn.tools.returned import Rejected

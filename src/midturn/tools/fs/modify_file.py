@@ -11,13 +11,11 @@ from msgspec import Meta
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FilePath
+from midturn.tools.fs.asking import SHOWN, about_change, settled
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.diff import Change
 from midturn.tools.fs.edits import Edit, edited
 from midturn.tools.fs.paths import relative, shown
-from midturn.tools.fs.question import about_change
-from midturn.tools.fs.settled import settled
-from midturn.tools.fs.shown import SHOWN
 from midturn.tools.fs.text import text_of
 from midturn.tools.fs.writing import read_to_change, replace
 from midturn.tools.function import tool

@@ -9,8 +9,8 @@ from msgspec import Meta
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FilePath
+from midturn.tools.fs.asking import agreed
 from midturn.tools.fs.beneath import Beneath
-from midturn.tools.fs.loss import agreed
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.writing import check_free, move, read_to_change
 from midturn.tools.function import tool

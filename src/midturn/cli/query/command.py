@@ -13,16 +13,16 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.given_answers import check_answers
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
-from midturn.cli.open_turn import settle_open_turn
 from midturn.cli.options import with_non_interactive, with_output, with_store
-from midturn.cli.output import note
+from midturn.cli.output import note, say_json
 from midturn.cli.place import Place, environment, find_place
-from midturn.cli.request_text import request_text
-from midturn.cli.shape import read_schema
-from midturn.cli.toggles import TogglingCommand, with_toggles
+from midturn.cli.query.open_turn import resolve_open_turn
+from midturn.cli.query.request_text import request_text
+from midturn.cli.query.shape import read_schema
+from midturn.cli.query.toggles import TogglingCommand, with_toggles
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
-from midturn.compose.command_line import CommandParts
+from midturn.compose.command_line import CommandParts, next_request
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.config.places import state_directory
@@ -112,19 +112,22 @@ def _begin(query: Query, place: Place, text: str, schema: JsonObject | None) -> 
 def _continue(query: Query, place: Place, held: Held, requested: TurnRequested) -> ExitStatus:
     loaded = _load(query, place, held.events)
     runner = _runner(query, place, loaded)
-    settled = settle_open_turn(place, held, attached=_attached(query))
-    if settled is not None:
+    status = resolve_open_turn(place, held, attached=_attached(query))
+    if status is not None:
         note("midturn: your new request was not sent.")
-        return settled
+        return status
     place.set_current(held.conversation)
     return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded)))
 
 
 def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
-    from midturn.cli.dry_run import print_request
+    """Print the request that would be sent, as JSON, and send nothing. No secret can be in it: the stream has none."""
+    from midturn.models.logged import request_json  # only here
 
     events = place.store.read(place.conversation(query.id)).events if query.continues or query.id else ()
-    return print_request(CommandParts(settings=_load(query, place, events).settings, root=place.root), events, asked)
+    parts = CommandParts(settings=_load(query, place, events).settings, root=place.root)
+    say_json(request_json(parts.settings.assistant.model.id, next_request(parts, events, asked)))
+    return ExitStatus.DONE
 
 
 def _load(query: Query, place: Place, events: Sequence[Event]) -> Loaded:

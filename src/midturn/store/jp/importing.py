@@ -14,7 +14,8 @@ from msgspec import Raw, Struct
 
 from midturn.core.json_value import JsonObject
 from midturn.errors import StoreError
-from midturn.store.jp_strings import reveal
+from midturn.store import event_file
+from midturn.store.jp.strings import reveal
 
 EVENTS: Final = "events.json"
 METADATA: Final = "metadata.json"
@@ -48,8 +49,8 @@ class JpConversation(Struct, frozen=True):
 
 
 def is_jp(folder: Path) -> bool:
-    """Say whether `jp` recorded what is in this folder."""
-    return (folder / EVENTS).is_file()
+    """Say whether `jp`, and nobody else, recorded what is in this folder."""
+    return (folder / EVENTS).is_file() and not (folder / event_file.NAME).exists()
 
 
 def read_jp(folder: Path) -> JpConversation:

@@ -15,8 +15,8 @@ from msgspec import Raw, Struct
 from midturn.core.codec import decode_event
 from midturn.core.events import OpaqueEvent, ToolCallRequest, TurnStart
 from midturn.core.json_value import Json, JsonObject
-from midturn.store.import_jp import HIDDEN, Imported, text_of
-from midturn.store.jp_strings import hide
+from midturn.store.jp.importing import HIDDEN, Imported, text_of
+from midturn.store.jp.strings import hide
 
 _KEYS: Final = {
     "turn_start": (),

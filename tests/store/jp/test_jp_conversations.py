@@ -14,11 +14,11 @@ from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCanc
 from midturn.core.stream import calls, open_turn, pairs, pending, sanitize, turns
 from midturn.errors import StoreError
 from midturn.store.export import export_jp
-from midturn.store.import_jp import JpConversation, import_events, import_metadata, is_jp, read_jp
-from midturn.store.jp_strings import hide, reveal
+from midturn.store.jp.importing import JpConversation, import_events, import_metadata, is_jp, read_jp
+from midturn.store.jp.strings import hide, reveal
 
-OURS = Path(__file__).parents[1] / "data" / "legacy"
-THEIRS = Path(__file__).parents[3] / "shared" / "data" / "legacy"
+OURS = Path(__file__).parents[2] / "data" / "legacy"
+THEIRS = Path(__file__).parents[4] / "shared" / "data" / "legacy"
 TALK = OURS / "17700000000-a-small-legacy-talk"
 WAITING = OURS / "17700000001"
 FOLDERS = [TALK, WAITING, *sorted(path for path in THEIRS.glob("*") if path.is_dir())]

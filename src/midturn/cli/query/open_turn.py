@@ -20,7 +20,7 @@ _OPTIONS = (
 )
 
 
-def settle_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus | None:
+def resolve_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus | None:
     """Deal with an open turn; None where the new turn may begin.
 
     Raises:

@@ -1,0 +1,1 @@
+"""`midturn query`: one turn, and everything that its flags say about it."""
