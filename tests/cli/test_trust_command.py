@@ -92,3 +92,56 @@ def test_attached_what_is_ignored_is_said_and_the_turn_goes_on(midturn: CommandL
 
     assert "is not trusted, so" in terminal.text
     assert "Done." in terminal.text
+
+
+def test_a_linked_workspace_does_not_inherit_its_neighbours_trust(midturn: CommandLine) -> None:
+    """The approval next door would run this clone's own scripts."""
+    midturn.workspace_file('[conversation.tools.hello]\ncommand = ["./hello"]\nrun = "unattended"\n')
+    midturn.ok("trust", "--yes")
+    clone = midturn.root.parent / "clone"
+    clone.mkdir()
+    (clone / ".midturn").symlink_to(midturn.root / ".midturn")
+    (clone / "hello").write_text("#!/bin/sh\ntouch ran\n")
+    (clone / "hello").chmod(0o755)
+    model = midturn.script(calls("hello"))
+    midturn.root = clone
+
+    finished = midturn.run("query", "-m", model, "hi")
+
+    assert finished.status != 0
+    assert "is a symbolic link. A workspace must hold the directory itself" in finished.stderr
+    assert not (clone / "ran").exists()
+
+
+def test_the_script_behind_a_command_is_shown_and_approved_with_it(midturn: CommandLine) -> None:
+    midturn.workspace_file('[conversation.tools.hello]\ncommand = ["./hello"]\nrun = "unattended"\n')
+    script = midturn.root / "hello"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+
+    assert f"hello  0755 {hashlib.sha256(script.read_bytes()).hexdigest()}" in midturn.ok("trust", "--yes").stdout
+    script.write_text("#!/bin/sh\ntouch ran\n")
+
+    assert midturn.run("query", "-m", midturn.script(calls("hello")), "hi").status == 2
+    assert not (midturn.root / "ran").exists()
+
+
+def test_a_repository_does_not_play_the_model(midturn: CommandLine) -> None:
+    model = midturn.script(calls("hello"))
+    midturn.configure('[conversation.tools.hello]\ncommand = ["touch", "ran"]\nrun = "unattended"\n')
+    midturn.workspace_file(f'assistant.model.id = "{model}"\n')
+
+    finished = midturn.run("query", "hi")
+
+    assert finished.status == 2
+    assert "`assistant.model.id` has no effect" in finished.stderr
+    assert not (midturn.root / "ran").exists()
+
+
+def test_what_init_and_config_set_write_is_approved(midturn: CommandLine) -> None:
+    (midturn.root / ".midturn").rmdir()
+    midturn.ok("init")
+    midturn.ok("config", "set", "conversation.tools.hello.command", '["./hello"]')
+
+    assert "conversation.tools.hello" in midturn.ok("config", "show").stdout
+    assert midturn.ok("trust").stdout.startswith(".midturn/config.toml (approved)\n")

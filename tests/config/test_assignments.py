@@ -121,6 +121,7 @@ def test_a_script_is_found_from_where_its_name_was_written(workspace: Workspace,
         (directory / "talk.json").write_text("{}")
     (tmp_path / "flags" / "own.toml").write_text("assistant.model.id = 'scripted:talk.json'")
     workspace.workspace("assistant.model.id = 'scripted:talk.json'")
+    workspace.trust()
 
     assert workspace.load().settings.assistant.model.id == f"scripted:{workspace.file.parent.resolve()}/talk.json"
     assert workspace.load("assistant.model.id=scripted:talk.json").settings.assistant.model.id == f"scripted:{workspace.root}/talk.json"

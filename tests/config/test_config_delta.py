@@ -84,9 +84,16 @@ def test_a_delta_that_this_user_did_not_set_weakens_nothing(workspace: Workspace
     loaded = workspace.load(recorded=[delta])
 
     assert "deploy" not in loaded.settings.tools
-    assert loaded.settings.assistant.model.id == "a/b"
+    assert loaded.settings.assistant.model.id is None
     (ignored,) = loaded.ignored
-    assert "not known to be yours, so `conversation.tools.deploy.command` has no effect" in ignored
+    assert "not known to be yours, so `assistant.model.id`, `conversation.tools.deploy.command` have no effect" in ignored
+
+
+def test_a_delta_that_this_user_did_not_set_switches_no_tool_on(workspace: Workspace) -> None:
+    delta = cast("dict[str, Json]", recorded(workspace, workspace.load(toggles=[Toggle(True, "deploy"), Toggle(False, "other")])))
+    del delta["seal"]
+
+    assert workspace.load(recorded=[delta]).settings.toggles == (Toggle(False, "other"),)
 
 
 def test_another_users_seal_is_not_ours(workspace: Workspace) -> None:

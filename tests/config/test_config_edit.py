@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from midturn.config.edit import keep_trust, set_value
+from midturn.config.edit import Edited, keep_trust, set_value
 from midturn.config.lines import key_lines
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
@@ -86,7 +87,7 @@ def test_a_word_is_spelled_out_when_one_field_of_it_is_set(workspace: Workspace)
 def test_a_file_that_is_not_there_is_made(workspace: Workspace) -> None:
     file = workspace.user_file.parent / "new" / "config.toml"
 
-    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == "a/b"
+    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == Edited("a/b", hashlib.sha256(file.read_bytes()).hexdigest())
     assert tomllib.loads(file.read_text()) == {"assistant": {"model": {"id": "a/b"}}}
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -138,18 +139,27 @@ def test_a_link_is_refused(workspace: Workspace, tmp_path: Path) -> None:
 
 def test_the_users_own_edit_keeps_a_file_trusted(workspace: Workspace) -> None:
     before = workspace.load()
-    set_value(workspace.file, "config.toml", "conversation.tools.deploy.command", "x")
-    keep_trust(before, workspace.file.resolve(), workspace.approvals)
+    edited = set_value(workspace.file, "config.toml", "conversation.tools.deploy.command", "x")
 
+    assert keep_trust(before, workspace.load(), edited, workspace.approvals)
     assert "deploy" in workspace.load().settings.tools
 
 
 def test_an_edit_does_not_approve_what_somebody_else_wrote(workspace: Workspace) -> None:
     workspace.workspace("notify.command = 'evil'\n")
     before = workspace.load()
-    set_value(workspace.file, "config.toml", "assistant.name", "x")
-    keep_trust(before, workspace.file.resolve(), workspace.approvals)
+    edited = set_value(workspace.file, "config.toml", "assistant.name", "x")
 
+    assert not keep_trust(before, workspace.load(), edited, workspace.approvals)
+    assert workspace.load().ignored
+
+
+def test_what_somebody_else_writes_right_after_an_edit_is_not_approved(workspace: Workspace) -> None:
+    before = workspace.load()
+    edited = set_value(workspace.file, "config.toml", "conversation.tools.deploy.command", "x")
+    workspace.workspace("notify.command = 'evil'\n")
+
+    assert not keep_trust(before, workspace.load(), edited, workspace.approvals)
     assert workspace.load().ignored
 
 

@@ -11,7 +11,8 @@ from support.workspaces import Workspace
 
 def test_each_setting_of_a_key_is_named_with_its_line_the_one_that_holds_first(workspace: Workspace) -> None:
     workspace.user("\n[limits]\ncycles = 7\n")
-    workspace.workspace("limits.cycles = 8\n")
+    workspace.workspace("limits.cycles = 8\nlimits.form = 99\n")
+    workspace.trust()
 
     (found,) = explain(workspace.load("limits.cycles=9"), "limits.cycles")
 

@@ -97,6 +97,7 @@ def test_extra_files_are_read_in_the_order_of_their_names_over_the_main_one(work
     workspace.extra("10.toml", "assistant.name = 'ten'\nassistant.tool_choice = 'required'")
     workspace.extra(".hidden.toml", "assistant.name = 'editor'")
     workspace.extra("30.txt", "not toml at all")
+    workspace.trust()
 
     settings = workspace.load().settings
 

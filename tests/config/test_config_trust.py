@@ -8,7 +8,10 @@ import stat
 
 import pytest
 
-from midturn.config.approvals import Approvals
+from midturn.config.approvals import Approvals, Subject
+from midturn.config.keys import KEYS
+from midturn.config.nodes import Branch, Leaf, Node
+from midturn.config.untrusted import RULES
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
 
@@ -28,7 +31,26 @@ DEPLOY = "[conversation.tools.deploy]\ncommand = ['./deploy']\nsummary = 'Deploy
         ("conversation.tools.t.network = true", "conversation.tools.t.network"),
         ("conversation.tools.'*'.run = 'unattended'", "conversation.tools.'*'.run"),
         ("conversation.tools.'*'.detached = 'auto'", "conversation.tools.'*'.detached"),
-        ("conversation.tools.t.detached.tool = 'defaults'", "conversation.tools.t.detached.tool"),
+        ("conversation.tools.t.detached.run = 'defaults'", "conversation.tools.t.detached.run"),
+        ("conversation.tools.t.detached.run = 'defer'", "conversation.tools.t.detached.run"),
+        ("conversation.tools.t.hidden = true", "conversation.tools.t.hidden"),
+        ("conversation.tools.t.style = 'full'", "conversation.tools.t.style"),
+        ("conversation.tools.t.summary = 'Safe.'", "conversation.tools.t.summary"),
+        ("conversation.tools.t.parameters.x.type = 'string'", "conversation.tools.t.parameters.x.type"),
+        ("conversation.tools.t.questions.q.target = 'user'", "conversation.tools.t.questions.q.target"),
+        (f"conversation.tools.t.questions.q.prompt_label = '{'x' * 65}'", "conversation.tools.t.questions.q.prompt_label"),
+        ("conversation.inquiry.assistant.model.id = 'a/b'", "conversation.inquiry.assistant.model.id"),
+        ("conversation.inquiry.assistant.system_prompt = 'Approve.'", "conversation.inquiry.assistant.system_prompt"),
+        ("assistant.model.id = 'scripted:play.json'", "assistant.model.id"),
+        ("assistant.model.id = 'a/b'", "assistant.model.id"),
+        ("assistant.model.parameters.extra_headers.Authorization = 'x'", "assistant.model.parameters.extra_headers"),
+        ("assistant.model.parameters.extra_body = { store = true }", "assistant.model.parameters.extra_body"),
+        ("assistant.model.parameters.openai_previous_response_id = 'x'", "assistant.model.parameters.openai_previous_response_id"),
+        ("assistant.system_prompt = 'Obey.'", "assistant.system_prompt"),
+        ("assistant.tool_choice = 'required'", "assistant.tool_choice"),
+        ("assistant.request.max_retries = 100", "assistant.request.max_retries"),
+        ("limits.cycles = 100_000", "limits.cycles"),
+        ("prompt.bell = false", "prompt.bell"),
         ("conversation.tools.t.questions.q.answer = false", "conversation.tools.t.questions.q.answer"),
         ("conversation.tools.t.questions.'*'.exclusive = false", "conversation.tools.t.questions.'*'.exclusive"),
         ("conversation.tools.t.questions.q.target = 'assistant'", "conversation.tools.t.questions.q.target"),
@@ -65,13 +87,15 @@ def test_what_weakens_a_guarantee_has_no_effect_until_it_is_approved(workspace: 
 @pytest.mark.parametrize(
     "text",
     [
-        "assistant.model.id = 'a/b'",
+        "assistant.model.parameters = { temperature = 0, max_tokens = 5, stop_sequences = ['x'] }",
         "conversation.tools.t = { run = 'skip', result = 'ask', detached = 'deny' }",
-        "conversation.tools.t.questions.q = { target = 'user', exclusive = true, prompt_label = 'x' }",
+        "conversation.tools.t.questions.q = { exclusive = true, prompt_label = 'x' }",
+        "conversation.tools.t.detached.tool = 'defaults'",
+        "conversation.tools.t.timeout = 5",
         "conversation.tools.fs_read_file.enable = false",
         "conversation.tools.t.result = 'unattended'",
         "limits.cycles = 5",
-        "prompt = { settle_ms = 300, bell = false }",
+        "prompt = { settle_ms = 300, mode = 'plain' }",
         "",
     ],
 )
@@ -81,7 +105,7 @@ def test_what_weakens_nothing_needs_no_approval(workspace: Workspace, text: str)
     loaded = workspace.load()
 
     assert not loaded.ignored
-    assert not loaded.files
+    assert not [file for file in loaded.files if file.notice]
     assert not workspace.state.exists()
 
 
@@ -170,7 +194,7 @@ def test_a_variable_trusts_a_file_by_its_hash(workspace: Workspace) -> None:
     assert not workspace.load(environment={"MIDTURN_TRUST": digest.upper()}).ignored
     assert not workspace.load(environment={"MIDTURN_TRUST": f"{'0' * 64}, {digest}"}).ignored
     assert workspace.load(environment={"MIDTURN_TRUST": "0" * 64}).ignored
-    assert workspace.load().files[0].sha256 == digest
+    assert workspace.load().files[0].subject.sha256 == digest
     assert not workspace.state.exists()
 
 
@@ -206,7 +230,7 @@ def test_an_approval_that_cannot_be_written_is_an_error(workspace: Workspace) ->
     workspace.state.write_text("in the way")
 
     with pytest.raises(ConfigError, match="the approval cannot be written"):
-        Approvals.of(workspace.state, {}).approve(workspace.file, "0" * 64)
+        Approvals.of(workspace.state, {}).approve(Subject(path=workspace.file, root=workspace.root, sha256="0" * 64))
 
 
 def test_a_workspace_reached_by_a_link_is_the_same_workspace(workspace: Workspace) -> None:
@@ -226,3 +250,188 @@ def test_names_that_are_no_text_do_not_stop_anything(workspace: Workspace) -> No
     assert workspace.load().ignored
     workspace.trust()
     assert not workspace.load().ignored
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        ("conversation.tools.t.result = 'skip'", "conversation.tools.t.result = 'ask'"),
+        ("conversation.tools.t.run = 'skip'", "conversation.tools.t.run = 'ask'"),
+        ("conversation.tools.'*'.run = 'skip'", "conversation.tools.t.run = 'ask'"),
+        ("conversation.tools.'*'.run = 'skip'", "conversation.tools.t.run = 'edit'"),
+        ("conversation.tools.t.run = 'ask'", "conversation.tools.t.run = 'edit'"),
+        ("conversation.tools.t.detached = 'deny'", "conversation.tools.t.detached = 'defer'"),
+        ("conversation.tools.t.timeout = 5", "conversation.tools.t.timeout = 6"),
+        ("conversation.tools.t.enable = false", "conversation.tools.t.enable = true"),
+        ("conversation.tools.t.questions.q.exclusive = true", "conversation.tools.t.questions.q.exclusive = false"),
+        ("conversation.tools.t.questions.q.exclusive = true", "conversation.tools.t.questions.'*'.exclusive = false"),
+        ("limits.repeats = 2", "limits.repeats = 3"),
+        ("limits.seconds = 2", "limits.seconds = 3"),
+    ],
+)
+def test_what_the_user_set_is_never_loosened(workspace: Workspace, own: str, theirs: str) -> None:
+    workspace.user(f"{own}\n")
+    before = workspace.load().settings
+    workspace.workspace(f"{theirs}\n")
+
+    loaded = workspace.load()
+
+    assert loaded.settings == before
+    assert loaded.ignored
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        ("conversation.tools.t.run = 'unattended'", "conversation.tools.t.run = 'ask'"),
+        ("conversation.tools.'*'.run = 'unattended'", "conversation.tools.t.run = 'skip'"),
+        ("conversation.tools.'*'.detached = 'auto'", "conversation.tools.'*'.detached = 'defer'"),
+        ("conversation.tools.t.timeout = 5", "conversation.tools.t.timeout = 4"),
+        ("limits.seconds = 2", "limits.seconds = 1"),
+        ("conversation.tools.t.questions.q.exclusive = false", "conversation.tools.t.questions.q.exclusive = true"),
+    ],
+)
+def test_what_the_user_set_may_be_tightened(workspace: Workspace, own: str, theirs: str) -> None:
+    workspace.user(f"{own}\n")
+    before = workspace.load().settings
+    workspace.workspace(f"{theirs}\n")
+
+    loaded = workspace.load()
+
+    assert loaded.settings != before
+    assert not loaded.ignored
+
+
+def test_what_a_file_tightens_of_one_tool_does_not_soften_what_a_flag_says_of_all(workspace: Workspace) -> None:
+    """A tool's own entry comes before that of `'*'`: a clone must not keep its favourite tool out of the user's reach with that."""
+    workspace.user("conversation.tools.'*'.run = 'unattended'\n")
+    workspace.workspace("conversation.tools.deploy = { run = 'ask', timeout = 50 }\n")
+    strict = "conversation.tools.'*'.run='skip'"
+
+    assert workspace.load(strict, "conversation.tools.'*'.timeout=5").settings.tool("deploy").policy.run == "skip"
+    assert workspace.load(strict, "conversation.tools.'*'.timeout=5").settings.tool("deploy").timeout == 5
+    assert workspace.load(strict, "conversation.tools.deploy.run='unattended'").settings.tool("deploy").policy.run == "unattended"
+    assert workspace.load("conversation.tools.'*'.timeout=99").settings.tool("deploy").timeout == 50
+
+
+def test_a_later_file_does_not_loosen_what_an_approved_one_set(workspace: Workspace) -> None:
+    workspace.workspace("conversation.tools.'*'.run = 'unattended'\nconversation.tools.t.run = 'skip'\n")
+    workspace.trust()
+    workspace.extra("10.toml", "conversation.tools.t.run = 'ask'\n")
+
+    loaded = workspace.load()
+
+    assert loaded.settings.tool("t").policy.run == "skip"
+    assert loaded.ignored
+
+
+def test_every_key_that_the_list_names_exists() -> None:
+    """A key that was renamed must not leave its old name on the list."""
+    for key in RULES:
+        node: Node = KEYS
+        for name in key.split("."):
+            assert isinstance(node, Branch), key
+            node = node.child("x" if name == "*" else name)
+        assert isinstance(node, Leaf), key
+        assert node.help, key
+
+
+def test_a_link_in_the_place_of_the_directory_is_refused(workspace: Workspace) -> None:
+    """What was approved next door would run the scripts of this clone."""
+    workspace.workspace(DEPLOY)
+    workspace.trust()
+    clone = workspace.root.parent / "clone"
+    clone.mkdir()
+    (clone / ".midturn").symlink_to(workspace.root / ".midturn")
+    workspace.root = clone
+
+    with pytest.raises(ConfigError, match=r"\.midturn: a symbolic link"):
+        workspace.load()
+
+
+def test_a_link_in_the_place_of_the_extra_files_is_refused(workspace: Workspace) -> None:
+    workspace.extra("1.toml", "")
+    (workspace.file.parent / "config.d").rename(workspace.root / "elsewhere")
+    (workspace.file.parent / "config.d").symlink_to(workspace.root / "elsewhere")
+
+    with pytest.raises(ConfigError, match=r"\.midturn/config\.d: a symbolic link"):
+        workspace.load()
+
+
+SCRIPTS = {
+    "['./scripts/deploy']": "scripts/deploy",
+    "'./scripts/deploy --now'": "scripts/deploy",
+    "['python3', '-I', 'tools/run']": "tools/run",
+    "['/usr/bin/env', 'sh', 'tools/run']": "tools/run",
+    "['make', '--file=build.sh']": "build.sh",
+    "['npx', 'tsx', 'server.ts']": "server.ts",
+}
+
+
+@pytest.mark.parametrize(("command", "script"), SCRIPTS.items())
+@pytest.mark.parametrize("change", ["bytes", "mode", "link", "gone"])
+def test_a_script_behind_a_command_is_approved_with_it(workspace: Workspace, command: str, script: str, change: str) -> None:
+    workspace.workspace(f"[conversation.tools.deploy]\ncommand = {command}\n")
+    file = workspace.root / script
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("echo good")
+    file.chmod(0o755)
+    workspace.trust()
+    assert "deploy" in workspace.load().settings.tools
+
+    if change == "bytes":
+        file.write_text("echo evil")
+    elif change == "mode":
+        file.chmod(0o4755)
+    elif change == "link":
+        file.rename(file.with_name("moved"))
+        file.symlink_to("moved")
+    else:
+        file.unlink()
+
+    assert workspace.load().ignored
+    workspace.trust()
+    assert not workspace.load().ignored
+
+
+def test_a_script_that_comes_later_is_not_approved(workspace: Workspace) -> None:
+    workspace.workspace("[conversation.tools.deploy]\ncommand = 'cd sub && ./scripts/deploy; python3 late.py'\nshell = true\n")
+    workspace.trust()
+    assert not workspace.load().ignored
+
+    (workspace.root / "late.py").write_text("print('evil')")
+
+    assert workspace.load().ignored
+
+
+def test_the_script_of_a_tool_with_a_directory_of_its_own_is_approved(workspace: Workspace) -> None:
+    workspace.workspace("[conversation.tools.deploy]\ncommand = ['./run']\ncwd = 'sub'\n")
+    (workspace.root / "sub").mkdir()
+    (workspace.root / "sub" / "run").write_text("good")
+    workspace.trust()
+    (workspace.root / "sub" / "run").write_text("evil")
+
+    assert workspace.load().ignored
+
+
+def test_what_a_command_reads_or_writes_is_not_bound(workspace: Workspace) -> None:
+    """Only programs are: a tool that writes a file would undo its own approval."""
+    workspace.workspace("[conversation.tools.deploy]\ncommand = ['cat', 'data.txt', '--out=log.txt']\n")
+    workspace.trust()
+    (workspace.root / "data.txt").write_text("1")
+    (workspace.root / "log.txt").write_text("1")
+
+    assert not workspace.load().ignored
+
+
+def test_new_state_directories_are_private_whatever_the_umask(workspace: Workspace) -> None:
+    workspace.state = workspace.state / "deep" / "er"
+    workspace.workspace(DEPLOY)
+    before = os.umask(0)
+    try:
+        workspace.trust()
+    finally:
+        os.umask(before)
+
+    for directory in (workspace.state, workspace.state.parent, workspace.state / "trust"):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700

@@ -12,6 +12,7 @@ from midturn.config.defaults import BUILT_IN_TOOLS, built_in_layer
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Leaf, Node
 from midturn.config.tree import BUILT_IN, KeyPath, Tree, entry
+from midturn.config.untrusted import RULES
 from midturn.config.values import WrongValue, checked
 
 _NAMES = {
@@ -36,12 +37,12 @@ class Key(Struct, frozen=True):
     takes: str
     default: str
     meaning: str
-    gate: str
+    unapproved: str
 
     def row(self, heading: int) -> str:
         """Return the key's row in the table of its first `heading` names."""
         name = ".".join(self.path[heading:])
-        return f"| `{name}` | {self.takes} | {self.default and f'`{self.default}`'} | {self.meaning} | {self.gate} |\n"
+        return f"| `{name}` | {self.takes} | {self.default and f'`{self.default}`'} | {self.meaning} | {self.unapproved} |\n"
 
 
 def key_tables() -> str:
@@ -83,22 +84,28 @@ def _sections() -> Iterator[tuple[KeyPath, Node]]:
 
 
 def _table(path: KeyPath, node: Node) -> str:
-    head = "| key | value | default | meaning | in a workspace's file it needs approval where it |\n| --- | --- | --- | --- | --- |\n"
-    rows = "".join(key.row(len(path)) for key in _keys(path, node, ""))
+    head = "| key | value | default | meaning | unapproved, a workspace's file may set |\n| --- | --- | --- | --- | --- |\n"
+    rows = "".join(key.row(len(path)) for key in _keys(path, node))
     return f"### `{'.'.join(path)}`\n\n{head}{rows}"
 
 
-def _keys(path: KeyPath, node: Node, gate: str) -> Iterator[Key]:
-    gate = node.gate.why if node.gate else gate
+def _keys(path: KeyPath, node: Node) -> Iterator[Key]:
     if isinstance(node, Leaf):
-        yield Key(path, _allowed(node), _default(path), node.help, gate)
+        yield Key(path, _allowed(node), _default(path), node.help, _unapproved(path))
         return
     if node.shorthand:
-        yield Key(path, f"{_allowed(node.shorthand.leaf)}; or a table", "", node.shorthand.leaf.help, gate)
+        yield Key(path, f"{_allowed(node.shorthand.leaf)}; or a table", "", node.shorthand.leaf.help, "")
     for name, child in node.keys.items():
-        yield from _keys((*path, name), child, gate)
+        yield from _keys((*path, name), child)
     if node.names:
-        yield from _keys((*path, _NAMES[node.names.what]), node.names.node, gate)
+        yield from _keys((*path, _NAMES[node.names.what]), node.names.node)
+
+
+def _unapproved(path: KeyPath) -> str:
+    pattern = ".".join("*" if name.startswith("<") else name for name in path)
+    below = pattern.removesuffix("*")
+    single = [f"`{key.removeprefix(below)}`" for key in RULES if pattern.endswith(".*") and key.startswith(below)]
+    return RULES[pattern].allowed if pattern in RULES else ", ".join(single)
 
 
 def _allowed(leaf: Leaf) -> str:

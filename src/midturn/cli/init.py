@@ -10,9 +10,10 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.output import note, tell
 from midturn.cli.place import environment
 from midturn.cli.starter import Starter, choose
-from midturn.config.approvals import Approvals, create_private, sha256
+from midturn.config.approvals import Approvals, Subject, sha256
 from midturn.config.places import state_directory
 from midturn.errors import StoreError
+from midturn.files.private import create_private
 from midturn.store.workspace import Workspace
 
 
@@ -42,7 +43,8 @@ def _write(file: Path, starter: Starter) -> None:
         create_private(file, data)
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror}.") from error
-    Approvals.of(state_directory(), environment()).approve(file.resolve(), sha256(data))
+    subject = Subject(path=file.resolve(), root=file.resolve().parents[1], sha256=sha256(data))
+    Approvals.of(state_directory(), environment()).approve(subject)
 
 
 def _short(file: Path) -> str:

@@ -33,14 +33,16 @@ def command(*, yes: bool) -> ExitStatus:
         return ExitStatus.ERROR
     approvals = Approvals.of(state_directory(), environment())
     for file in waiting:
-        approvals.approve(file.path, file.sha256)
-        tell("Approved {}. A change to it needs a new approval.", file.name)
+        approvals.approve(file.subject)
+        tell("Approved {}. A change to it, or to a script that it runs, needs a new approval.", file.name)
     return ExitStatus.DONE
 
 
 def _show(file: FileTrust) -> None:
     say("{}{}", file.name, " (approved)" if file.approved else "")
-    say("  sha256 {}", file.sha256)
+    say("  sha256 {}", file.subject.sha256)
+    for script in file.subject.scripts:
+        say("  {}  {}", script.name, script.state)
     rows = [(line("  {}", one.why), line("{} = {}  ({})", one.key, one.value, one.place)) for one in file.enables]
     for row in table(rows):
         say(row)

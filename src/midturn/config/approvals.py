@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from midturn.config.scripts import Script
 from midturn.errors import ConfigError
+from midturn.files.private import ensure_private, read_private, write_private
 
 VARIABLE = "MIDTURN_TRUST"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -23,8 +24,23 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+class Subject(Struct, frozen=True, kw_only=True):
+    """What is approved: a file of a workspace with this content, for this `root`, with these scripts behind its commands."""
+
+    path: Path
+    root: Path
+    sha256: str
+    scripts: tuple[Script, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Hash everything that the approval is bound to."""
+        parts = (str(self.path), str(self.root), self.sha256, *(f"{one.name} {one.state}" for one in self.scripts))
+        return sha256("\0".join(parts).encode(errors="surrogateescape"))
+
+
 class Approvals(Struct, frozen=True):
-    """What was approved: per path the hash of the content, and what `MIDTURN_TRUST` names for this process."""
+    """What was approved: a record for each path, and the contents that `MIDTURN_TRUST` names for this process."""
 
     directory: Path
     named: frozenset[str] = frozenset()
@@ -42,19 +58,19 @@ class Approvals(Struct, frozen=True):
             raise ConfigError(f"{VARIABLE}: `{wrong}` is no SHA-256 hash; `sha256sum` of the configuration file prints one")
         return cls(directory / "trust", frozenset(words))
 
-    def approved(self, path: Path, digest: str) -> bool:
-        """Say whether this content of this file was approved. A record that others could have written counts as none."""
-        return digest in self.named or _recorded(self._record(path)) == f"{digest}  {path}"
+    def approved(self, subject: Subject) -> bool:
+        """Say whether exactly this was approved. A record that others could have written counts as none."""
+        return subject.sha256 in self.named or read_private(self._record(subject.path)) == _written(subject)
 
-    def approve(self, path: Path, digest: str) -> None:
+    def approve(self, subject: Subject) -> None:
         """Remember the approval; the former one of this file is forgotten.
 
         Raises:
             ConfigError: It cannot be written.
         """
         try:
-            self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_private(self._record(path), f"{digest}  {path}".encode(errors="surrogateescape"))
+            ensure_private(self.directory)
+            write_private(self._record(subject.path), _written(subject))
         except OSError as error:
             raise ConfigError(f"{self.directory}: the approval cannot be written: {error.strerror}") from error
 
@@ -62,53 +78,5 @@ class Approvals(Struct, frozen=True):
         return self.directory / sha256(os.fsencode(path))
 
 
-def _recorded(record: Path) -> str | None:
-    data = read_private(record)
-    return None if data is None else data.decode(errors="surrogateescape")
-
-
-def read_private(path: Path) -> bytes | None:
-    """Read a small file that only its user can have written; None if there is none, or if others could have."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None  # absent, a link, or not ours to read: nothing that was approved by this user
-    with open(descriptor, "rb") as file:  # noqa: PTH123 (opened without following links, above)
-        status = os.fstat(descriptor)
-        ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-        return file.read(65_536) if ours else None
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file (0600) whole or not at all, in place of the former one."""
-    new = _temporary(path.parent, data)
-    try:
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def create_private(path: Path, data: bytes) -> None:
-    """Write a file (0600) whole; one that is already there stays."""
-    new = _temporary(path.parent, data)
-    try:
-        path.hardlink_to(new)
-    except FileExistsError:
-        pass  # another process was first
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _temporary(directory: Path, data: bytes) -> Path:
-    import tempfile  # only an approval needs it
-
-    descriptor, name = tempfile.mkstemp(dir=directory, prefix=".new-")
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 (`mkstemp` opened it)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return Path(name)
+def _written(subject: Subject) -> bytes:
+    return f"{subject.digest}  {subject.path}".encode(errors="surrogateescape")

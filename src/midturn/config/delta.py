@@ -9,11 +9,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.config.approvals import create_private, read_private, sha256
+from midturn.config.approvals import sha256
 from midturn.config.assign import Assignment
 from midturn.config.sealed_values import close_values, leave_out_values, open_values, stay_closed
 from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json, JsonObject, canonical
+from midturn.files.private import create_private, ensure_private, read_private
 
 _SHAPE = {"cfg", "flags", "toggles", "seal"}
 
@@ -97,7 +98,7 @@ def _key(state: Path) -> bytes:
         return found
     import secrets  # once per user
 
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    ensure_private(state)
     create_private(file, sha256(secrets.token_bytes(32)).encode())
     made = read_private(file)
     if not made:

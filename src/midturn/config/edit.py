@@ -8,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from midturn.config.approvals import Approvals, sha256, write_private
+from msgspec import Struct
+
+from midturn.config.approvals import Approvals, sha256
 from midturn.config.assign import nested, parse_key, typed
 from midturn.config.check import Checker
 from midturn.config.files import parse, read_bytes
@@ -18,12 +20,20 @@ from midturn.config.nodes import Branch, Node
 from midturn.config.tree import KeyPath, Origin, dotted
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
+from midturn.files.private import ensure_private, write_private
 
 Table: TypeAlias = MutableMapping[str, Any]
 
 
-def set_value(file: Path, name: str, key: str, words: str) -> Json:
-    """Write `key = words` (TOML, or else a string) into `file`, which messages call `name`, and return the value.
+class Edited(Struct, frozen=True):
+    """The value that was set, and the hash of the file that it was written into."""
+
+    value: Json
+    sha256: str
+
+
+def set_value(file: Path, name: str, key: str, words: str) -> Edited:
+    """Write `key = words` (TOML, or else a string) into `file`, which messages call `name`.
 
     The file is made where there is none. A symbolic link is refused: pass what it leads to.
 
@@ -41,16 +51,19 @@ def set_value(file: Path, name: str, key: str, words: str) -> Json:
     if (read_bytes(file, name, follow=False) or b"") != before:
         raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
     _write(file, name, after.encode())
-    return value
+    return Edited(value, sha256(after.encode()))
 
 
-def keep_trust(loaded: Loaded, file: Path, approvals: Approvals) -> None:
-    """Approve a workspace file that its user has just edited through us, unless something else in it still waits for approval.
+def keep_trust(before: Loaded, after: Loaded, edited: Edited, approvals: Approvals) -> bool:
+    """Approve a workspace file that its user has just edited through us, unless something else in it waited for approval `before`.
 
-    `loaded` is what was read before the edit.
+    Only what was written here is approved: a file that somebody else has changed since is another one. Says whether it was approved.
     """
-    if all(known.approved for known in loaded.files if known.path == file):
-        approvals.approve(file, sha256(file.read_bytes()))
+    written = next((file for file in after.files if file.subject.sha256 == edited.sha256 and not file.approved), None)
+    if written is None or not all(known.approved for known in before.files if known.subject.path == written.subject.path):
+        return False
+    approvals.approve(written.subject)
+    return True
 
 
 def _edited(text: str, name: str, path: KeyPath, value: Json) -> str:
@@ -112,7 +125,7 @@ def _spelled_out(value: Any, node: Node) -> dict[str, Any]:
 
 def _write(file: Path, name: str, data: bytes) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        ensure_private(file.parent)
         mode = file.stat().st_mode & 0o777 if file.exists() else 0o600
         write_private(file, data)
         file.chmod(mode)

@@ -1,13 +1,12 @@
-"""Every key of the configuration: its type, what is allowed, what a workspace must not set unasked.
+"""Every key of the configuration: its type, what is allowed, and what it does where that is worth a question.
 
-Checking, suggesting, trust and `config explain` all read this one table.
+Checking, suggesting, trust and `config explain` all read this one table; `untrusted` says what a workspace may set unasked.
 """
 
 from __future__ import annotations
 
 from typing import get_args
 
-from midturn.config import gates
 from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
 from midturn.config.settings import Mode, Protocol, ProviderKind, Style, ToolSource
 from midturn.core.enabling import AllowToggle
@@ -21,8 +20,8 @@ PROVIDER_NAME = r"[A-Za-z0-9_-]{1,64}"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 
-_RUNS = gates.always("runs a program")
-_REACHES = gates.always("sends requests there")
+_RUNS = "runs a program"
+_TELLS = "tells a model what to do"
 
 
 def _detached(value: Json) -> dict[str, Json]:
@@ -44,9 +43,14 @@ def _passed_on(value: Json) -> dict[str, Json]:
 
 MODEL = Branch(
     keys={
-        "id": Leaf(kind="model", help="provider/model, `scripted:FILE`, or `inherit` where another assistant's is meant"),
+        "id": Leaf(
+            kind="model",
+            why="chooses who is asked, and who reads the conversation",
+            help="provider/model, `scripted:FILE`, or `inherit` where another assistant's is meant",
+        ),
         "parameters": Branch(
-            names=Names(Leaf(kind="json", help="goes to the model as it is, such as `temperature`"), "a parameter of the model", ".+")
+            why="changes what is sent with every request",
+            names=Names(Leaf(kind="json", help="goes to the model as it is, such as `temperature`"), "a parameter of the model", ".+"),
         ),
     }
 )
@@ -57,7 +61,7 @@ REQUEST = Branch(
     }
 )
 SIDE_ASSISTANT: dict[str, Node] = {
-    "system_prompt": Leaf(help="what the model is told first"),
+    "system_prompt": Leaf(why=_TELLS, help="what the model is told first"),
     "model": MODEL,
     "request": REQUEST,
 }
@@ -72,21 +76,19 @@ TARGET = Branch(
     keys={**SIDE_ASSISTANT, "escalation": Leaf(kind="boolean", help="a rejection goes on to the user")},
     shorthand=Shorthand(Leaf(allowed=("user", "assistant", "assistant_with_escalation"), help="who answers"), _target),
     implied={"": "assistant"},
-    gate=gates.MODEL_ANSWERS,
+    why="sets who answers",
 )
 QUESTION = Branch(
     keys={
         "target": TARGET,
-        "answer": Leaf(kind="json", gate=gates.always("answers for you"), help="a fixed answer: never asked"),
-        "exclusive": Leaf(
-            kind="boolean", gate=gates.values("lets others than a human answer", False), help="whether only a human may answer"
-        ),
+        "answer": Leaf(kind="json", why="answers for you", help="a fixed answer: never asked"),
+        "exclusive": Leaf(kind="boolean", why="sets whether others than a human may answer", help="whether only a human may answer"),
         "prompt_label": Leaf(help="shown beside who asks"),
     }
 )
 DETACHED_LEAF = Leaf(
     allowed=get_args(DetachedPolicy),
-    gate=gates.values("goes on without a human", "auto", "defaults"),
+    why="sets what happens without a human",
     help="what happens when nobody is there",
 )
 DETACHED = Branch(
@@ -95,16 +97,19 @@ DETACHED = Branch(
 )
 ENABLE = Branch(
     keys={
-        "state": Leaf(kind="boolean", gate=gates.UNLOCKS, help="whether the tool is offered"),
+        "state": Leaf(kind="boolean", why="sets which tools are offered", help="whether the tool is offered"),
         "allow_toggle": Leaf(
-            allowed=get_args(AllowToggle), aliases={"always": "any"}, gate=gates.UNLOCKS, help="whether -t and -T may change that"
+            allowed=get_args(AllowToggle),
+            aliases={"always": "any"},
+            why="sets which tools are offered",
+            help="whether -t and -T may change that",
         ),
     },
     shorthand=Shorthand(Leaf(kind="boolean", help="whether the tool is offered"), _enable),
 )
 ENVIRONMENT = Branch(
     names=Names(
-        Leaf(kind="variable", private=True, gate=gates.always("sets a program's environment"), help="its value for the program"),
+        Leaf(kind="variable", private=True, why="sets a program's environment", help="its value for the program"),
         "a variable",
         VARIABLE,
     ),
@@ -113,15 +118,19 @@ ENVIRONMENT = Branch(
 QUESTIONS = Branch(names=Names(QUESTION, "a question id", QUESTION_ID, star=QUESTION), star_covers_names=True)
 
 _ANY_TOOL: dict[str, Node] = {
-    "run": Leaf(allowed=get_args(RunPolicy), gate=gates.values("runs without asking", "unattended"), help="ask before it runs?"),
-    "result": Leaf(allowed=get_args(ResultPolicy), gate=gates.DELIVERS_UNSEEN, help="ask before the model reads the result?"),
+    "run": Leaf(allowed=get_args(RunPolicy), why="sets whether you are asked before it runs", help="ask before it runs?"),
+    "result": Leaf(
+        allowed=get_args(ResultPolicy),
+        why="sets whether you are asked before a model reads it",
+        help="ask before the model reads the result?",
+    ),
     "detached": DETACHED,
     "enable": ENABLE,
     "questions": QUESTIONS,
     "timeout": Leaf(kind="seconds", help="seconds, or a duration such as `2m`"),
     "environment": ENVIRONMENT,
-    "cwd": Leaf(gate=gates.always("chooses where a program runs"), help="directory, relative to the workspace"),
-    "network": Leaf(kind="boolean", gate=gates.values("opens the network to a program", True), help="may it use the network?"),
+    "cwd": Leaf(why="chooses where a program runs", help="directory, relative to the workspace"),
+    "network": Leaf(kind="boolean", why="sets whether a program has the network", help="may it use the network?"),
     "hidden": Leaf(kind="boolean", help="calls and results are not drawn"),
     "style": Leaf(allowed=get_args(Style), help="how calls and results are drawn"),
 }
@@ -137,17 +146,17 @@ TOOL = Branch(
     keys={
         **_ANY_TOOL,
         "source": Leaf(allowed=get_args(ToolSource), help="where the tool comes from"),
-        "command": Leaf(kind="argv", gate=_RUNS, help="program and arguments"),
-        "shell": Leaf(kind="boolean", gate=_RUNS, help="the command is a shell script"),
+        "command": Leaf(kind="argv", why=_RUNS, help="program and arguments"),
+        "shell": Leaf(kind="boolean", why=_RUNS, help="the command is a shell script"),
         "protocol": Leaf(
             allowed=get_args(Protocol),
-            gate=gates.values("lets what a program prints ask questions", "outcome"),
+            why="lets what a program prints ask questions",
             help="what stdout is: the result, or an outcome, which may ask",
         ),
-        "parameters": Branch(names=Names(PARAMETER, "a parameter", TOOL_NAME)),
-        "summary": Leaf(help="what a model is told; `describe_tools` tells the rest"),
-        "description": Leaf(help="the whole documentation"),
-        "rename": Leaf(gate=gates.always("puts a tool in another's place"), help="the name of an MCP server's tool here"),
+        "parameters": Branch(names=Names(PARAMETER, "a parameter", TOOL_NAME), why="changes what a tool may be given"),
+        "summary": Leaf(why=_TELLS, help="what a model is told; `describe_tools` tells the rest"),
+        "description": Leaf(why=_TELLS, help="the whole documentation"),
+        "rename": Leaf(why="puts a tool in another's place", help="the name of an MCP server's tool here"),
     }
 )
 MCP = Branch(
@@ -158,13 +167,13 @@ MCP = Branch(
         "environment": ENVIRONMENT,
         "sampling": Leaf(kind="boolean", help="may the server ask models?"),
     },
-    gate=gates.always("reaches an MCP server"),
+    why="reaches an MCP server",
 )
 LLM = Branch(
     keys={
         "kind": Leaf(allowed=get_args(ProviderKind), help="which protocol it speaks"),
-        "base_url": Leaf(gate=_REACHES, help="where requests go"),
-        "api_key_env": Leaf(gate=gates.always("sends a variable of your environment"), help="the variable that holds the key"),
+        "base_url": Leaf(why="sends requests there", help="where requests go"),
+        "api_key_env": Leaf(why="sends a variable of your environment", help="the variable that holds the key"),
         "profile": Branch(names=Names(Leaf(kind="json", help="corrects what is known of its models"), "a capability", ".+")),
     }
 )
@@ -193,7 +202,7 @@ PROMPT = Branch(
     keys={
         "mode": Leaf(allowed=get_args(Mode), help="how prompts are drawn"),
         "text_menu": Leaf(kind="boolean", help="a menu row before every text field"),
-        "settle_ms": Leaf(kind="integer", least=0, most=10_000, gate=gates.below("takes keys that were meant for something else", 300)),
+        "settle_ms": Leaf(kind="integer", least=0, most=10_000, why="sets how soon keys count"),
         "bell": Leaf(kind="boolean", help="ring the terminal's bell when somebody has to answer"),
         "notify": Leaf(kind="boolean", help="desktop notifications"),
     }
@@ -216,9 +225,7 @@ KEYS = Branch(
         "limits": LIMITS,
         "prompt": PROMPT,
         "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),
-        "notify": Branch(keys={"command": Leaf(kind="argv", gate=_RUNS, help="runs when somebody has to answer")}),
-        "web": Branch(
-            keys={"secrets": Leaf(kind="boolean", gate=gates.values("takes secrets in the browser", True), help="answer secrets there?")}
-        ),
+        "notify": Branch(keys={"command": Leaf(kind="argv", why=_RUNS, help="runs when somebody has to answer")}),
+        "web": Branch(keys={"secrets": Leaf(kind="boolean", why="sets whether the browser takes secrets", help="answer secrets there?")}),
     }
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from midturn.config.approvals import Approvals, sha256
+from midturn.config.approvals import Approvals, Subject, sha256
 from midturn.config.assign import Assignment
 from midturn.config.check import Checker
 from midturn.config.delta import Delta
@@ -17,8 +17,9 @@ from midturn.config.files import Document, read_document
 from midturn.config.keys import KEYS
 from midturn.config.merge import merge, overlay
 from midturn.config.places import shown
+from midturn.config.scripts import scripts
 from midturn.config.tree import KeyPath, Origin, Tree
-from midturn.config.trust import FileTrust, Weakening, enabled, no_effect, weakening, without
+from midturn.config.trust import FileTrust, Waiting, enabled, no_effect, restrained, waiting, without
 from midturn.errors import ConfigError
 
 WORKSPACE = ".midturn"
@@ -42,6 +43,8 @@ class Layers:
         self.withheld: set[KeyPath] = set()
         self.ignored: list[str] = []
         self._texts: dict[str, str] = {}
+        self._below: Tree = {}
+        self._unapproved: list[Tree] = []
 
     def add(self, name: str, *parts: Tree) -> None:
         """Lay one layer on top; its parts are laid over each other, the later ones higher."""
@@ -58,14 +61,20 @@ class Layers:
 
     def workspace(self, root: Path, approvals: Approvals) -> None:
         """Read `.midturn/config.toml` and `config.d/*.toml`; what is not approved and needs to be is left out."""
-        directory = (root / WORKSPACE).resolve()
+        directory = root.resolve() / WORKSPACE
         bases = (str(directory), str(directory.parent))
         parts: list[Tree] = []
         for file in self._workspace_files(directory):
             document = self._document(file, f"{WORKSPACE}/{file.relative_to(directory)}", follow=False)
             if document is not None:
-                parts.append(self._allowed(document, self._tree(document, (str(file.parent), *bases)), approvals))
+                tree = self._tree(document, (str(file.parent), *bases))
+                parts.append(self._allowed(document, tree, overlay(*parts), approvals))
+        self._below = self.merged
         self.add("workspace", *parts)
+
+    def settle(self) -> None:
+        """Let what the user says of every tool hold for those, too, that an unapproved file tightened less."""
+        self.merged = restrained(self.merged, overlay(*self._unapproved), self._below)
 
     def assigned(self, name: str, assignments: Iterable[Assignment]) -> None:
         """Lay values from flags or variables on top, as one layer."""
@@ -75,10 +84,12 @@ class Layers:
         """Lay what the flags of an earlier process set for this conversation on top; without its user's seal, what is safe of it."""
         given = delta.opened(state)
         parts = (self._assigned(given.cfg), self._assigned(given.flags))
-        weak = weakening(overlay(*parts[0], *parts[1]), self.merged)
+        weak = waiting(overlay(*parts[0], *parts[1]), self.merged)
         if weak and not delta.is_sealed(state):
-            idle = no_effect(enabled(weak))
-            self.ignored.append(f"The flags recorded in this conversation are not known to be yours, so {idle}. Give them again.")
+            if idle := [one for one in enabled(weak) if one.differs]:
+                self.ignored.append(
+                    f"The flags recorded in this conversation are not known to be yours, so {no_effect(idle)}. Give them again."
+                )
             parts = ([without(tree, weak) for tree in parts[0]], [without(tree, weak) for tree in parts[1]])
             self._withhold(weak)
         self.add("recorded --cfg", *parts[0])
@@ -127,26 +138,33 @@ class Layers:
         extra = directory / "config.d"
         found: list[Path] = []
         with self.collecting():
-            if extra.is_symlink():
-                raise ConfigError(f"{WORKSPACE}/config.d: a symbolic link; a workspace must hold the directory itself")
+            for own in (directory, extra):
+                if own.is_symlink():
+                    name = own.relative_to(directory.parent)
+                    raise ConfigError(f"{name}: a symbolic link; a workspace must hold the directory itself")
             found = _listed(extra, lambda file: file.suffix == ".toml" and not file.name.startswith("."))
         return [directory / "config.toml", *found]
 
-    def _allowed(self, document: Document, tree: Tree, approvals: Approvals) -> Tree:
-        weak = weakening(tree, self.merged)
+    def _allowed(self, document: Document, tree: Tree, earlier: Tree, approvals: Approvals) -> Tree:
+        """Return what of a file has effect; `earlier` is what the workspace's files before it set."""
+        weak = waiting(tree, merge(self.merged, earlier, KEYS))
         if not weak:
+            self._unapproved.append(tree)
             return tree
-        digest = sha256(document.data)
-        approved = approvals.approved(document.path, digest)
-        file = FileTrust(path=document.path, name=document.name, sha256=digest, approved=approved, enables=enabled(weak))
+        root = document.path.parents[len(Path(document.name).parts) - 1]
+        subject = Subject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
+        file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))
         self.files.append(file)
-        if approved:
+        if file.approved:
             return tree
-        self.ignored.append(file.notice)
+        if file.notice:
+            self.ignored.append(file.notice)
         self._withhold(weak)
-        return without(tree, weak)
+        kept = without(tree, weak)
+        self._unapproved.append(kept)
+        return kept
 
-    def _withhold(self, weak: tuple[Weakening, ...]) -> None:
+    def _withhold(self, weak: tuple[Waiting, ...]) -> None:
         self.withheld.update(one.path for one in weak)
 
 

@@ -74,8 +74,9 @@ def load(request: LoadRequest) -> Loaded:
     given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
     layers.assigned("--cfg", given.cfg)
     layers.assigned("flags", given.flags)
-    toggles = tuple(toggle for delta in (*recorded, given) for toggle in delta.toggles)
-    settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), toggles)
+    layers.settle()
+    toggles = tuple(toggle for delta in recorded for toggle in delta.toggles if not toggle.on or delta.is_sealed(request.state))
+    settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), (*toggles, *given.toggles))
     if layers.problems:
         raise ConfigError("\n".join(layers.problems))
     return Loaded(

@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.config.tree import KeyPath, Tree
 from midturn.core.json_value import Json
 
 Kind: TypeAlias = Literal[
@@ -15,31 +14,18 @@ Kind: TypeAlias = Literal[
 ]
 
 
-class Claim(Struct, frozen=True):
-    """What a file wants at `path`; `subtree` holds the whole table there where a table is judged, `below` the layers beneath."""
-
-    path: KeyPath
-    value: Json
-    subtree: Tree
-    below: Tree
-
-
-class Gate(Struct, frozen=True):
-    """When a key of a workspace file has no effect until the file is trusted, and what it would do."""
-
-    why: str
-    weakens: Callable[[Claim], bool]
-
-
 class Leaf(Struct, frozen=True, kw_only=True):
-    """One value. `least` and `most` bound numbers; `aliases` are read as the values that they name; `private` is not displayed."""
+    """One value. `least` and `most` bound numbers; `aliases` are read as the values that they name; `private` is not displayed.
+
+    `why` says what it does, where a workspace's file sets it and its user is asked for approval (`runs a program`).
+    """
 
     kind: Kind = "string"
     allowed: tuple[str, ...] = ()
     aliases: Mapping[str, str] = {}
     least: float | None = None
     most: float | None = None
-    gate: Gate | None = None
+    why: str = ""
     private: bool = False
     help: str = ""
 
@@ -61,14 +47,14 @@ class Shorthand(Struct, frozen=True):
 
 
 class Branch(Struct, frozen=True, kw_only=True):
-    """A table. `implied` fields are set by writing the table at all."""
+    """A table. `implied` fields are set by writing the table at all; `why` is that of every key in it that has none."""
 
     keys: Mapping[str, Node] = {}
     names: Names | None = None
     shorthand: Shorthand | None = None
     implied: Mapping[str, Json] = {}
     star_covers_names: bool = False
-    gate: Gate | None = None
+    why: str = ""
 
     def child(self, name: str) -> Node:
         """Return the node of a key that was checked; what stands below a free value has no rules."""

@@ -1,39 +1,51 @@
-"""What a workspace's files may do before their user has approved them: nothing that weakens a guarantee or runs code."""
+"""What a workspace's files do before their user has approved them, and what waits until then."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
+from midturn.config.approvals import Subject
 from midturn.config.keys import KEYS
-from midturn.config.nodes import Branch, Claim, Gate, Node
-from midturn.config.tree import Entry, KeyPath, Tree, dotted
+from midturn.config.merge import merge
+from midturn.config.nodes import Branch, Node
+from midturn.config.tree import Entry, KeyPath, Tree, branch, dotted, entries, entry
+from midturn.config.untrusted import RULES
+from midturn.core.json_value import Json
+
+_OTHER: Final = "changes what your own configuration says"
 
 
 class Enabled(Struct, frozen=True):
-    """One thing that a file does: the key as written, its value there and its line, and what it means (`runs a program`)."""
+    """One thing that a file does: the key as written, its value there and its line, and what it means (`runs a program`).
+
+    `differs`: it is not what holds anyway.
+    """
 
     key: str
     value: str
     place: str
     why: str
+    differs: bool
 
 
 class FileTrust(Struct, frozen=True, kw_only=True):
-    """One workspace file that does something which needs approval. `sha256` is of its content; `name` is how messages call it."""
+    """One workspace file that does something which needs approval; `name` is how messages call it."""
 
-    path: Path
+    subject: Subject
     name: str
-    sha256: str
     approved: bool
     enables: tuple[Enabled, ...]
 
     @property
-    def notice(self) -> str:
-        """Say what has no effect, by name, and what to do."""
-        return f"{self.name} is not trusted, so {no_effect(self.enables)}. `midturn trust` shows what it enables and asks you."
+    def notice(self) -> str | None:
+        """Say what has no effect, by name, and what to do; None where all of it holds anyway."""
+        idle = [one for one in self.enables if one.differs]
+        if not idle:
+            return None
+        return f"{self.name} is not trusted, so {no_effect(idle)}. `midturn trust` shows what it enables and asks you."
 
 
 def no_effect(enables: Sequence[Enabled]) -> str:
@@ -42,46 +54,94 @@ def no_effect(enables: Sequence[Enabled]) -> str:
     return f"{keys} {'has' if len(enables) == 1 else 'have'} no effect"
 
 
-class Weakening(Struct, frozen=True):
-    """One value that needs approval."""
+class Waiting(Struct, frozen=True):
+    """One value that needs approval, and what it would do."""
 
     path: KeyPath
     entry: Entry
-    gate: Gate
+    why: str
+    differs: bool
 
 
-def weakening(tree: Tree, below: Tree) -> tuple[Weakening, ...]:
+def waiting(tree: Tree, below: Tree) -> tuple[Waiting, ...]:
     """Find what a layer must not do unasked; `below` holds the layers beneath it."""
-    return tuple(_walk(tree, KEYS, (), below))
+    return tuple(_walk(tree, _At(KEYS), below))
 
 
-def _walk(tree: Tree, node: Branch, path: KeyPath, below: Tree) -> Iterator[Weakening]:
+class _At(Struct, frozen=True):
+    """Where a walk is: the node, the path to it, the same with free names as `*`, and what the tables on the way do."""
+
+    node: Node
+    path: KeyPath = ()
+    pattern: tuple[str, ...] = ()
+    why: str = ""
+
+    def child(self, name: str) -> _At:
+        is_free = not isinstance(self.node, Branch) or name not in self.node.keys
+        node = self.node.child(name) if isinstance(self.node, Branch) else self.node
+        pattern = "*" if is_free and self.pattern != _PARAMETERS else name
+        return _At(node, (*self.path, name), (*self.pattern, pattern), node.why or self.why)
+
+
+_PARAMETERS: Final = ("assistant", "model", "parameters")
+
+
+def _walk(tree: Tree, at: _At, below: Tree) -> Iterator[Waiting]:
     for name, found in tree.items():
-        at = (*path, name)
-        child = node.child(name)
-        if isinstance(found, Entry):
-            gate = child.gate
-            if gate is not None and gate.weakens(Claim(at, found.value, {}, below)):
-                yield Weakening(at, found, gate)
-        elif _closed(child, at, found, below):
-            yield from _all(found, at, child.gate)
-        elif isinstance(child, Branch):
-            yield from _walk(found, child, at, below)
-
-
-def _closed(node: Node, path: KeyPath, tree: Tree, below: Tree) -> bool:
-    return node.gate is not None and node.gate.weakens(Claim(path, None, tree, below))
-
-
-def _all(tree: Tree, path: KeyPath, gate: Gate | None) -> Iterator[Weakening]:
-    for name, found in tree.items():
+        here = at.child(name)
         if isinstance(found, dict):
-            yield from _all(found, (*path, name), gate)
-        elif gate is not None:
-            yield Weakening((*path, name), found, gate)
+            yield from _walk(found, here, below)
+            continue
+        standing = _standing(below, here.path)
+        same = standing is not None and standing == found.value and type(standing) is type(found.value)
+        rule = RULES.get(".".join(here.pattern))
+        if same or rule is None or not rule.allows(found.value, standing) or _is_locked(below, here.path):
+            loosens = rule.otherwise if rule and not same else ""
+            yield Waiting(here.path, found, loosens or here.why or _OTHER, not same)
 
 
-def without(tree: Tree, weak: tuple[Weakening, ...]) -> Tree:
+def _standing(below: Tree, path: KeyPath) -> Json:
+    """Return the value that holds without the layer: for a tool its own, or else that of `'*'`."""
+    found = entry(below, *path)
+    if found is None and path[:2] == _TOOLS:
+        found = entry(below, *path[:2], "*", *path[3:])
+    return found.value if found else None
+
+
+def _is_locked(below: Tree, path: KeyPath) -> bool:
+    """Say whether this would switch a tool that its user has locked as it is."""
+    return path[:2] == _TOOLS and path[3:] == ("enable", "state") and _standing(below, (*path[:-1], "allow_toggle")) == "never"
+
+
+_TOOLS: Final = ("conversation", "tools")
+
+
+def restrained(merged: Tree, kept: Tree, below: Tree) -> Tree:
+    """Return all layers merged, where the user's own later word on every tool is not softened by what a file said of one.
+
+    A tool's own entry comes before that of `'*'`. So where `kept`, from a file that nobody has approved, tightens one tool, and the
+    user then tightens all of them further than that, the user's word is taken for that tool, too. `below` is what held before.
+    """
+    for path, one in entries(branch(kept, *_TOOLS), _TOOLS):
+        everybody = (*_TOOLS, "*", *path[3:])
+        star = entry(merged, *everybody)
+        rule = RULES.get(".".join(everybody))
+        if star is None or rule is None or path[2] == "*" or entry(merged, *path) is not one:
+            continue
+        is_later = star is not entry(below, *everybody) and star is not entry(kept, *everybody)
+        if is_later and rule.allows(star.value, one.value):
+            merged = merge(merged, _nested(path, star), KEYS)
+    return merged
+
+
+def _nested(path: KeyPath, leaf: Entry) -> Tree:
+    tree: Tree = {path[-1]: leaf}
+    for name in reversed(path[:-1]):
+        tree = {name: tree}
+    return tree
+
+
+def without(tree: Tree, weak: tuple[Waiting, ...]) -> Tree:
     """Return the layer with these values left out, and the tables that held nothing else."""
     return _without(tree, {one.path for one in weak}, ())
 
@@ -98,12 +158,14 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
     return kept
 
 
-def enabled(weak: tuple[Weakening, ...]) -> tuple[Enabled, ...]:
+def enabled(weak: tuple[Waiting, ...]) -> tuple[Enabled, ...]:
     """Describe each value once, under the key that is written."""
     from json import dumps  # only a file that needs approval needs it
 
     found: dict[KeyPath, Enabled] = {}
     for one in weak:
-        value = dumps(one.entry.value, ensure_ascii=False)
-        found.setdefault(one.entry.at, Enabled(dotted(one.entry.at), value, one.entry.place, one.gate.why))
+        known = found.get(one.entry.at)
+        if known is None or (one.differs and not known.differs):
+            value = dumps(one.entry.value, ensure_ascii=False)
+            found[one.entry.at] = Enabled(dotted(one.entry.at), value, one.entry.place, one.why, one.differs)
     return tuple(found.values())

@@ -40,6 +40,9 @@ class Workspace:
         """Return the workspace that `start` lies in: the nearest directory from there upwards that has a `.midturn/`.
 
         One that another user has put into a shared directory such as `/tmp` is none.
+
+        Raises:
+            StoreError: It is a symbolic link.
         """
         absolute = start.absolute()
         return next((cls(root) for root in (absolute, *absolute.parents) if _is_ours(root)), None)
@@ -52,6 +55,7 @@ class Workspace:
             StoreError: `.midturn/` cannot be made.
         """
         workspace = cls(root)
+        _is_ours(workspace.root)
         with telling("create", workspace.home):
             ensure_private(workspace.home)
             _write_ignore(workspace.home)
@@ -112,9 +116,17 @@ def _write_ignore(home: Path) -> None:
 
 
 def _is_ours(root: Path) -> bool:
-    """Say whether there is a `.midturn/` that belongs to us, to root, or to whoever owns the directory it is in."""
+    """Say whether there is a `.midturn/` that belongs to us, to root, or to whoever owns the directory it is in.
+
+    Raises:
+        StoreError: It is a symbolic link: what was approved where it leads to was not approved here.
+    """
+    home = root / NAME
     try:
-        found = (root / NAME).stat()
-        return stat.S_ISDIR(found.st_mode) and found.st_uid in {os.geteuid(), 0, root.stat().st_uid}
+        found = home.lstat()
+        ours = found.st_uid in {os.geteuid(), 0, root.stat().st_uid}
     except OSError:  # nothing there, or nothing that we may see
         return False
+    if ours and stat.S_ISLNK(found.st_mode):
+        raise StoreError(f"{home} is a symbolic link. A workspace must hold the directory itself: put it there, or remove the link.")
+    return ours and stat.S_ISDIR(found.st_mode)

@@ -12,7 +12,7 @@ from midturn.cli.loading import load_here
 from midturn.cli.output import note
 from midturn.cli.place import environment
 from midturn.config.approvals import Approvals
-from midturn.config.edit import keep_trust, set_value
+from midturn.config.edit import Edited, keep_trust, set_value
 from midturn.config.explain import explain
 from midturn.config.load import Loaded
 from midturn.config.places import shown, state_directory, user_config_file
@@ -40,11 +40,10 @@ def command(key: str, value: str, *, user: bool) -> ExitStatus:
 def _set_here(workspace: Workspace, key: str, value: str) -> None:
     """Write the workspace's file; who could approve it before may have it stay approved."""
     before = _loaded()
-    file = workspace.home.resolve() / "config.toml"
-    _set(file, ".midturn/config.toml", key, value)
-    if before is not None:
-        keep_trust(before, file, Approvals.of(state_directory(), environment()))
+    edited = _set(workspace.home / "config.toml", ".midturn/config.toml", key, value)
     after = _loaded()
+    if before and after and keep_trust(before, after, edited, Approvals.of(state_directory(), environment())):
+        after = _loaded()
     if after is not None:
         _warn_if_overridden(after, key)
 
@@ -57,9 +56,10 @@ def _loaded() -> Loaded | None:
         return None
 
 
-def _set(file: Path, name: str, key: str, value: str) -> None:
-    written = set_value(file, name, key, value)
-    note("midturn: {} = {} in {}.", key, toml(written), name)
+def _set(file: Path, name: str, key: str, value: str) -> Edited:
+    edited = set_value(file, name, key, value)
+    note("midturn: {} = {} in {}.", key, toml(edited.value), name)
+    return edited
 
 
 def _warn_if_overridden(loaded: Loaded, key: str) -> None:
