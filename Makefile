@@ -8,7 +8,7 @@ UV := $(shell command -v uv 2>/dev/null)
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
 REAL_PARTS :=
 
-.PHONY: demo test check test-real format pins bench clean
+.PHONY: demo test check test-real hangups format pins bench clean
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -37,6 +37,10 @@ check: $(READY)
 format: $(READY)
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+# Closes terminals while every kind of prompt waits, in every way, four times: nothing may be recorded (20 minutes).
+hangups: $(READY)
+	@MIDTURN_HANGUPS=$(or $(TIMES),4) $(BIN)/python -m pytest -n 4 -q tests/terminal/test_vanished_terminal.py
 
 bench: $(READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -13,6 +13,7 @@ MidturnError
 │   ├── ContextTooLong the conversation does not fit into the model
 │   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
 ├── Suspended          nobody is there to answer now; `pending` says what is open
+├── TerminalGone       whoever was being asked went away without a word: nothing is recorded, the turn stays open
 └── CallEnded          a call of an `Inquirer` is over without the answer; `content` is its result
 ```
 """
@@ -114,6 +115,14 @@ class Suspended(MidturnError):  # noqa: N818
     def __init__(self, message: str, pending: Sequence[Any] = ()) -> None:
         self.pending = tuple(pending)
         super().__init__(message)
+
+
+class TerminalGone(MidturnError):  # noqa: N818
+    """The terminal at which somebody was asked is gone: its window was closed, its connection lost.
+
+    Nobody said anything, so nothing is recorded: the question stays open, and the turn can be resumed. A prompter of your own may raise
+    it when the person it asks has gone away.
+    """
 
 
 class CallEnded(MidturnError):  # noqa: N818

@@ -32,6 +32,7 @@ STATUSES = {
     ExitStatus.USAGE: "wrong usage, or a wrong configuration",
     ExitStatus.SUSPENDED: "the turn is suspended, and waits for an answer",
     ExitStatus.REFUSED: "the turn completed, but a tool call was refused, because no human was there",
+    ExitStatus.TERMINAL_GONE: "the terminal went away: nothing was recorded, and the turn waits to be resumed",
     ExitStatus.ENDED_BY_USER: "the user ended the turn",
 }
 TARGETS = {
@@ -39,6 +40,7 @@ TARGETS = {
     "test": "runs every test, and says what they cover",
     "check": "looks at style, types and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",
+    "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",
     "format": "formats the code",
     "bench": "measures what questions cost, and how long the start takes",
     "pins": "writes the pinned versions anew",

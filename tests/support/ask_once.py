@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shlex
 import signal
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from midturn.core.reply import Answered, Reply
 from midturn.core.secret import SecretValue
+from midturn.errors import TerminalGone
 from midturn.terminal.gate import Gate
 from midturn.terminal.prompter import TerminalPrompter
 from midturn.terminal.settings import PromptSettings
@@ -65,9 +65,12 @@ def refuse_terminals(loop: asyncio.AbstractEventLoop) -> None:
 
 async def settled(asking: asyncio.Task[Reply]) -> str:
     """Say what the prompt ended in."""
-    with contextlib.suppress(asyncio.CancelledError):
+    try:
         return shown(await asking)
-    return "cancelled"
+    except TerminalGone:
+        return "gone"
+    except asyncio.CancelledError:
+        return "cancelled"
 
 
 def shown(reply: Reply) -> str:

@@ -260,7 +260,7 @@ def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path
         assert "'half a line'" in result.read_text()
 
 
-def test_a_terminal_that_is_closed_ends_the_turn_of_a_program_that_survives_it(result: Path) -> None:
+def test_a_terminal_that_is_closed_is_nobody_for_a_program_that_survives_it(result: Path) -> None:
     command = f"trap '' HUP; exec {sys.executable} {ASK_ONCE} text {result}"
     with PtySession(["/bin/sh", "-c", command], environment={**PLAIN, "SETTLE": "0"}) as session:
         wait_until_asked(session)
@@ -269,7 +269,7 @@ def test_a_terminal_that_is_closed_ends_the_turn_of_a_program_that_survives_it(r
         while not result.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
 
-        assert result.read_text() == "EndedTurn()"
+        assert result.read_text() == "gone"
 
 
 EDITORS = {
@@ -287,6 +287,9 @@ def test_the_editor_runs_on_the_terminal_and_its_failure_keeps_the_text(editor: 
     with PtySession(["/bin/sh", "-c", command], environment={**PLAIN, "EDITOR": f"{sys.executable} {script}"}) as session:
         wait_until_asked(session)
         session.send(":e\r")
+        session.wait_for("The text is as it was." if reply == "none" else "Your text:")
+        wait_until_asked(session)
+        session.send("\r")
 
         assert session.wait_for_end() == 0
         assert f"value='{reply}'" in result.read_text()
@@ -304,6 +307,9 @@ def test_ctrl_c_in_the_editor_is_the_editors(result: Path, tmp_path: Path) -> No
         session.send(":e\r")
         session.wait_for("editing")
         session.send("\x03")
+        session.wait_for("Your text:")
+        wait_until_asked(session)
+        session.send("\r")
 
         assert session.wait_for_end() == 0
         assert "value='kept'" in result.read_text()

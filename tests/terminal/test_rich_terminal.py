@@ -279,7 +279,7 @@ def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["boolean", "text"])
-def test_a_terminal_that_is_closed_ends_the_turn_of_a_program_that_survives_it(name: str, result: Path) -> None:
+def test_a_terminal_that_is_closed_is_nobody_for_a_program_that_survives_it(name: str, result: Path) -> None:
     command = f"trap '' HUP; exec {sys.executable} {ASK_ONCE} {name} {result}"
     with PtySession(["/bin/sh", "-c", command], environment=RICH) as session:
         session.wait_for_raw(OPENED)
@@ -288,7 +288,7 @@ def test_a_terminal_that_is_closed_ends_the_turn_of_a_program_that_survives_it(n
         while not (result.exists() and result.read_text()) and time.monotonic() < deadline:
             time.sleep(0.02)
 
-        assert result.read_text() == "EndedTurn()"
+        assert result.read_text() == "gone"
 
 
 def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path) -> None:

@@ -13,4 +13,5 @@ class ExitStatus(IntEnum):
     USAGE = 2
     SUSPENDED = 3
     REFUSED = 4
+    TERMINAL_GONE = 129
     ENDED_BY_USER = 130

@@ -13,7 +13,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.lazy import Entry, LazyGroup
 from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
-from midturn.errors import ConfigError, MidturnError
+from midturn.errors import ConfigError, MidturnError, TerminalGone
 
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
@@ -112,7 +112,7 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
         return ExitStatus.USAGE
     except MidturnError as error:
         note(line("midturn: {}", block(str(error))))
-        return ExitStatus.ERROR
+        return ExitStatus.TERMINAL_GONE if isinstance(error, TerminalGone) else ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
         return ExitStatus.ENDED_BY_USER
     except Exception as error:  # noqa: BLE001  whatever it is, it is said in a line, and kept in the log

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from midturn.errors import TerminalGone
+
 _T = TypeVar("_T")
 DEADLY = (signal.SIGTERM, signal.SIGHUP)
 
@@ -34,7 +36,7 @@ async def with_signals(work: Callable[[], Awaitable[_T]], interrupt: Callable[[]
         loop.add_signal_handler(number, leave, number)
     try:
         return await task
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, TerminalGone):
         if signals:
             raise SystemExit(128 + signals[0]) from None
         raise

@@ -21,6 +21,7 @@ from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
+from midturn.errors import TerminalGone
 from midturn.runtime.driver import Ending
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
@@ -73,7 +74,7 @@ class TurnRunner:
         session = self._command_line.session(held.journal)
         try:
             ending = asyncio.run(self._perform(session, requested))
-        except SystemExit:  # a signal: what is recorded stays
+        except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
             note("midturn: the turn is open. `midturn resume {}` goes on with it.", held.conversation)
             raise
         finally:

@@ -79,6 +79,7 @@ class Driver:
 
         Raises:
             StoreError: The disk refused to record; what was acknowledged before is on it, and the turn can be resumed.
+            TerminalGone: Whoever was asked is not there any more; nothing of that is recorded, and the turn can be resumed.
         """
         try:
             async with asyncio.TaskGroup() as group:

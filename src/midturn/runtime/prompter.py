@@ -17,7 +17,11 @@ class Prompter(Protocol):
     """
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, and return what the person did."""
+        """Ask, and return what the person did.
+
+        Raises:
+            TerminalGone: The person is not there any more, and said nothing: the turn is left open.
+        """
         ...
 
 

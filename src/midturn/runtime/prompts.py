@@ -14,6 +14,7 @@ from midturn.core.reply import Reply, Unavailable
 from midturn.core.stream import OpenQuestion, pending
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
+from midturn.errors import TerminalGone
 from midturn.ports import Journal
 from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.prompter import Prompter
@@ -67,7 +68,11 @@ class OpenPrompts:
         self._report(happened)
 
     async def _happened(self, prompt: Prompt) -> Happened:
-        """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on."""
+        """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on.
+
+        Raises:
+            TerminalGone: Whoever was asked is not there any more.
+        """
         if self._prompter is None:
             return UserReplied(prompt.id, Unavailable())
         try:
@@ -77,6 +82,8 @@ class OpenPrompts:
             if is_cancelled():
                 raise
             return _failed(prompt, error, "it cancelled itself")
+        except TerminalGone:
+            raise  # nobody said anything: the run stops here, and the turn stays open
         except Exception as error:  # noqa: BLE001  as above
             return _failed(prompt, error, str(error) or type(error).__name__)
         via: str | None = getattr(self._prompter, "via", None)

@@ -10,7 +10,9 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from midturn.errors import TerminalGone
 from midturn.prompts.rich.screen import POINTER
+from midturn.terminal.attributes import Attributes
 
 _CANDIDATES = (2, 0, 1)
 _FALLBACK = "/dev/tty"
@@ -22,10 +24,6 @@ _ASCII = str.maketrans(POINTER[0] + "│…⏎·↑↓⟨⟩", ">|~/-^v<>")
 
 class NoTerminal(Exception):  # noqa: N818 (it says what is the case)
     """There is no controlling terminal, or it cannot be opened."""
-
-
-class TerminalGone(Exception):  # noqa: N818 (it says what happened)
-    """The terminal was closed while a prompt was open."""
 
 
 class Size(Struct, frozen=True):
@@ -71,22 +69,65 @@ class Device:
             while data:
                 data = data[os.write(self.fd, data) :]
         except OSError as error:
-            raise TerminalGone(self.path) from error
+            raise self._gone() from error
 
     def read(self) -> bytes:
-        """Read what was typed; nothing at the end of input.
+        """Read what was typed; nothing where somebody who is there ended the input (Ctrl-D).
+
+        Raises:
+            TerminalGone: It was closed: that is the end of input, too, but nobody's.
+        """
+        try:
+            data = os.read(self.fd, _CHUNK)
+        except OSError as error:
+            raise self._gone() from error
+        if not data:
+            self.check()
+        return data
+
+    def check(self) -> None:
+        """Find out whether it is still there.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
+        self.settings()
+
+    def settings(self) -> Attributes:
+        """Return its settings, as `tcgetattr` does.
 
         Raises:
             TerminalGone: It was closed.
         """
         try:
-            return os.read(self.fd, _CHUNK)
-        except OSError as error:
-            raise TerminalGone(self.path) from error
+            return termios.tcgetattr(self.fd)
+        except termios.error as error:
+            raise self._gone() from error
+
+    def set(self, settings: Attributes) -> None:
+        """Change its settings.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
+        try:
+            termios.tcsetattr(self.fd, termios.TCSANOW, settings)
+        except termios.error as error:
+            raise self._gone() from error
 
     def forget_typed(self) -> None:
-        """Throw away what was typed and not read yet."""
-        termios.tcflush(self.fd, termios.TCIFLUSH)
+        """Throw away what was typed and not read yet.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
+        try:
+            termios.tcflush(self.fd, termios.TCIFLUSH)
+        except termios.error as error:
+            raise self._gone() from error
+
+    def _gone(self) -> TerminalGone:
+        return TerminalGone(f"The terminal {self.path} is gone, and with it whoever was asked there.")
 
 
 @contextmanager

@@ -30,12 +30,14 @@ async def edit(wanted: Edit, about: str, device: Device, restored: Restored) -> 
 
     Raises:
         NoEdit: No editor was found, or it ended with an error.
+        TerminalGone: The terminal was closed meanwhile: whatever the editor wrote then, nobody submitted it.
     """
     command = editor_command(os.environ)
     comment = comment_lines(wanted, about)
     with _draft(wanted, comment) as path:
         restored.restore()
         status = await _run([*command, str(path)], device, restored)
+        device.check()
         if status != 0:
             raise NoEdit(f"{command[0]} ended with status {status}; the text is unchanged.")
         return without_comment(_edited(path, command[0]), comment)

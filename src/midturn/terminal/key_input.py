@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyPress
 
+from midturn.errors import TerminalGone
 from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.keyboard import Keyboard
 from midturn.terminal.attributes import key_mode
-from midturn.terminal.device import Device, TerminalGone
+from midturn.terminal.device import Device
 from midturn.terminal.readiness import watched
 from midturn.terminal.restore import Restored
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import termios
 import time
 from collections.abc import Callable
 
@@ -79,12 +78,12 @@ class LineReader:
                 return line
             if data.endswith(SUSPEND):
                 self._suspend(say)
-            elif not data and (not self._held or not self._device.read()):
+            elif not data and not self._held:
                 raise Interrupted
 
     def _suspend(self, say: Say) -> None:
         """Stop the job; when it goes on, show again where we are, with what was typed so far."""
-        mode = termios.tcgetattr(self._device.fd)
+        mode = self._device.settings()
         self._restored.suspend()
         self._restored.set(mode)
         typed = "" if say.entry == "hidden" else self._held.decode("utf-8", "replace")

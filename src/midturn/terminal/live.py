@@ -13,12 +13,13 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 
 from midturn.core.reply import Reply
+from midturn.errors import TerminalGone
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Key, Press
 from midturn.prompts.rich.prompt import RichPrompt
 from midturn.prompts.rich.screen import Frame, Size
-from midturn.terminal.device import Device, TerminalGone
+from midturn.terminal.device import Device
 from midturn.terminal.key_input import KeyInput
 from midturn.terminal.paint import LOOKS, Canvas, fragments
 from midturn.terminal.restore import Restored
@@ -63,7 +64,8 @@ class LiveRows:
         try:
             return await self._app.run_async(handle_sigint=False, set_exception_handler=False)
         except EOFError as error:
-            raise TerminalGone(self._device.path) from error
+            self._device.check()
+            raise TerminalGone(str(error) or "The terminal closed its input.") from error
 
     def _pressed(self, key: Key) -> None:
         if self._app.future is None or self._app.future.done():

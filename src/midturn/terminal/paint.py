@@ -12,8 +12,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
+from midturn.errors import TerminalGone
 from midturn.prompts.rich.screen import Row, Style
-from midturn.terminal.device import Device, TerminalGone
+from midturn.terminal.device import Device
 
 _LOOKS: dict[Style, str] = {
     "header": "bold",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+from contextlib import closing, suppress
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import EndedTurn, Reply
 from midturn.core.visible import exact
+from midturn.errors import TerminalGone
 from midturn.prompts.content import about
 from midturn.prompts.plain.dialog import Dialog, Edit, Say, Saying
 from midturn.prompts.plain.prompt import plain_dialog
@@ -31,7 +32,8 @@ async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
             device.write("\n")
             reply = EndedTurn()
         except asyncio.CancelledError:
-            device.write(f"\n{TAKEN_AWAY}\n")
+            with suppress(TerminalGone):
+                device.write(f"\n{TAKEN_AWAY}\n")
             raise
     device.write(f"{scene.transcript(reply)}\n")
     return reply

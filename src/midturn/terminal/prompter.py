@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from contextlib import suppress
@@ -10,13 +11,16 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import EndedTurn, Reply, Unavailable
 from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact
-from midturn.terminal.device import Device, NoTerminal, TerminalGone, open_device
+from midturn.errors import TerminalGone
+from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
 from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.notify_command import NotifyCommand, question_of
 from midturn.terminal.plain import ask_plain
 from midturn.terminal.settings import PromptSettings
 from midturn.terminal.turnstile import TERMINAL
+
+_HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
 
 
 class TerminalPrompter:
@@ -33,20 +37,24 @@ class TerminalPrompter:
         self._gate = gate or Gate()
         self._notify = NotifyCommand(self._settings.notify_command, self._tell)
         self._waiting: OpenQuestion | None = None
+        self._had_terminal = can_open_terminal()
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
 
         Cancelling takes the prompt away at once and leaves the terminal as it was found.
+
+        Raises:
+            TerminalGone: There was a terminal, and it was closed: nobody answered.
         """
         async with TERMINAL.pass_through():
             try:
                 with open_device() as device:
-                    return await self._ask(prompt, device) if device.in_foreground else Unavailable()
-            except NoTerminal:
+                    return await self._reply(prompt, device)
+            except NoTerminal as error:
+                if self._had_terminal:
+                    raise TerminalGone(str(error)) from error
                 return Unavailable()
-            except TerminalGone:
-                return EndedTurn()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
         """Take note of what the next prompt asks, as everybody outside the turn sees it."""
@@ -59,6 +67,17 @@ class TerminalPrompter:
             if device.in_foreground:
                 self._gate.clear_status()
                 device.write(f"The question was answered by {exact(by)}.\n")
+
+    async def _reply(self, prompt: Prompt, device: Device) -> Reply:
+        """Ask whoever is at the terminal; to leave the turn is a person's word only while the terminal is there."""
+        if not device.in_foreground:
+            device.check()
+            return Unavailable()
+        reply = await self._ask(prompt, device)
+        if isinstance(reply, EndedTurn):
+            await asyncio.sleep(_HANGING_UP)
+            device.check()
+        return reply
 
     async def _ask(self, prompt: Prompt, device: Device) -> Reply:
         with self._gate.shut() as at_line_start:

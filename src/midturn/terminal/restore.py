@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-import termios
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Self
 
+from midturn.errors import TerminalGone
 from midturn.terminal.attributes import Attributes
-from midturn.terminal.device import Device, TerminalGone
+from midturn.terminal.device import Device
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -25,7 +26,7 @@ class Restored:
     def __init__(self, device: Device, farewell: str = "") -> None:
         self.device = device
         self._farewell = farewell
-        self.found: Attributes = termios.tcgetattr(device.fd)
+        self.found: Attributes = device.settings()
         self._wanted = self.found
         self._taken: list[signal.Signals] = []
 
@@ -46,16 +47,16 @@ class Restored:
     def set(self, attributes: Attributes) -> None:
         """Change the settings for as long as the block lasts."""
         self._wanted = attributes
-        termios.tcsetattr(self.device.fd, termios.TCSANOW, attributes)
+        self.device.set(attributes)
 
     def restore(self) -> None:
         """Put the settings back. A job in the background leaves the terminal to whoever has it now."""
         if not self.device.in_foreground:
             return
         try:
-            termios.tcsetattr(self.device.fd, termios.TCSANOW, self.found)
+            self.device.set(self.found)
             self.device.write(self._farewell)
-        except (termios.error, TerminalGone):
+        except TerminalGone:
             return  # the terminal is gone: there is nothing left to put back
 
     def suspend(self) -> None:
@@ -67,7 +68,8 @@ class Restored:
         """Go on after a stop: the shell had the terminal in the meantime."""
         del number, frame
         if self.device.in_foreground:
-            self.set(self._wanted)
+            with suppress(TerminalGone):  # hanging up continues a stopped job, too
+                self.set(self._wanted)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         """Restore, then end as the signal would have ended us."""

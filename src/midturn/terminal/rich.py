@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
+from midturn.errors import TerminalGone
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.prompt import RichPrompt
@@ -43,7 +45,8 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> 
         try:
             reply = await _until_answered(asked, device, canvas, restored, bell=settings.bell)
         except asyncio.CancelledError:
-            canvas.print([row(TAKEN_AWAY, "dim")])
+            with suppress(TerminalGone):
+                canvas.print([row(TAKEN_AWAY, "dim")])
             raise
         canvas.print([asked.transcript(reply, device.size.columns)])
     return reply

@@ -121,7 +121,7 @@ def test_arguments_are_edited_line_by_line() -> None:
 
 
 def test_arguments_are_edited_in_the_editor() -> None:
-    talk = Talk(RUN, "e", ":e", edited='{"env": "staging"}')
+    talk = Talk(RUN, "e", ":e", "", edited='{"env": "staging"}')
 
     assert talk.reply == Edited({"env": "staging"})
     assert talk.given[0].suffix == ".json"

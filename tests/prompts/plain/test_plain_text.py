@@ -48,7 +48,7 @@ def test_a_default_of_several_lines_is_shown_behind_the_gutter() -> None:
 
 
 def test_the_editor_is_given_the_draft() -> None:
-    talk = Talk(TEXT, ":e", edited="from the editor")
+    talk = Talk(TEXT, ":e", "", edited="from the editor")
 
     assert talk.given == [Edit("none")]
     assert talk.reply == Answered("from the editor")
@@ -87,7 +87,7 @@ def test_a_skeleton_is_shown_but_never_sent_by_enter_alone() -> None:
 
 
 def test_a_skeleton_is_where_the_editor_begins() -> None:
-    talk = Talk(PROMPTS["schema_skeleton"], ":e", edited='{"replicas": 1, "region": "eu"}')
+    talk = Talk(PROMPTS["schema_skeleton"], ":e", "", edited='{"replicas": 1, "region": "eu"}')
 
     assert talk.given[0].text == '{\n  "replicas": 0,\n  "region": ""\n}'
     assert talk.reply == Answered({"replicas": 1, "region": "eu"})

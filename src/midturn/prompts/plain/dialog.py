@@ -22,7 +22,7 @@ class Say(Struct, frozen=True, kw_only=True):
 
 
 class Edit(Struct, frozen=True):
-    """Let the person edit `text` in their editor; what comes back is sent, unchanged when the editor failed."""
+    """Let the person edit `text` in their editor; what comes back is the text as it is then, unchanged when the editor failed."""
 
     text: str
     suffix: str = ".txt"

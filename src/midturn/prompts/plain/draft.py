@@ -49,8 +49,10 @@ def fill(field: Field, draft: Draft, rows: list[str]) -> Generator[Saying, str, 
         typed = yield from read_entry(Say(rows=[*rows, hint(field, draft)], ask=CONTINUE, entry="text"), field.offered)
         if isinstance(typed, Command) and typed.does is not Step.EDIT:
             return typed, draft
-        text = (yield Edit(draft.text, field.suffix)) if isinstance(typed, Command) else typed
-        text = draft.text if not text and draft.kept else text
+        if isinstance(typed, Command):
+            draft, rows = _edited(draft, (yield Edit(draft.text, field.suffix)))
+            continue
+        text = draft.text if not typed and draft.kept else typed
         try:
             return Entered(field.accept(text))
         except NotAccepted as error:
@@ -68,6 +70,13 @@ def hint(field: Field, draft: Draft) -> str:
 def draft_rows(title: str, text: str) -> list[str]:
     """Show a draft behind the gutter."""
     return [title, *(PLAIN_GUTTER + line for line in shown_lines(text))]
+
+
+def _edited(draft: Draft, text: str) -> tuple[Draft, list[str]]:
+    """Take back what the editor wrote. It is shown, and sent by nothing but Enter: an editor may fail, or be closed."""
+    if text == draft.text:
+        return draft, ["The text is as it was."]
+    return Draft(text, kept=True), draft_rows("Your text:", text)
 
 
 def _enter(text: str) -> str:
