@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias
@@ -42,12 +43,14 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     """One execution of a call, as the tool sees it.
 
     `answers` holds everything answered in this call so far, by question id. `ask` waits for the answers to a form; when the call
-    ends instead, it is cancelled. `idempotency_key` is the same for every execution of the call.
+    ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
+    ends; results and errors pass through it anyway. `idempotency_key` is the same for every execution of the call.
     """
 
     call: ToolCall
     answers: Mapping[str, Json | SecretValue]
     ask: Callable[[Asking], Awaitable[Given]]
+    hide: Callable[[str], str] = str
     idempotency_key: str = ""
     conversation: str = ""
     root: str = "."
@@ -56,19 +59,28 @@ class ToolRun(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Protocol):
-    """Something a model may call: *execute(arguments, answers) → outcome*."""
+    """Something a model may call: *execute(arguments, answers) → outcome*.
+
+    Derive from it, or write the same methods: `definition` and `execute` are needed.
+    """
 
     @property
+    @abstractmethod
     def definition(self) -> ToolDefinition:
         """Name, description and parameters, as sent to the model."""
         ...
 
     def inquiry_source(self) -> Source:
-        """Who asks when this tool asks; only `ask_user` is not `tool`."""
-        ...
+        """Who asks when this tool asks: the tool, under its name."""
+        return Source.tool(self.definition.name)
 
+    @abstractmethod
     async def execute(self, run: ToolRun) -> Outcome:
-        """Run once. Cancelling the task stops it, with everything it started. Exceptions become tool errors."""
+        """Run once, and return `Success`, `ToolError` or `NeedsInput`.
+
+        Cancelling the task stops it, with everything it started. `Rejected` is a "no" in its own words; another exception becomes an
+        error that the model reads, and is logged by `midturn.tools`.
+        """
         ...
 
 
@@ -181,11 +193,12 @@ class ToolStarted(Struct, frozen=True):
 
 
 class ToolEnded(Struct, frozen=True):
-    """A call has its response."""
+    """A call has its response; `exception` is what the tool raised, where it failed that way."""
 
     call: ToolCall
     content: str
     is_error: bool
+    exception: BaseException | None = None
 
 
 class Recorded(Struct, frozen=True):

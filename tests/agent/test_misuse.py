@@ -45,7 +45,7 @@ def with_any(**wrong: Any) -> mt.Agent:
         (lambda: with_any(model=Wrong()), TypeError, "`model` takes an id such as 'anthropic/.*', or a model, not a `Wrong`"),
         (lambda: with_any(model=mt.ScriptedModel), TypeError, "`model` takes an id"),
         (lambda: with_any(tools=careful), TypeError, r"`tools` takes a list: `tools=\[deploy\]`"),
-        (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is no tool.*'definition', 'inquiry_source', 'execute'"),
+        (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is no tool.*'definition', 'execute'"),
         (lambda: with_tools("deploy"), TypeError, "a `str` is no tool"),
         (lambda: with_tools(mt.AskUser), TypeError, "is a class; a tool is an object.*`midturn.ask_user`"),
         (lambda: with_tools(mt.AskUser()), TypeError, "`AskUser` is no tool.*`midturn.ask_user`"),

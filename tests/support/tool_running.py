@@ -15,6 +15,8 @@ from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import Asking
 from midturn.ports import Tool, ToolRun
+from midturn.runtime import executing
+from midturn.runtime.secrets import CallSecrets
 
 Scripted: TypeAlias = Json | SecretValue | GivenAnswer | NoAnswer
 
@@ -56,10 +58,13 @@ def tool_run(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretVal
     """Return one execution of a call of `tool`."""
     around = around or Around()
     call = ToolCall("event_1", "call_1", tool.definition.name, arguments)
+    secrets = CallSecrets()
+    secrets.learn([*answers.values(), *around.ask.script.values()])
     return ToolRun(
         call=call,
         answers=answers,
         ask=around.ask,
+        hide=secrets.hide,
         idempotency_key="c1.event_1",
         conversation="c1",
         root=around.root,
@@ -72,6 +77,6 @@ def execute(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretValu
     """Run `tool` once on a loop of its own."""
 
     async def once() -> Outcome:
-        return await tool.execute(tool_run(tool, arguments, answers, around))
+        return (await executing.execute(tool, tool_run(tool, arguments, answers, around))).outcome
 
     return asyncio.run(once())

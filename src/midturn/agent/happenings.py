@@ -35,11 +35,12 @@ class QuestionAnswered(Struct, frozen=True):
 
 
 class ToolFinished(Struct, frozen=True):
-    """A call has its response, which the model reads next."""
+    """A call has its response, which the model reads next; `exception` is what the tool raised, unless that was `Rejected`."""
 
     call: ToolCall
     content: str
     is_error: bool
+    exception: BaseException | None = None
 
 
 class TurnEnded(Struct, frozen=True):
@@ -58,8 +59,8 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
             return TextDelta(text)
         case ToolRuns(call, again=False):
             return ToolStarted(call)
-        case ToolEnded(call, content, is_error):
-            return ToolFinished(call, content, is_error)
+        case ToolEnded(call, content, is_error, exception):
+            return ToolFinished(call, content, is_error, exception)
         case Recorded(InquiryRequest() | Approval(state="waiting") as request):
             until = next(place for place in range(len(events), 0, -1) if events[place - 1].event_id == request.event_id)
             return next((Asked(question) for question in pending(events[:until], conversation) if question.id == request.event_id), None)

@@ -23,6 +23,7 @@ from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
 from midturn.store.store import ConversationJournal
+from midturn.tools.source import source_of
 
 _RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
 
@@ -76,7 +77,7 @@ def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:
     """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's."""
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
     run = declared if declared in _RUN_POLICIES else "unattended"
-    return tool_policy(tool.definition.name, parts.routes, source=tool.inquiry_source(), run=run, detached=parts.detached)
+    return tool_policy(tool.definition.name, parts.routes, source=source_of(tool), run=run, detached=parts.detached)
 
 
 def tool_policy(name: str, routes: Mapping[str, Target], *, source: Source, run: RunPolicy, detached: DetachedPolicy) -> ToolPolicy:

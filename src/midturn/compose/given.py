@@ -19,11 +19,12 @@ from midturn.ports import Model, Tool
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import BUILTIN_NAMES
 from midturn.tools.registry import register
+from midturn.tools.source import source_of
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]
 GivenTarget: TypeAlias = TargetKind | Target | JsonObject
 T = TypeVar("T")
-_OF_A_TOOL = ("definition", "inquiry_source", "execute")
+_OF_A_TOOL = ("definition", "execute")
 _TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
 _POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
 
@@ -48,13 +49,15 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
 
     Raises:
         TypeError: Something is no tool, or a function cannot become one.
-        ConfigError: A name is none, is taken twice, or belongs to a built-in tool.
+        ConfigError: A name is none, is taken twice, or belongs to a built-in tool; or a tool claims to be somebody else.
     """
     if _is_tool(given) or not isinstance(cast("object", given), Iterable):
         raise TypeError("`tools` takes a list: `tools=[deploy]`.")
     tools = [_tool(one) for one in given]
     built_in = [tool for tool in tools if _is_built_in(tool)]
     register([tool for tool in tools if tool not in built_in], built_in)
+    for tool in tools:
+        source_of(tool)
     return tools
 
 

@@ -15,7 +15,7 @@ from midturn.core.question import Question
 from midturn.core.source import Source
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.ports import Tool, ToolRun
-from midturn.runtime.cancelling import is_cancelled
+from midturn.runtime.executing import execute
 from midturn.runtime.foreign_call import ForeignCall
 from midturn.runtime.foreign_turn import ForeignTurn
 from midturn.tools.answers import Answer, FormAnswers, Unanswered
@@ -23,8 +23,7 @@ from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
 from midturn.tools.output import deliverable
-from midturn.tools.returned import outcome_of
-from midturn.tools.scrub import secrets_in
+from midturn.tools.returned import failure, outcome_of
 
 T = TypeVar("T")
 
@@ -32,13 +31,13 @@ T = TypeVar("T")
 class InquirerCall:
     """One call of a tool, and its ways to ask. It is made by `Inquirer.call`."""
 
-    def __init__(self, tool: str, turn: ForeignTurn, call: ForeignCall) -> None:
+    def __init__(self, source: Source, turn: ForeignTurn, call: ForeignCall) -> None:
         self._turn = turn
         self._call = call
         self._life = CallLife()
         self._given_up: list[asyncio.Task[Any]] = []
         self._asking = 0
-        self.context: ToolContext[object] = ToolContext(call.run.result(), Source.tool(tool), self._life)
+        self.context: ToolContext[object] = ToolContext(call.run.result(), source, self._life)
         """What a tool of ours would know of this call: `arguments`, `answers`, `idempotency_key`."""
         self.outcome: Outcome = Success("")
         """What the call has ended in so far."""
@@ -73,7 +72,7 @@ class InquirerCall:
         outcome = outcome_of(result)
         if isinstance(outcome, NeedsInput):
             raise TypeError("A result is no question. Ask with `await call.ask(…)` or `call.ask_form(…)`.")
-        self.outcome = deliverable(outcome, self._call.run.result(), secrets_in(self.context.answers))
+        self.outcome = deliverable(outcome, self._call.run.result())
         return self.outcome.message if isinstance(self.outcome, ToolError) else cast("Success", self.outcome).content
 
     async def execute(self, tool: Tool, deps: object = None) -> Success | ToolError:
@@ -93,12 +92,11 @@ class InquirerCall:
             run = replace(run, answers=dict(self.context.answers))
 
     async def _executed(self, tool: Tool, run: ToolRun) -> Outcome:
-        try:
-            return await self._unless_stopped(asyncio.create_task(tool.execute(run)))
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            return ToolError(f"{run.call.name} stopped without a result.")
+        return (await self._unless_stopped(asyncio.create_task(execute(tool, run)))).outcome
+
+    async def fail(self, error: Exception) -> None:
+        """Record what the block raised as the tool's error, without the secrets that it was given."""
+        await self.end(failure(error, self._call.run.result().hide))
 
     async def end(self, outcome: Outcome) -> None:
         """Record the result, durably; what was asked and given up is superseded with it."""

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 
-from midturn.compose.given import GivenTarget, check_model, check_prompter, limits_of, policy_of, routes_of
+from midturn.compose.given import GivenTarget, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
 from midturn.compose.inquirer import InquirerParts, compose_inquirer
 from midturn.compose.models import Models
 from midturn.compose.run_parts import Prompter, RunParts, Silence
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
-from midturn.errors import CallEnded, Suspended
+from midturn.core.source import Source
+from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.inquirer.call import InquirerCall, check_call
 from midturn.inquirer.held import Held, hold
 from midturn.ports import Model, Tool
 from midturn.runtime.foreign_turn import ForeignTurn
-from midturn.tools.returned import failure
+from midturn.tools.names import BUILTIN_NAMES
+from midturn.tools.source import source_of
 
 
 class Inquirer:
@@ -94,16 +96,16 @@ class Inquirer:
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
-        name = tool if isinstance(tool, str) else tool.definition.name
+        name, source = _asking(tool)
         check_call(name, call_id, arguments, self._parts.limits.json_depth)
         async with self._held() as turn:
-            foreign = await turn.call(name, call_id, arguments or {})
-            call = InquirerCall(name, turn, foreign)
+            foreign = await turn.call(source, name, call_id, arguments or {})
+            call = InquirerCall(source, turn, foreign)
             try:
                 yield call
             except Exception as error:
                 if not isinstance(error, Suspended | CallEnded):
-                    await call.end(failure(error, call.context.answers))
+                    await call.fail(error)
                 raise
             else:
                 await call.end(call.outcome)
@@ -134,3 +136,17 @@ class Inquirer:
             await turn.begin(text, author)
             self._closing = undone.pop_all()
         return turn
+
+
+def _asking(tool: str | Tool) -> tuple[str, Source]:
+    """Return a tool's name, and who asks when it asks.
+
+    Raises:
+        ConfigError: The name belongs to a built-in tool, and this is none; or the tool claims to be somebody else.
+    """
+    if not isinstance(tool, str):
+        (checked,) = tools_of([tool])
+        return checked.definition.name, source_of(checked)
+    if tool in BUILTIN_NAMES:
+        raise ConfigError(f"`{tool}` is the name of a built-in tool; give yours another, or pass the built-in tool itself.")
+    return tool, Source.tool(tool)

@@ -162,7 +162,7 @@ class Driver:
         """Let whoever watches know that a call has its response."""
         match event:
             case ToolCallResponse(call=call, content=content, is_error=is_error) if record := self._turn.record.calls.get(call):
-                self._services.display.show(ToolEnded(record.call, content, is_error))
+                self._services.display.show(ToolEnded(record.call, content, is_error, self._tools.exception(call)))
             case _:
                 pass  # `Recorded` has shown it
 

@@ -51,10 +51,11 @@ class ForeignCall:
 
 
 class ForeignTool:
-    """A tool of a loop that is not ours. It is `tool` with its name, like every tool that is not built in."""
+    """A tool of a loop that is not ours; `source` says who asks in its calls."""
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.source = Source.tool(name)
         self._expected: defaultdict[str, deque[ForeignCall]] = defaultdict(deque)
 
     @property
@@ -63,11 +64,12 @@ class ForeignTool:
         return ToolDefinition(self._name, "", {"type": "object"})
 
     def inquiry_source(self) -> Source:
-        """Return `tool` and the name."""
-        return Source.tool(self._name)
+        """Return who asks: the tool under its name, unless it is one of ours that is not."""
+        return self.source
 
-    def expect(self, id: str, call: ForeignCall) -> None:
+    def expect(self, id: str, call: ForeignCall, source: Source) -> None:
         """Take note that a call with this id is about to begin."""
+        self.source = source
         self._expected[id].append(call)
 
     async def execute(self, run: ToolRun) -> Outcome:

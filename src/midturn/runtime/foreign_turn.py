@@ -11,6 +11,7 @@ from midturn.core.events import ToolCallResponse, TurnEnd
 from midturn.core.exchange import ModelEvent, ModelRequest
 from midturn.core.json_value import JsonObject
 from midturn.core.routing import messages
+from midturn.core.source import Source
 from midturn.core.stream import open_turn, pending
 from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested
 from midturn.core.turn.settings import TurnSettings
@@ -60,8 +61,8 @@ class ForeignTurn:
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
-    async def call(self, name: str, id: str, arguments: JsonObject) -> ForeignCall:
-        """Begin a call, or begin one again that was left unfinished.
+    async def call(self, source: Source, name: str, id: str, arguments: JsonObject) -> ForeignCall:
+        """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
 
         Raises:
             CallEnded: The person has ended the turn.
@@ -69,7 +70,7 @@ class ForeignTurn:
         """
         call = ForeignCall()
         self._calls.append(call)
-        self._tools[name].expect(id, call)
+        self._tools[name].expect(id, call, source)
         try:
             while not call.run.done():
                 driver, task = self._running()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import Json, JsonObject
@@ -14,12 +14,14 @@ from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import Asking
 from midturn.ports import ToolRun
+from midturn.runtime.secrets import TurnSecrets
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
     """What the model is told with every request (`offered` are the tools that it sees), and what tools find around them.
 
     `timeout` is in seconds without a byte from the model; `root` is the workspace, `deps` what the embedding program hands to tools.
+    `secrets` are those that its calls were given.
     """
 
     conversation: str
@@ -32,6 +34,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     root: str = "."
     deps: object = None
     limits: Limits = DEFAULT_LIMITS
+    secrets: TurnSecrets = field(default_factory=TurnSecrets)
 
     def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[Asking], Awaitable[Given]]) -> ToolRun:
         """Return one execution of a call, as the tool sees it."""
@@ -39,6 +42,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
             call=call,
             answers=answers,
             ask=ask,
+            hide=self.secrets.of(call.event).hide,
             idempotency_key=f"{self.conversation}.{call.event}",
             conversation=self.conversation,
             root=self.root,

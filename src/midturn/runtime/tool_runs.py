@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import traceback
 from collections.abc import Callable, Coroutine, Mapping
-from functools import partial
 from typing import Any, TypeAlias
 
-from midturn.core.form import Form
 from midturn.core.json_value import Json
-from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.core.outcome import NeedsInput
 from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
 from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAsked, ToolFinished
-from midturn.ports import Tool, ToolRun
-from midturn.runtime.cancelling import is_cancelled
+from midturn.ports import Tool
+from midturn.runtime.asked_form import fit_to_be_asked
+from midturn.runtime.executing import execute
 from midturn.runtime.surroundings import Surroundings
+from midturn.tools.source import source_of
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -30,6 +29,8 @@ class ToolRuns:
         self._tools = tools
         self._surroundings = surroundings
         self._report = report
+        self._secrets = surroundings.secrets
+        self._exceptions: dict[str, BaseException] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asks: dict[tuple[str, int], asyncio.Future[Given]] = {}
 
@@ -39,6 +40,7 @@ class ToolRuns:
 
     def answer(self, effect: GiveAnswers) -> None:
         """Resolve one ask of a running tool, unless the tool gave it up meanwhile."""
+        self._secrets.of(effect.call).learn(effect.answers.values())
         future = self._asks.pop((effect.call, effect.ask), None)
         if future and not future.done():
             future.set_result(effect.answers)
@@ -49,17 +51,31 @@ class ToolRuns:
         if task:
             task.cancel()
 
+    def exception(self, call: str) -> BaseException | None:
+        """Return what the tool of a call raised, if it did."""
+        return self._exceptions.pop(call, None)
+
     async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
         tool = self._tools[call.name]
-        run = self._surroundings.of_run(call, answers, partial(self._ask, call.event, itertools.count(1)))
+        self._secrets.of(call.event).learn(answers.values())
+        numbers = itertools.count(1)
+
+        async def ask(asking: Asking) -> Given:
+            """Ask what the tool may ask, as whoever it is."""
+            form = fit_to_be_asked(asking.form, run)
+            return await self._ask(call.event, next(numbers), Asking(form, source_of(tool), asking.on_failure))
+
+        run = self._surroundings.of_run(call, answers, ask)
         try:
-            outcome = await self._execute(tool, run)
+            executed = await execute(tool, run)
         finally:
             self._end_asks(call.event)
-        match _checked(call.name, outcome):
+        match executed.outcome:
             case NeedsInput(form):
-                self._report(ToolAsked(call.event, 0, Asking(form, tool.inquiry_source())))
+                self._report(ToolAsked(call.event, 0, Asking(form, executed.source)))
             case outcome:
+                if executed.exception:
+                    self._exceptions[call.event] = executed.exception
                 self._report(ToolFinished(call.event, outcome))
 
     def _end_asks(self, call: str) -> None:
@@ -67,20 +83,7 @@ class ToolRuns:
         for key in [key for key in self._asks if key[0] == call]:
             self._asks.pop(key).cancel()
 
-    async def _execute(self, tool: Tool, run: ToolRun) -> Outcome:
-        """Run the tool; whatever it raises is its error, unless it was stopped."""
-        try:
-            return await tool.execute(run)
-        except asyncio.CancelledError:
-            if is_cancelled():
-                raise
-            return ToolError(f"{run.call.name} stopped without a result.")
-        except Exception as error:  # noqa: BLE001  a tool is anybody's code: the model is told, and the turn goes on
-            trace = tuple(traceback.format_exception(error))
-            return ToolError(f"{run.call.name} failed: {type(error).__name__}: {error}", trace)
-
-    async def _ask(self, call: str, numbers: itertools.count[int], asking: Asking) -> Given:
-        number = next(numbers)
+    async def _ask(self, call: str, number: int, asking: Asking) -> Given:
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()
         self._report(ToolAsked(call, number, asking))
         try:
@@ -89,15 +92,3 @@ class ToolRuns:
             if self._asks.pop((call, number), None):
                 self._report(AskDropped(call, number))
             raise
-
-
-def _checked(name: str, outcome: object) -> Outcome:
-    """Return what a tool ended in: whoever wrote the tool, it is an outcome."""
-    match outcome:
-        case Success() | ToolError() | NeedsInput(Form()):
-            return outcome
-        case NeedsInput(asked):
-            return ToolError(f"{name} returned `NeedsInput` with a `{type(asked).__name__}`; it takes a `Form`.")
-        case _:
-            kind = type(outcome).__name__
-            return ToolError(f"{name} returned a `{kind}`; `execute` returns `Success`, `ToolError` or `NeedsInput`.")

@@ -20,9 +20,7 @@ from midturn.tools.command_spec import CommandSpec, argument_problems
 from midturn.tools.docstring import Documentation
 from midturn.tools.environment import child_environment
 from midturn.tools.executable import CommandError, find_executable
-from midturn.tools.output import deliverable
 from midturn.tools.process import OUTPUT_CAP, Command, Finished, run_process
-from midturn.tools.scrub import scrub, secrets_in
 from midturn.tools.wire import WireError, Workspace, read_outcome, request_document
 
 _SHELL = "/bin/sh"
@@ -61,8 +59,7 @@ class CommandTool:
             return ToolError(f"`{self.spec.name}`: {error}")
         except (OSError, ValueError) as error:
             return ToolError(f"`{self.spec.name}` cannot be started: {_start_problem(error)}")
-        secrets = secrets_in(run.answers)
-        return deliverable(self._outcome(finished, run), run, secrets)
+        return self._outcome(finished, run)
 
     def _command(self, run: ToolRun) -> Command:
         root = Path(run.root).absolute()
@@ -117,9 +114,12 @@ class CommandTool:
         return self._stopped(_ended(finished.status), finished)
 
     def _no_outcome(self, error: WireError, finished: Finished, run: ToolRun) -> ToolError:
-        if secrets := secrets_in(run.answers):  # replaced before a piece of the output is cut out and shown, not after
+        written = _decoded(finished.stdout)
+        shown = run.hide(written)
+        if shown != written:  # replaced before a piece of the output is cut out and shown, not after
+            error = WireError("it is none because of a secret of this call, which is not shown.")
             try:
-                read_outcome(scrub(_decoded(finished.stdout), secrets).encode(), run.limits)
+                read_outcome(shown.encode(), run.limits)
             except WireError as cleaned:
                 error = cleaned
         expected = 'one JSON document such as {"type":"success","content":"…"}'

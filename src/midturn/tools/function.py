@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
@@ -18,10 +17,8 @@ from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import name_problem
-from midturn.tools.output import deliverable
 from midturn.tools.parameters import Parameters
-from midturn.tools.returned import failure, outcome_of
-from midturn.tools.scrub import secrets_in
+from midturn.tools.returned import outcome_of
 from midturn.tools.thread import in_thread
 from midturn.tools.value_type import Mismatch
 
@@ -83,20 +80,16 @@ class FunctionTool(Generic[P, R_co]):
         context: ToolContext[object] = ToolContext(run, self.inquiry_source(), life)
         positional, keywords = self._parameters.bind(values, context)
         call = functools.partial(cast("Callable[..., object]", self._function), *positional, **keywords)
-        return await life.run(self._outcome(call, run, context))
+        return await life.run(self._outcome(call))
 
-    async def _outcome(self, call: Callable[[], object], run: ToolRun, context: ToolContext[object]) -> Outcome:
+    async def _outcome(self, call: Callable[[], object]) -> Outcome:
         try:
             returned = call() if self._is_async else await in_thread(call)
             if inspect.isawaitable(returned):
                 returned = await cast("Awaitable[object]", returned)
-            return deliverable(outcome_of(returned), run, secrets_in(context.answers))
-        except asyncio.CancelledError as error:
-            if context.cancelled:
-                raise
-            return failure(error, context.answers)  # it cancelled itself: an error like any other
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever a tool raises is reported to the model)
-            return failure(error, context.answers)
+        except SystemExit as error:  # in a task of its own it would end the program
+            raise RuntimeError(f"the tool ended itself: SystemExit({error.code!r})") from error
+        return outcome_of(returned)
 
 
 @overload

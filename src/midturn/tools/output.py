@@ -5,27 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.core.secret import SecretValue
 from midturn.ports import ToolRun
-from midturn.tools.scrub import scrub
 
 _TAIL = 4  # the last quarter of what is kept comes from the end, where programs say what went wrong
 _MARK = 400  # room for the line that says what was left out
 
 
-def deliverable(outcome: Outcome, run: ToolRun, secrets: Sequence[SecretValue]) -> Outcome:
+def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
     """Make an outcome fit to be read: no secret of the call in it, at most `limits.tool_output` bytes."""
     match outcome:
         case Success(content):
-            return Success(shortened(scrub(content, secrets), run))
+            return Success(shortened(run.hide(content), run))
         case ToolError(message, trace, transient):
-            lines = tuple(scrub("\n".join(trace), secrets).splitlines())
-            return ToolError(shortened(scrub(message, secrets), run), lines, transient)
+            lines = tuple(run.hide("\n".join(trace)).splitlines())
+            return ToolError(shortened(run.hide(message), run), lines, transient)
         case NeedsInput():
             return outcome
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
 
 from midturn.core.form import Form
-from midturn.core.json_value import Json
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.secret import SecretValue
 from midturn.errors import MidturnError
-from midturn.tools.scrub import REDACTED, scrub, secrets_in
+from midturn.tools.scrub import REDACTED
 
 _TRACE_LINES = 60
 
@@ -38,14 +37,13 @@ def outcome_of(returned: object) -> Outcome:
             return _as_json(returned)
 
 
-def failure(error: BaseException, answers: Mapping[str, Json | SecretValue]) -> ToolError:
-    """Report what a function raised: type and message for the model, the trace for people, no secret of the call for either."""
-    secrets = secrets_in(answers)
+def failure(error: BaseException, hide: Callable[[str], str]) -> ToolError:
+    """Report what a tool raised: type and message for the model, the end of the trace for people; `hide` takes secrets out of both."""
     if isinstance(error, Rejected):
-        return ToolError(scrub(str(error), secrets))
+        return ToolError(hide(str(error)))
     message = "".join(traceback.format_exception_only(error)).strip()
-    lines = "".join(traceback.format_exception(error)).splitlines()[-_TRACE_LINES:]
-    return ToolError(scrub(message, secrets), tuple(scrub("\n".join(lines), secrets).splitlines()))
+    trace = hide("".join(traceback.format_exception(error)))  # whole: a secret may have several lines
+    return ToolError(hide(message), tuple(trace.splitlines()[-_TRACE_LINES:]))
 
 
 def _as_json(value: object) -> Outcome:

@@ -5,29 +5,22 @@ from __future__ import annotations
 import base64
 import html
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
 
-import msgspec
-
-from midturn.core.json_value import Json
 from midturn.core.secret import SecretValue
 
 REDACTED = "[redacted]"
 _ENCODED_FROM = 4  # encoded forms of shorter secrets would hit half of any text
+_CONTROLS = dict(zip("\n\r\t\b\f", "nrtbf", strict=True))
 _LINE_BREAK = r"(?:\\?\r?\n[ \t]*|\\n)"
-
-
-def secrets_in(answers: Mapping[str, Json | SecretValue]) -> tuple[SecretValue, ...]:
-    """Return the secrets among a call's answers."""
-    return tuple(value for value in answers.values() if isinstance(value, SecretValue))
 
 
 def scrub(text: str, secrets: Iterable[SecretValue]) -> str:
     """Replace every secret in `text` by `[redacted]`.
 
-    Found are the plain form, also broken over lines, and the JSON, HTML, URL, hex and base64 forms (at every alignment). A secret of up
-    to three characters is replaced where it stands alone, in its plain form only.
+    Found are the plain form, also broken over lines, and the JSON, `repr`, HTML, URL, hex and base64 forms (at every alignment). A
+    secret of up to three characters is replaced where it stands alone, in its plain form only.
     """
     held = tuple(secrets)
     if not held:
@@ -66,6 +59,9 @@ def _spans(text: str, flat: str, secret: str) -> Iterator[tuple[int, int]]:
     for core, before, after in _base64_forms(secret.encode("utf-8", "surrogatepass")):
         for start, end in _occurrences(text, core):
             yield max(start - before, 0), min(end + after, len(text))
+    if _plain_run(secret) in text:
+        for form in (secret, *_html(secret)):
+            yield from (match.span() for match in re.finditer(_escaped(form), text))
     for form in _breakable(secret):
         if re.sub(_LINE_BREAK, "", form) in flat:  # only then is the slow search worth its time
             pattern = f"{_LINE_BREAK}?".join(map(re.escape, form))
@@ -89,11 +85,7 @@ def _forms(secret: str) -> set[str]:
     forms = {
         secret,
         secret.strip(),
-        _json(secret),
-        secret.encode("ascii", "backslashreplace").decode(),
-        _ascii_json(secret),
-        html.escape(secret),
-        html.escape(secret, quote=False),
+        *_html(secret),
         secret.replace("'", "'\\''"),  # two ways of quoting for a shell
         secret.replace("'", "'\"'\"'"),
         raw.hex(),
@@ -107,18 +99,49 @@ def _forms(secret: str) -> set[str]:
     return {form for form in forms if len(form) >= _ENCODED_FROM}
 
 
-def _json(text: str) -> str:
-    try:
-        return msgspec.json.encode(text).decode()[1:-1]
-    except UnicodeEncodeError:  # half a surrogate pair has no JSON in UTF-8
-        return text
+def _plain_run(secret: str) -> str:
+    """Return the longest piece that every way of escaping leaves as it is: without it in a text there is nothing to look for."""
+    return max(re.findall(r"[A-Za-z0-9]+", secret), key=len, default="")
 
 
-def _ascii_json(text: str) -> str:
-    """Write every character beyond ASCII as a `u` escape, as many JSON writers do."""
-    units = _json(text).encode("utf-16-be", "surrogatepass")
-    codes = (chr(int.from_bytes(units[at : at + 2], "big")) for at in range(0, len(units), 2))
-    return "".join(code if code.isascii() else f"\\u{ord(code):04x}" for code in codes)
+def _html(secret: str) -> set[str]:
+    escaped = html.escape(secret)
+    return {escaped, html.escape(secret, quote=False), escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")} - {secret}
+
+
+def _escaped(secret: str) -> str:
+    """Return a pattern for the secret as JSON, `repr` and the like write it, and write it again inside of another text.
+
+    Backslashes in front of a character are one run, so that no text makes the search slow.
+    """
+    pieces: list[str] = []
+    backslashes = 0
+    for char in secret:
+        if char == "\\":
+            backslashes += 1
+        else:
+            pieces.append(_escaped_character(char, backslashes))
+            backslashes = 0
+    pattern = "".join(pieces) + _run(backslashes)
+    return pattern if re.match(r"[A-Za-z0-9]", secret) else rf"(?<!\\){pattern}"
+
+
+def _escaped_character(char: str, backslashes: int) -> str:
+    if char.isalnum() and char.isascii():
+        return _run(backslashes) + char
+    itself = rf"\\{{{backslashes},}}{re.escape(char)}"
+    if char.isascii() and char.isprintable():
+        return itself
+    utf16, utf8 = char.encode("utf-16-be", "surrogatepass"), char.encode("utf-8", "surrogatepass")
+    more = rf"\\{{{backslashes + 1},}}"
+    codes = [rf"U{ord(char):08x}", r"\\+".join(f"u{utf16[at : at + 2].hex()}" for at in range(0, len(utf16), 2))]
+    codes += [r"\\+".join(f"x{byte:02x}" for byte in utf8), *([f"x{ord(char):02x}"] if ord(char) < 0x100 else [])]  # noqa: PLR2004
+    codes += [_CONTROLS[char]] if char in _CONTROLS else []
+    return f"(?:{itself}|{more}(?i:{'|'.join(codes)}))"
+
+
+def _run(backslashes: int) -> str:
+    return rf"\\{{{backslashes},}}" if backslashes else ""
 
 
 def _base64_forms(raw: bytes) -> Iterator[tuple[str, int, int]]:

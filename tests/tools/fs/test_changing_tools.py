@@ -12,6 +12,7 @@ from midturn.core.json_value import Json
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType
+from midturn.runtime import executing
 from midturn.tools.fs import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
 from midturn.tools.fs.modify_file import REJECTED
 from midturn.tools.function import FunctionTool
@@ -30,7 +31,7 @@ class Call:
 
     def run(self, answers: Mapping[str, Json] = {}) -> Outcome:
         """Run it once."""
-        return asyncio.run(self.tool.execute(replace(self.run_once, answers=answers)))
+        return asyncio.run(executing.execute(self.tool, replace(self.run_once, answers=answers))).outcome
 
     def asked(self, answers: Mapping[str, Json] = {}) -> Question[bool]:
         """Return the one question that a run ends in."""

@@ -101,7 +101,6 @@ class Inquiry:
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
         question, call = self._question, self._call.record.call
-        remembers = question.persistence == "turn" and isinstance(question.answer_type, BooleanType)
         return Prompt(
             question=question,
             kind="tool",
@@ -110,7 +109,7 @@ class Inquiry:
             total=self._ask.total,
             prefill=self._walk.walker.draft if self._ask.prefill is UNSET else self._ask.prefill,
             can_go_back=self._ask.can_go_back,
-            may_remember=remembers,
+            may_remember=_may_be_remembered(question),
             id=self.id,
             event=self.request.event_id,
             conversation=self._state.settings.conversation,
@@ -182,7 +181,7 @@ class Inquiry:
             value = self._question.check(reply.value)
         except AnswerError as error:
             return str(error)
-        remember = reply.remember and self._question.persistence == "turn" and not isinstance(value, SecretValue)
+        remember = reply.remember and _may_be_remembered(self._question)
         self._answer(Answered(value, reason=reply.reason, remember=remember), who)
         return None
 
@@ -314,3 +313,8 @@ class Inquiry:
         else:
             link._answer(Answered(default, automatic=True), AnsweredBy("default"))
         return True
+
+
+def _may_be_remembered(question: Question[Any]) -> bool:
+    """Whether "remember" is offered, and so counts."""
+    return question.persistence == "turn" and isinstance(question.answer_type, BooleanType)

@@ -1,0 +1,65 @@
+"""What a tool asks, looked at before anybody hears of it: is it a sound form, and does it hold a secret of its call?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import cast
+
+from midturn.core.form import Form
+from midturn.core.form.checked import as_written, checked
+from midturn.core.json_value import Json, pointer_to
+from midturn.errors import Problem, QuestionError
+from midturn.ports import ToolRun
+
+_ADVICE = "holds a secret that was given in this call, and a question is shown and recorded. Leave the secret out."
+
+
+def fit_to_be_asked(form: Form, run: ToolRun) -> Form:
+    """Return the form as it may be asked.
+
+    Raises:
+        QuestionError: It breaks rules, or repeats a secret of the call; the message names every place, and no secret.
+    """
+    try:
+        sound = checked(form, run.limits)
+    except QuestionError as error:  # what is wrong may be quoted
+        hidden = [Problem(run.hide(problem.pointer), run.hide(problem.message)) for problem in error.problems]
+        raise QuestionError(hidden) from None
+    leaks = [Problem(pointer, f"it {_ADVICE}") for pointer, text in _texts(sound, run.hide) if run.hide(text) != text]
+    if leaks:
+        raise QuestionError(leaks)
+    return sound
+
+
+def _texts(form: Form, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """Yield every text of a form with its place; `type` and the other names of an answer type's fields are ours."""
+    for place, question in enumerate(form.questions):
+        for name, value in as_written(question).items():
+            pointer = f"/questions/{place}/{name}"
+            if name == "answer_type":
+                parts = cast("Mapping[str, Json]", value)
+                yield from _within(
+                    f"{pointer}/options", [_option(option) for option in cast("Sequence[Json]", parts.get("options", ()))], hide
+                )
+                yield from _within(f"{pointer}/schema", parts.get("schema"), hide)
+            elif name != "when":  # it repeats an id, and an answer that another question has
+                yield from _within(pointer, cast("Json", value), hide)
+
+
+def _option(option: Json) -> Json:
+    """Return the texts of an option without the names of its fields."""
+    return list(option.values()) if isinstance(option, Mapping) else option
+
+
+def _within(pointer: str, value: Json, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+    """Yield the texts inside a value: numbers as they are written, names of members too."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            inside = pointer_to(pointer, hide(key))
+            yield inside, key
+            yield from _within(inside, item, hide)
+    elif isinstance(value, list | tuple):
+        for place, item in enumerate(cast("Sequence[Json]", value)):
+            yield from _within(f"{pointer}/{place}", item, hide)
+    elif value is not None and not isinstance(value, bool):
+        yield pointer, str(value)

@@ -1,0 +1,40 @@
+"""Who asks when a tool asks: what a tool says of itself is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from midturn.core.source import Source
+from midturn.errors import ConfigError
+from midturn.ports import Tool
+from midturn.tools.names import BUILTIN_NAMES, name_problem
+
+_ASKS_AS_ASSISTANT = "ask_user"
+
+
+def source_of(tool: Tool) -> Source:
+    """Return who asks when this tool asks: the tool under its name, unless it says otherwise and may.
+
+    Raises:
+        ConfigError: What it says is no source, or belongs to somebody else.
+    """
+    name = tool.definition.name
+    says: Callable[[], object] | None = getattr(tool, "inquiry_source", None)
+    source = Source.tool(name) if says is None else says()
+    if problem := _problem(name, source):
+        raise ConfigError(f"The tool `{name}`: its `inquiry_source()` returned {problem} Leave it out: it is then `{name}` that asks.")
+    return source if isinstance(source, Source) else Source.tool(name)
+
+
+def _problem(name: str, source: object) -> str | None:
+    match source:
+        case Source("tool", own) if own == name:
+            return None
+        case Source("assistant") if name == _ASKS_AS_ASSISTANT:
+            return None
+        case Source("other", str(own)) if own not in BUILTIN_NAMES and name_problem(own) is None:
+            return None
+        case Source():
+            return f"{source!r}, which is not this tool."
+        case _:
+            return f"a `{type(source).__name__}`; it returns a `Source`."
