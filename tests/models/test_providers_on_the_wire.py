@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import warnings
 from typing import Any
 
 import msgspec
@@ -298,6 +299,16 @@ def test_parameters_that_a_model_ignores_are_no_warning() -> None:
         converse(anthropic.at(server), ModelRequest(events=HELLO.events, parameters={"temperature": 0.1, "max_tokens": 77}))
 
     assert server.received[0].json["max_tokens"] == 77
+
+
+def test_warnings_of_the_embedding_program_are_still_shown() -> None:
+    """Also those that come from modules of the same vendors, and those of the provider library about somebody else's requests."""
+    with Loopback(Says(text="ok")) as server:
+        converse(WIRES[0].at(server), HELLO)
+
+    for module in ("google.cloud.storage", "openai", "anthropic.lib", "pydantic_ai.models", "my_program"):
+        with pytest.raises(UserWarning, match="look here"):  # here every warning is an error
+            warnings.warn_explicit("look here", UserWarning, f"{module}.py", 1, module=module)
 
 
 def test_a_model_that_will_be_switched_off_is_announced() -> None:

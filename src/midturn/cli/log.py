@@ -17,7 +17,7 @@ from midturn.errors import ConfigError
 VARIABLE = "MIDTURN_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 _USUAL = "warning"
-_OURS = ("midturn", "asyncio")  # the latter reports what nobody waited for
+_OURS = ("midturn", "asyncio", "py.warnings")  # asyncio reports what nobody waited for, the last one what Python warns of
 _LOG = logging.getLogger("midturn")
 
 
@@ -40,8 +40,9 @@ def start_log(environment: Mapping[str, str]) -> None:
     for name in _OURS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
-        logger.setLevel(level.upper() if name == "midturn" else logging.ERROR)
+        logger.setLevel(logging.ERROR if name == "asyncio" else level.upper())
         logger.propagate = False
+    logging.captureWarnings(capture=True)
     threading.excepthook = _log_thread
     sys.unraisablehook = _log_unraisable
 

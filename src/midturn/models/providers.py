@@ -53,6 +53,12 @@ _INQUIRY_SECONDS = 60.0  # a side request as a whole; a main request may take as
 _KEPT_OF_PART = ("id", "provider_name", "provider_details")
 _KEPT_OF_RESPONSE = ("provider_name", "canonical_system", "provider_response_id")
 _STOPS: Mapping[str, StopReason] = {"stop": "stop", "length": "length", "tool_call": "tool_calls", "content_filter": "refusal"}
+_SAID_BY_US: Sequence[tuple[str, type[Warning]]] = (
+    (r"Sampling parameters .* These settings will be ignored\.", UserWarning),
+    (r"The model '.*' is deprecated and will reach end-of-life", DeprecationWarning),
+    ("", failed.UnsupportedSettingWarning),
+)
+"""Settings that a model ignores (they are configured for every model alike), and its retirement, which we announce ourselves."""
 
 
 class Connection:
@@ -98,7 +104,7 @@ class Connection:
     async def _receive(self, request: ModelRequest, arrived: asyncio.Queue[ModelEvent | ModelError]) -> None:
         """Put what comes into `arrived`, up to `Finished` or an error."""
         how = _how(self.profile, request)
-        _hush()
+        _keep_quiet_about_what_we_say()
         try:
             async with model_request_stream(
                 self._model,
@@ -166,9 +172,13 @@ def _library_model(spec: ModelSpec, http: httpx2.AsyncClient) -> LibraryModel:
             assert_never(other)
 
 
-def _hush() -> None:
-    """Keep the libraries' warnings off the terminal (a setting that a model ignores); anew each time, for a test brings its own filters."""
-    warnings.filterwarnings("ignore", module=r"(pydantic_ai|anthropic|openai|google)(\.|$)")
+def _keep_quiet_about_what_we_say() -> None:
+    """Keep what the libraries say of our own requests off the terminal; every other warning, theirs or the program's, is shown as ever.
+
+    Set anew for each request: a test brings its own filters.
+    """
+    for message, category in _SAID_BY_US:
+        warnings.filterwarnings("ignore", message, category)
 
 
 def _retirement(spec: ModelSpec) -> str | None:
