@@ -38,8 +38,8 @@ def test_a_missing_or_blank_reason_is_none() -> None:
     [
         ('I would say {"reason": "x", "answer": true}', "no JSON object"),
         ('{"answer": true} is what they want; {"answer": false}', "no JSON object"),
-        ('{"reason": "x", "answer": false, "answer": true}', "a key occurs twice"),
-        ('{"reason": "x", "answer": NaN}', "NaN is no JSON"),
+        ('{"reason": "x", "answer": false, "answer": true}', 'the key "answer" stands twice in one object'),
+        ('{"reason": "x", "answer": NaN}', "NaN is not JSON"),
         ('{"reason": "x"}', "the key `answer` is missing"),
         ('{"reason": "x", "answer": true, "apply": true}', "the key `apply` does not belong in it"),
         ('{"reason": 3, "answer": true}', "`reason` is no string"),

@@ -6,28 +6,7 @@ import pytest
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import Problem
-from midturn.prompts.json_text import NotJson, json_path, problem_text, read_json, skeleton
-
-
-def test_json_is_read() -> None:
-    assert read_json('{"a": [1, 2.5, null, true, "本"]}') == {"a": [1, 2.5, None, True, "本"]}
-
-
-@pytest.mark.parametrize(
-    ("text", "message", "offset"),
-    [
-        ('{"a": 1', "not valid JSON: Expecting ',' delimiter (line 1, column 8)", 7),
-        ('{"a": {"b": 1, "b": 2}}', 'the key "b" stands twice in one object', None),
-        ("[Infinity]", "Infinity is no JSON; use a number or null", None),
-        ("-1e400", "-1e400 is too large for a number", None),
-    ],
-)
-def test_what_is_no_json_is_refused_with_its_place(text: str, message: str, offset: int | None) -> None:
-    with pytest.raises(NotJson) as caught:
-        read_json(text)
-
-    assert str(caught.value) == message
-    assert caught.value.offset == offset
+from midturn.prompts.json_text import json_path, problem_text, skeleton
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from midturn.core.exchange import Finished, Part, StructuredPart, TextPart, ToolCallPart
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_text import NotJson, read_json
+from midturn.core.json_value import Json
 
 LONGEST: Final = 256 * 1024
 """Characters that an answer may have; whoever asked stops listening after them."""
@@ -75,8 +75,8 @@ def _brief(reason: str) -> str:
 def _parse(text: str) -> Json | Wrong:
     """Read the text as one JSON object. Nothing is fished out of prose: it may quote an answer that it does not give."""
     try:
-        return cast("Json", json.loads(_unfenced(text.strip()), object_pairs_hook=_unique, parse_constant=_refuse_constant))
-    except (ValueError, RecursionError) as error:
+        return read_json(_unfenced(text.strip()))
+    except NotJson as error:
         return Wrong(f"it is no JSON object with the keys `reason` and `answer` ({error})")
 
 
@@ -86,17 +86,6 @@ def _unfenced(text: str) -> str:
     if opening.strip() in {"```", "```json"} and rest.rstrip().endswith("```"):
         return rest.rstrip().removesuffix("```")
     return text
-
-
-def _unique(pairs: Sequence[tuple[str, Json]]) -> JsonObject:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) < len(keys):
-        raise ValueError("a key occurs twice")
-    return dict(pairs)
-
-
-def _refuse_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _metadata(parts: Sequence[Part]) -> dict[str, Json] | None:

@@ -7,7 +7,8 @@ from typing import cast
 
 from msgspec import Struct
 
-from midturn.core.json_value import Json, JsonObject, json_problem
+from midturn.core.json_text import NotJson, read_json
+from midturn.core.json_value import JsonObject, json_problem
 from midturn.core.question.answer import DEPTH_LIMIT
 
 
@@ -32,8 +33,8 @@ def read_arguments(sent: str | JsonObject | None) -> Arguments:
     if sent is None or (isinstance(sent, str) and not sent.strip()):
         return Arguments({})
     try:
-        value = cast("Json", json.loads(sent)) if isinstance(sent, str) else sent
-    except (ValueError, RecursionError) as error:
+        value = read_json(sent) if isinstance(sent, str) else sent
+    except NotJson as error:
         return Arguments(clean(str(sent)), str(error))
     problem = json_problem(value, DEPTH_LIMIT)
     if isinstance(value, dict) and problem is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import cast
 
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
 from midturn.core.visible import exact
 from midturn.errors import AnswerError, Problem
-from midturn.prompts.json_text import NotJson, problem_text, read_json
+from midturn.prompts.json_text import problem_text
 
 ERRORS_SHOWN = 3
 

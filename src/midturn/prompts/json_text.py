@@ -1,47 +1,15 @@
-"""JSON that a person types: read strictly, with errors that say where; and the shape that a schema asks for."""
+"""JSON as a person sees it: where a problem is, and the shape that a schema asks for."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, cast
+from typing import cast
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import Problem
 from midturn.prompts.content import compact
 
 DEEPEST = 8
-
-
-class NotJson(ValueError):  # noqa: N818 (it says what the text is)
-    """The text is no JSON; `offset` is where it stops making sense, None where no place can be named."""
-
-    def __init__(self, message: str, offset: int | None = None) -> None:
-        self.offset = offset
-        super().__init__(message)
-
-
-def read_json(text: str) -> Json:
-    """Read JSON as the standard has it: no repeated keys, no `NaN`, no number that overflows.
-
-    Raises:
-        NotJson: The text is no JSON; the message says what, where and in which line.
-    """
-    try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-        compact(value).encode()
-    except json.JSONDecodeError as error:
-        raise NotJson(f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})", error.pos) from None
-    except UnicodeEncodeError:
-        raise NotJson("not valid JSON: half of a surrogate pair") from None
-    except RecursionError:
-        raise NotJson("not accepted: nested too deeply") from None
-    except NotJson:
-        raise
-    except ValueError:
-        raise NotJson("not accepted: a number with too many digits") from None
-    return cast("Json", value)
 
 
 def problem_text(problem: Problem) -> str:
@@ -107,23 +75,3 @@ def _resolve(reference: str, root: JsonObject) -> JsonObject:
 
 def _object(value: Json) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, Mapping) else {}
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise NotJson(f"the key {compact(twice)} stands twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise NotJson(f"{name} is no JSON; use a number or null")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise NotJson(f"{digits} is too large for a number")
-    return number

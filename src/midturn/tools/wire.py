@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.core.form import Form
+from midturn.core.json_text import read_json
 from midturn.core.json_value import Json, JsonObject, json_problem
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
@@ -73,28 +74,14 @@ def _document(stdout: bytes, limits: Limits) -> JsonObject:
     if not stdout.strip():
         raise WireError("nothing was written.")
     try:
-        found: Json = json.loads(stdout.decode(), object_pairs_hook=_unique, parse_constant=_no_constant)
-    except RecursionError:
-        raise WireError("it is nested too deeply.") from None
-    except ValueError as error:  # JSON, UTF-8, a duplicate key, a number with too many digits
+        found = read_json(stdout.decode())
+    except ValueError as error:  # it is not UTF-8, or not JSON
         raise WireError(f"{error}; it begins {_begin(stdout)}") from None
     if not isinstance(found, dict):
         raise WireError(f"it must be one JSON object; found {_shown(found)}.")
     if problem := json_problem(found, limits.json_depth):
         raise WireError(str(problem))
     return cast("JsonObject", found)
-
-
-def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {_shown(next(key for key in keys if keys.count(key) > 1))} occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _form(document: JsonObject, limits: Limits) -> Form:

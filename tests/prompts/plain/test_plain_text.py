@@ -98,7 +98,7 @@ def test_a_skeleton_is_where_the_editor_begins() -> None:
     [
         ("{", "not valid JSON: "),
         ('{"a": 1, "a": 2}', 'the key "a" stands twice in one object'),
-        ("NaN", "NaN is no JSON"),
+        ("NaN", "NaN is not JSON"),
         ("1e999", "1e999 is too large for a number"),
         ("[" * 100_000, "not accepted: nested too deeply"),
         ('"\\ud800"', "half of a surrogate pair"),

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-import msgspec
 from msgspec import Struct
 
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
-from midturn.core.question.answer import answer_from_words
+from midturn.core.question.answer import YES_OR_NO, answer_from_words
 from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
 from midturn.store.file_store import FileStore
-
-_DECISIONS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 class Value(Struct, frozen=True):
@@ -96,7 +94,7 @@ def secret_in(question: OpenQuestion) -> bool:
 
 
 def _decision(words: str) -> Submitted:
-    decided = _DECISIONS.get(words.strip().lower())
+    decided = YES_OR_NO.get(words.strip().lower())
     if decided is not None:
         return Decision(decided)
     edit = _json(words) if words.lstrip().startswith("{") else None
@@ -107,6 +105,6 @@ def _decision(words: str) -> Submitted:
 
 def _json(words: str) -> Json:
     try:
-        return cast("Json", msgspec.json.decode(words))
-    except (ValueError, RecursionError) as error:
-        raise AnswerError([Problem("", f"The value is not valid JSON: {error}")]) from error
+        return read_json(words)
+    except NotJson as error:
+        raise AnswerError([Problem("", f"The value is {error}.")]) from error

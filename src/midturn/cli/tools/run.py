@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 import click
-import msgspec
 
 from midturn.agent.result import result_of
 from midturn.cli.asking import terminal
@@ -28,6 +27,7 @@ from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.config.assign import Assignment
 from midturn.config.load import Loaded
 from midturn.core.events import Event, ToolCallResponse
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.turn.inputs import TurnRequested
 from midturn.models.scripted import ScriptedModel
@@ -61,9 +61,9 @@ def read_arguments(words: Sequence[str]) -> dict[str, Json]:
     """
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         try:
-            return msgspec.json.decode(words[0], type=dict[str, Json])
-        except (ValueError, RecursionError) as error:
-            raise click.UsageError(f"The arguments are not valid JSON: {error}") from error
+            return cast("dict[str, Json]", read_json(words[0]))
+        except NotJson as error:
+            raise click.UsageError(f"The arguments are {error}.") from error
     return dict(map(_pair, words))
 
 
@@ -72,8 +72,8 @@ def _pair(word: str) -> tuple[str, Json]:
     if not equals or not key:
         raise click.UsageError(f"{word!r} is no argument: write KEY=VALUE, or one JSON object.")
     try:
-        return key, cast("Json", msgspec.json.decode(value))
-    except (ValueError, RecursionError):  # no JSON: then it is a string
+        return key, read_json(value)
+    except NotJson:  # then it is a string
         return key, value
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn, TypeAlias, assert_never, cast
 
-import msgspec
-
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject, json_problem, shown
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question.answer_type import (
@@ -25,7 +24,8 @@ from midturn.errors import AnswerError, Problem
 
 DEPTH_LIMIT = DEFAULT_LIMITS.json_depth
 _Open: TypeAlias = BooleanType | SelectType | MultiSelectType | TextType | SchemaType
-_WORDS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+YES_OR_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+"""What a person writes for yes and no, in small letters."""
 
 
 def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_LIMIT) -> Json | SecretValue:
@@ -96,8 +96,8 @@ def _under_schema(schema: JsonObject, value: Json) -> Json:
 
 def _as_json(text: str) -> Iterator[Json]:
     try:
-        yield cast("Json", msgspec.json.decode(text))
-    except (ValueError, RecursionError):  # no JSON: then they are bare words
+        yield read_json(text)
+    except NotJson:  # then they are bare words
         return
 
 
@@ -105,8 +105,8 @@ def _as_words(kind: AnswerType, text: str) -> Iterator[Json]:
     """Yield what bare words can mean for a type, the likeliest first."""
     match kind:
         case BooleanType():
-            if text.strip().casefold() in _WORDS:
-                yield _WORDS[text.strip().casefold()]
+            if text.strip().casefold() in YES_OR_NO:
+                yield YES_OR_NO[text.strip().casefold()]
         case SelectType():
             yield _choice(kind, text)
         case MultiSelectType():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from midturn.core.question.answer import YES_OR_NO
 from midturn.prompts.command import Commands, find
 from midturn.prompts.content import one_line, yes_no_default
 from midturn.prompts.plain.dialog import Dialog, Say
 from midturn.prompts.plain.scene import Scene
 
-_WORDS = {"yes": "y", "no": "n"}
+_WORDS = {word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1}  # a single letter is a key
 
 
 def boolean(scene: Scene) -> Dialog:
