@@ -49,7 +49,7 @@ def with_any(**wrong: Any) -> mt.Agent:
         (lambda: with_tools("deploy"), TypeError, "a `str` is no tool"),
         (lambda: with_tools(mt.AskUser), TypeError, "is a class; a tool is an object.*`midturn.ask_user`"),
         (lambda: with_tools(mt.AskUser()), TypeError, "`AskUser` is no tool.*`midturn.ask_user`"),
-        (lambda: with_tools(lambda: 1), mt.ConfigError, r"`<lambda>` is no name for a tool.*@tool\(name="),
+        (lambda: with_tools(lambda: 1), mt.ConfigError, r"`<lambda>` is not a name for a tool.*@tool\(name="),
         (lambda: with_tools(careful, careful), mt.ConfigError, "Two tools have the name `careful`"),
         (lambda: with_tools(mt.tool(name="ask_user")(add)), mt.ConfigError, "`ask_user` is the name of a built-in tool"),
         (lambda: routed("carefull.confirm", "user"), mt.ConfigError, "no tool `carefull`. Did you mean `careful`"),

@@ -304,5 +304,5 @@ def test_no_tool_may_ask_under_the_header_of_the_model(midturn: CommandLine) -> 
     finished = midturn.run("query", "-m", midturn.script(calls("assistant", ask=asks())), "Ship it")
 
     assert finished.status == 2
-    assert "`assistant` is no name for a tool: questions that the model asks are headed `Assistant`" in finished.stderr
+    assert "`assistant` is not a name for a tool: questions that the model asks are headed `Assistant`" in finished.stderr
     assert midturn.conversations() == []

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
 from midturn.config.assign import Assignment, nested
-from midturn.config.defaults import BUILT_IN_TOOLS
 from midturn.config.explain import explain, get
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Leaf, Node
 from midturn.config.tree import KeyPath, dotted
 from midturn.core.json_value import Json
-from midturn.tools.names import BUILTIN_NAMES
+from midturn.core.names import BUILT_IN_TOOLS
 from support.workspaces import Workspace
 
 LAYERS = ("user", "workspace", "environment", "recorded --cfg", "recorded flags", "--cfg", "flags")
@@ -198,6 +197,7 @@ def test_a_tool_without_an_entry_gets_what_is_set_for_all(workspace: Workspace) 
     assert tool.policy.question("any").target.kind == "assistant"
 
 
-def test_every_built_in_tool_has_its_defaults() -> None:
-    """The tools and their defaults are named in two packages that do not know each other."""
-    assert set(BUILT_IN_TOOLS) == BUILTIN_NAMES
+def test_every_built_in_tool_has_its_defaults(workspace: Workspace) -> None:
+    tools = workspace.load().settings.tools
+
+    assert [name for name in BUILT_IN_TOOLS if tools[name].source != "builtin"] == []

@@ -310,7 +310,7 @@ def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
         journal = store.create("their loop")
         inquirer = mt.Inquirer(journal)
         for tool, call_id, arguments, says in [
-            ("de.ploy", "call_1", {}, "`de.ploy` is no name for a tool"),
+            ("de.ploy", "call_1", {}, "`de.ploy` is not a name for a tool"),
             ("deploy", "", {}, "has no id"),
             ("deploy", "call_1", [1], "they are a JSON object"),
             ("deploy", "call_1", {"when": object()}, "/when"),

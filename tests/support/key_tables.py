@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from midturn.config.defaults import BUILT_IN_TOOLS, built_in_layer
+from midturn.config.defaults import BUILT_IN_SETTINGS, built_in_layer
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Leaf, Node
 from midturn.config.tree import BUILT_IN, KeyPath, Tree, entry
@@ -60,7 +60,7 @@ def names_for_every_tool() -> str:
 
 def built_in_tools() -> str:
     """Return what is configured for each built-in tool."""
-    rows = "".join(f"| `{name}` | {_settings(tool)} |\n" for name, tool in BUILT_IN_TOOLS.items())
+    rows = "".join(f"| `{name}` | {_settings(tool)} |\n" for name, tool in BUILT_IN_SETTINGS.items())
     return f"| tool | |\n| --- | --- |\n{rows}"
 
 

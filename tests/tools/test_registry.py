@@ -20,7 +20,7 @@ def test_tools_are_found_by_name_built_in_ones_first() -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "dots.are.not", "x" * 65, "ümlaut", "new\nline", "deploy\n"])
 def test_a_name_that_is_none_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="is no name for a tool"):
+    with pytest.raises(ConfigError, match="is not a name for a tool"):
         register([named(name)])
 
 
@@ -37,7 +37,7 @@ def test_two_tools_of_one_name_are_refused_and_all_problems_listed() -> None:
 
 @pytest.mark.parametrize("name", ["Assistant", "assistant", "ASSISTANT"])
 def test_no_tool_has_the_name_that_heads_the_models_own_questions(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"`{name}` is no name for a tool: questions that the model asks are headed `Assistant`"):
+    with pytest.raises(ConfigError, match=rf"`{name}` is not a name for a tool: questions that the model asks are headed `Assistant`"):
         register([named(name)])
 
 

@@ -7,7 +7,8 @@ from typing import Final, cast
 
 from msgspec import Struct
 
-from midturn.core.json_value import Json, JsonObject, json_equal
+from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_RETRIES
+from midturn.core.json_value import Json, JsonObject, json_equal, overlay
 
 INHERIT: Final = "inherit"
 """As `model.id`: the main assistant's model, whatever is set for questions in general."""
@@ -22,8 +23,8 @@ class AssistantSettings(Struct, frozen=True, kw_only=True):
     model: str
     parameters: JsonObject = {}
     system_prompt: str | None = None
-    cache: str = "short"
-    max_retries: int = 4
+    cache: str = DEFAULT_CACHE
+    max_retries: int = DEFAULT_RETRIES
     shares_cache: bool = False
 
 
@@ -32,20 +33,20 @@ def assistant_settings(main: JsonObject, inquiry: JsonObject | None = None, targ
 
     `model.id = "inherit"` takes the main model, and skips what `inquiry` says about models.
     """
-    merged = _merge(_merge(main, inquiry or {}), target or {})
+    merged = overlay(main, inquiry or {}, target or {})
     model = _table(merged, "model")
     if model.get("id") == INHERIT:
         skips = _table(target or {}, "model").get("id") == INHERIT
-        model = _merge(_table(_merge(main, target or {}), "model") if skips else model, {"id": _table(main, "model").get("id")})
+        model = overlay(_table(overlay(main, target or {}), "model") if skips else model, {"id": _table(main, "model").get("id")})
     request = _table(merged, "request")
-    cache = str(request.get("cache", "short"))
+    cache = str(request.get("cache", DEFAULT_CACHE))
     same = _same_assistant(main, {**merged, "model": model})
     return AssistantSettings(
         model=str(model.get("id") or ""),
         parameters=_table(model, "parameters"),
         system_prompt=None if _prompt(merged) == _prompt(main) else _prompt(merged),
         cache=cache,
-        max_retries=cast("int", request.get("max_retries", 4)),
+        max_retries=cast("int", request.get("max_retries", DEFAULT_RETRIES)),
         shares_cache=same and cache != "off",
     )
 
@@ -67,12 +68,3 @@ def _prompt(assistant: JsonObject) -> str | None:
 def _table(table: JsonObject, key: str) -> JsonObject:
     found = table.get(key)
     return found if isinstance(found, Mapping) else {}
-
-
-def _merge(lower: JsonObject, upper: JsonObject) -> JsonObject:
-    """Lay `upper` over `lower`, table by table."""
-    merged = dict(lower)
-    for key, value in upper.items():
-        below = merged.get(key)
-        merged[key] = _merge(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-    return merged

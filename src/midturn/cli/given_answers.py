@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from midturn.compose.tools import ASK_USER, BUILT_IN_QUESTIONS, known_tools
+from midturn.compose.tools import known_tools
 from midturn.config.assign import ANSWER, parse_key
 from midturn.config.delta import read_delta
 from midturn.config.settings import Settings
 from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.core.names import ASK_USER, BUILT_IN_TOOLS
 from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import pairs
 from midturn.core.suggestion import did_you_mean
@@ -73,7 +74,7 @@ def _check_tool(answer: GivenAnswer, settings: Settings) -> None:
 def _check_question(answer: GivenAnswer) -> None:
     if answer.tool == ASK_USER or answer.question == ANYTHING:
         return
-    asked = BUILT_IN_QUESTIONS.get(answer.tool)
+    asked = BUILT_IN_TOOLS.get(answer.tool)
     if asked is not None and answer.question not in asked:
         asks = ", ".join(f"`{question}`" for question in asked) or "nothing"
         raise ConfigError(f"{ANSWER} {answer.name}: `{answer.tool}` never asks `{answer.question}`; it asks {asks}.")

@@ -11,13 +11,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.names import BUILT_IN_TOOLS
 from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.routing.table import AskUser
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 from midturn.ports import Model, Tool
 from midturn.tools.function import FunctionTool
-from midturn.tools.names import BUILTIN_NAMES
 from midturn.tools.registry import register
 from midturn.tools.source import source_of
 
@@ -149,7 +149,7 @@ def _is_tool(given: object) -> bool:
 
 def _is_built_in(tool: Tool) -> bool:
     ours = type(tool).__module__.startswith("midturn.tools.") and not isinstance(tool, FunctionTool)
-    return ours and tool.definition.name in BUILTIN_NAMES
+    return ours and tool.definition.name in BUILT_IN_TOOLS
 
 
 def _target(key: str, to: object) -> Target:

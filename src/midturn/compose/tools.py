@@ -10,27 +10,14 @@ from msgspec import Struct
 from midturn.config.settings import Settings, ToolSettings
 from midturn.core.enabling import offered
 from midturn.core.exchange import ToolDefinition
+from midturn.core.names import ASK_USER, DESCRIBE_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
 from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec, arguments_schema
-from midturn.tools.describe_tools import NAME as DESCRIBE_TOOLS, DescribeTools
+from midturn.tools.command_spec import DEFAULT_TIMEOUT, CommandSpec, arguments_schema
+from midturn.tools.describe_tools import DescribeTools
 from midturn.tools.names import name_problem
 from midturn.tools.redescribed import Redescribed, Wording
-
-ASK_USER = "ask_user"
-DEFAULT_TIMEOUT = 600.0  # seconds that a local command may run
-BUILT_IN_QUESTIONS: Mapping[str, tuple[str, ...]] = {
-    "describe_tools": (),
-    "fs_list_files": (),
-    "fs_read_file": (),
-    "fs_grep_files": (),
-    "fs_create_file": ("overwrite_file",),
-    "fs_modify_file": ("apply_changes",),
-    "fs_delete_file": ("confirm",),
-    "fs_move_file": ("confirm",),
-}
-"""The ids of the questions that built-in tools ask; those of `ask_user` are the model's to choose."""
 
 
 class Toolbox(Struct, frozen=True):

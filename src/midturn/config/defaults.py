@@ -11,26 +11,22 @@ from midturn.config.check import Checker
 from midturn.config.settings import AssistantSettings, DisplaySettings, PromptSettings, WebSettings
 from midturn.config.tree import BUILT_IN, Tree
 from midturn.core.limits import DEFAULT_LIMITS
+from midturn.core.names import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
 from midturn.core.routing.policy import DetachedPolicies
 
 _UNATTENDED = {"source": "builtin", "run": "unattended", "result": "unattended"}
 _ASKED = {"source": "builtin", "run": "ask", "result": "unattended"}
 
-BUILT_IN_TOOLS: dict[str, dict[str, Any]] = {
-    "ask_user": {
+BUILT_IN_SETTINGS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(BUILT_IN_TOOLS, _UNATTENDED),
+    **dict.fromkeys(("fs_create_file", "fs_delete_file", "fs_move_file"), _ASKED),
+    ASK_USER: {
         **_UNATTENDED,
         "enable": {"state": True, "allow_toggle": "if_named"},
         "hidden": True,
         "questions": {"*": {"prompt_label": "Assistant"}},
     },
-    "describe_tools": {**_UNATTENDED, "enable": {"state": True, "allow_toggle": "never"}, "hidden": True},
-    "fs_list_files": _UNATTENDED,
-    "fs_read_file": _UNATTENDED,
-    "fs_grep_files": _UNATTENDED,
-    "fs_create_file": _ASKED,
-    "fs_modify_file": _UNATTENDED,
-    "fs_delete_file": _ASKED,
-    "fs_move_file": _ASKED,
+    DESCRIBE_TOOLS: {**_UNATTENDED, "enable": {"state": True, "allow_toggle": "never"}, "hidden": True},
 }
 
 _ANY_TOOL: dict[str, Any] = {
@@ -50,7 +46,7 @@ def built_in_layer() -> Tree:
     tree = checker.read(
         {
             "assistant": _given(AssistantSettings()),
-            "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_TOOLS}},
+            "conversation": {"tools": {"*": _ANY_TOOL, **BUILT_IN_SETTINGS}},
             "limits": _given(DEFAULT_LIMITS),
             "prompt": _given(PromptSettings()),
             "display": _given(DisplaySettings()),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from midturn.config.merge import overlay
 from midturn.config.tree import KeyPath, Tree, branch
+from midturn.core.json_value import overlay
 
 TOOLS = ("conversation", "tools")
 QUESTIONS = "questions"

@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import get_args
 
 from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
-from midturn.config.settings import Mode, Protocol, ProviderKind, Style, ToolSource
+from midturn.config.settings import Mode, Protocol, Style, ToolSource
 from midturn.core.enabling import AllowToggle
+from midturn.core.exchange import Family
 from midturn.core.json_value import Json
 from midturn.core.limits import Limits
+from midturn.core.names import NAME, QUESTION_ID
 from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 
-TOOL_NAME = r"[A-Za-z0-9_-]{1,64}"
-QUESTION_ID = r"(?!__)[A-Za-z0-9_-]{1,64}"
-PROVIDER_NAME = r"[A-Za-z0-9_-]{1,64}"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"
 
@@ -153,7 +152,7 @@ TOOL = Branch(
             why="lets what a program prints ask questions",
             help="what stdout is: the result, or an outcome, which may ask",
         ),
-        "parameters": Branch(names=Names(PARAMETER, "a parameter", TOOL_NAME), why="changes what a tool may be given"),
+        "parameters": Branch(names=Names(PARAMETER, "a parameter", NAME), why="changes what a tool may be given"),
         "summary": Leaf(why=_TELLS, help="what a model is told; `describe_tools` tells the rest"),
         "description": Leaf(why=_TELLS, help="the whole documentation"),
         "rename": Leaf(why="puts a tool in another's place", help="the name of an MCP server's tool here"),
@@ -171,7 +170,7 @@ MCP = Branch(
 )
 LLM = Branch(
     keys={
-        "kind": Leaf(allowed=get_args(ProviderKind), help="which protocol it speaks"),
+        "kind": Leaf(allowed=get_args(Family), help="which protocol it speaks"),
         "base_url": Leaf(why="sends requests there", help="where requests go"),
         "api_key_env": Leaf(why="sends a variable of your environment", help="the variable that holds the key"),
         "profile": Branch(names=Names(Leaf(kind="json", help="corrects what is known of its models"), "a capability", ".+")),
@@ -213,13 +212,13 @@ KEYS = Branch(
         "conversation": Branch(
             keys={
                 "inquiry": Branch(keys={"assistant": Branch(keys=SIDE_ASSISTANT)}),
-                "tools": Branch(names=Names(TOOL, "a tool's name", TOOL_NAME, star=Branch(keys=_ANY_TOOL))),
+                "tools": Branch(names=Names(TOOL, "a tool's name", NAME, star=Branch(keys=_ANY_TOOL))),
             }
         ),
         "providers": Branch(
             keys={
-                "llm": Branch(names=Names(LLM, "a provider's name", PROVIDER_NAME)),
-                "mcp": Branch(names=Names(MCP, "a server's name", PROVIDER_NAME)),
+                "llm": Branch(names=Names(LLM, "a provider's name", NAME)),
+                "mcp": Branch(names=Names(MCP, "a server's name", NAME)),
             }
         ),
         "limits": LIMITS,

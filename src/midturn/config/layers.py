@@ -15,11 +15,12 @@ from midturn.config.check import Checker
 from midturn.config.delta import Delta
 from midturn.config.files import Document, read_document
 from midturn.config.keys import KEYS
-from midturn.config.merge import merge, overlay
+from midturn.config.merge import merge
 from midturn.config.places import shown
 from midturn.config.scripts import scripts
 from midturn.config.tree import KeyPath, Origin, Tree
 from midturn.config.trust import FileTrust, Waiting, enabled, no_effect, restrained, waiting, without
+from midturn.core.json_value import overlay
 from midturn.errors import ConfigError
 
 WORKSPACE = ".midturn"

@@ -23,19 +23,6 @@ def merge(low: Tree, high: Tree, node: Node) -> Tree:
     return merged
 
 
-def overlay(*trees: Tree) -> Tree:
-    """Lay trees over each other, lowest first: parts of one layer, or entries from general to specific."""
-    merged: Tree = {}
-    for tree in trees:
-        for name, above in tree.items():
-            standing = merged.get(name)
-            if isinstance(above, dict) and isinstance(standing, dict):
-                merged[name] = overlay(standing, above)
-            else:
-                merged[name] = above
-    return merged
-
-
 def _without_fields(named: Tree, star: Tree | Entry | None) -> Tree:
     if not isinstance(star, dict):
         return named

@@ -15,18 +15,18 @@ from midturn.config.settings import (
     LlmProvider,
     McpServer,
     PromptSettings,
-    ProviderKind,
     Settings,
     WebSettings,
 )
 from midturn.config.tree import KeyPath, branch, entry, plain
 from midturn.config.values import one_of
 from midturn.core.enabling import Toggle
+from midturn.core.exchange import Family
 from midturn.core.limits import Limits
 
 _T = TypeVar("_T")
 _LLM, _MCP = ("providers", "llm"), ("providers", "mcp")
-_KINDS = get_args(ProviderKind)
+_KINDS = get_args(Family)
 
 
 def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:

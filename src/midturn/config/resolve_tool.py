@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import msgspec
 
-from midturn.config.defaults import BUILT_IN_TOOLS
 from midturn.config.effective import TOOLS, tool_tree
 from midturn.config.resolve_policy import tool_policy
 from midturn.config.resolving import Resolving, variables
@@ -15,6 +14,7 @@ from midturn.config.settings import ToolSettings, ToolSource
 from midturn.config.tree import KeyPath, branch, plain
 from midturn.core.enabling import Enable
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.names import BUILT_IN_TOOLS
 
 
 def tools(resolving: Resolving) -> dict[str, ToolSettings]:

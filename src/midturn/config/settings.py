@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.core.enabling import Enable, Toggle
+from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import ToolPolicy
@@ -17,7 +18,6 @@ from midturn.core.source import Source
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
 Protocol: TypeAlias = Literal["text", "outcome"]
 Style: TypeAlias = Literal["line", "full"]
-ProviderKind: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
 Mode: TypeAlias = Literal["auto", "rich", "plain"]
 
 
@@ -31,8 +31,8 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
 class RequestSettings(Struct, frozen=True, kw_only=True):
     """How it is asked; `cache` is `off`, `short`, `long` or a duration such as `5m`."""
 
-    cache: str = "short"
-    max_retries: int = 4
+    cache: str = DEFAULT_CACHE
+    max_retries: int = DEFAULT_RETRIES
 
 
 class AssistantSettings(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
 class LlmProvider(Struct, frozen=True, kw_only=True):
     """How to reach models. `profile` overrides what is known about what they can do."""
 
-    kind: ProviderKind
+    kind: Family
     base_url: str | None = None
     api_key_env: str | None = None
     profile: JsonObject = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -112,20 +112,7 @@ _Wire: TypeAlias = (
     | ConfigDelta
 )
 
-KINDS: Final = frozenset(
-    {
-        "turn_start",
-        "turn_end",
-        "chat_request",
-        "chat_response",
-        "tool_call_request",
-        "tool_call_response",
-        "inquiry_request",
-        "inquiry_response",
-        "approval",
-        "config_delta",
-    }
-)
+KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get_args(_Wire))
 """The kinds of events that have a class; every other one passes through."""
 
 _DECODER: Final[msgspec.json.Decoder[_Wire]] = msgspec.json.Decoder(_Wire)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -11,6 +11,16 @@ from msgspec.structs import replace
 from midturn.core.events import Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import PersistedQuestion
+
+Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
+"""Which protocol a provider speaks."""
+
+DEFAULT_CACHE: Final = "short"
+DEFAULT_TIMEOUT: Final = 120.0
+"""Seconds without a byte from the model."""
+
+DEFAULT_RETRIES: Final = 4
+"""How often a failed request is repeated."""
 
 
 class ToolDefinition(Struct, frozen=True):
@@ -48,8 +58,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     tool_choice: str = "auto"
     schema: JsonObject | None = None
     parameters: JsonObject = {}
-    cache: str = "short"
-    timeout: float = 120.0
+    cache: str = DEFAULT_CACHE
+    timeout: float = DEFAULT_TIMEOUT
     conversation: str = ""
     inquiry: InquiryAsked | None = None
 

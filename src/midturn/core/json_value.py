@@ -36,6 +36,17 @@ def json_equal(left: Json, right: Json) -> bool:
     return canonical(left) == canonical(right)
 
 
+def overlay(*tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay tables over each other, field by field, the lowest first; what is not a table replaces what is below it."""
+    merged: dict[str, Any] = {}
+    for table in tables:
+        for name, above in table.items():
+            below = merged.get(name)
+            both = isinstance(above, Mapping) and isinstance(below, Mapping)
+            merged[name] = overlay(cast("JsonObject", below), cast("JsonObject", above)) if both else above
+    return merged
+
+
 def pointer_to(parent: str, key: str | int) -> str:
     """Return the JSON pointer of the member `key` of what `parent` points to (RFC 6901)."""
     return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"

@@ -12,6 +12,7 @@ from midturn.compose.models import Models
 from midturn.compose.run_parts import Prompter, RunParts, Silence
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
+from midturn.core.names import BUILT_IN_TOOLS
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.source import Source
 from midturn.errors import CallEnded, ConfigError, Suspended
@@ -19,7 +20,6 @@ from midturn.inquirer.call import InquirerCall, check_call
 from midturn.inquirer.held import Held, hold
 from midturn.ports import Model, Tool
 from midturn.runtime.foreign_turn import ForeignTurn
-from midturn.tools.names import BUILTIN_NAMES
 from midturn.tools.source import source_of
 
 
@@ -147,6 +147,6 @@ def _asking(tool: str | Tool) -> tuple[str, Source]:
     if not isinstance(tool, str):
         (checked,) = tools_of([tool])
         return checked.definition.name, source_of(checked)
-    if tool in BUILTIN_NAMES:
+    if tool in BUILT_IN_TOOLS:
         raise ConfigError(f"`{tool}` is the name of a built-in tool; give yours another, or pass the built-in tool itself.")
     return tool, Source.tool(tool)

@@ -7,11 +7,10 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.exchange import InquiryAsked
+from midturn.core.exchange import Family, InquiryAsked
 from midturn.core.json_value import JsonObject
 from midturn.core.secret import SecretValue
 
-Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
 Shape: TypeAlias = Literal["tail", "native", "tool"]
 Choice: TypeAlias = Literal["main", "none", "answer"]
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from msgspec import Struct
 
-from midturn.core.exchange import Finished, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
+from midturn.core.exchange import DEFAULT_RETRIES, Finished, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
 from midturn.errors import ModelError
 from midturn.models.wrapper import Wrapper
 from midturn.ports import Clock, Model
@@ -28,7 +28,7 @@ def is_transient(status: int | None) -> bool:
 class RetryPolicy(Struct, frozen=True, kw_only=True):
     """Waits in seconds: `base`, doubled each time up to `cap`, give or take `jitter`; up to `longest` where the server names one."""
 
-    max_retries: int = 4
+    max_retries: int = DEFAULT_RETRIES
     base: float = 0.5
     cap: float = 30.0
     jitter: float = 0.25

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from midturn.core.exchange import ToolDefinition
+from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ToolDefinition
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.prompt import ToolCall
@@ -29,8 +29,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     offered: Sequence[ToolDefinition] = ()
     tool_choice: str = "auto"
     parameters: JsonObject = {}
-    cache: str = "short"
-    timeout: float = 120.0
+    cache: str = DEFAULT_CACHE
+    timeout: float = DEFAULT_TIMEOUT
     root: str = "."
     deps: object = None
     limits: Limits = DEFAULT_LIMITS

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.names import ASK_USER
 from midturn.core.outcome import Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.secret import SecretValue
@@ -19,7 +20,6 @@ from midturn.ports import ToolRun
 from midturn.tools.ask_user_arguments import SINGLE_ID, QuestionList, SingleQuestion, read_arguments
 from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
 
-NAME = "ask_user"
 MISMATCH = "the accumulated answer does not match the requested answer type"
 
 
@@ -29,7 +29,7 @@ class AskUser:
     @property
     def definition(self) -> ToolDefinition:
         """What is sent to the model, with every request."""
-        return ToolDefinition(NAME, DESCRIPTION, PARAMETERS)
+        return ToolDefinition(ASK_USER, DESCRIPTION, PARAMETERS)
 
     def inquiry_source(self) -> Source:
         """It is the assistant who asks."""
@@ -82,7 +82,7 @@ def _reason(given: Given) -> Mapping[str, Json]:
 
 def _explain(error: QuestionError) -> str:
     problems = "\n".join(f"- {problem}" for problem in error.problems)
-    return f"{NAME}: nothing was asked, because the arguments are wrong. Correct them and call it again.\n{problems}"
+    return f"{ASK_USER}: nothing was asked, because the arguments are wrong. Correct them and call it again.\n{problems}"
 
 
 def _text(result: Mapping[str, Json]) -> str:

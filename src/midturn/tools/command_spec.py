@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from midturn.core.json_value import Json, JsonObject, json_problem
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.errors import Problem
+
+DEFAULT_TIMEOUT: Final = 600.0
+"""Seconds that a command may run."""
 
 Protocol: TypeAlias = Literal["text", "outcome"]
 
@@ -32,7 +35,7 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     parameters: JsonObject = field(default_factory=lambda: arguments_schema({}, ()))
     environment: Mapping[str, str | None] = {}
     cwd: str = ""
-    timeout: float = 600.0
+    timeout: float = DEFAULT_TIMEOUT
 
 
 def arguments_schema(parameters: Mapping[str, JsonObject], required: Sequence[str]) -> JsonObject:

@@ -8,11 +8,11 @@ from typing import cast
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.names import DESCRIBE_TOOLS
 from midturn.core.outcome import Outcome, Success, ToolError
 from midturn.core.source import Source
 from midturn.ports import Tool, ToolRun
 
-NAME = "describe_tools"
 DESCRIPTION = """\
 Read the full documentation of tools before you use them: what their summaries leave out, and every parameter. Name all the tools that \
 you are about to use in one call."""
@@ -44,17 +44,18 @@ class DescribeTools:
         """What is sent to the model, with the names of the tools that have more to say than they send."""
         more = [f"`{name}`" for name, tool in self._tools.items() if documentation(tool) != tool.definition.description]
         known_by_summary = f"\n\nTools with more documentation than you see: {', '.join(more)}." if more else ""
-        return ToolDefinition(NAME, DESCRIPTION + known_by_summary, PARAMETERS)
+        return ToolDefinition(DESCRIBE_TOOLS, DESCRIPTION + known_by_summary, PARAMETERS)
 
     def inquiry_source(self) -> Source:
         """It never asks; if it did, it would be the one who asks."""
-        return Source.tool(NAME)
+        return Source.tool(DESCRIBE_TOOLS)
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Return what is known about the tools that are named, in their order."""
         names = _names(run.call.arguments)
         if names is None:
-            return ToolError(f'{NAME}: `tools` must be an array of tool names, such as {{"tools": {json.dumps(self._known()[:1])}}}.')
+            example = json.dumps({"tools": self._known()[:1]})
+            return ToolError(f"{DESCRIBE_TOOLS}: `tools` must be an array of tool names, such as {example}.")
         unknown = [name for name in names if name not in self._tools]
         known = [_page(self._tools[name]) for name in dict.fromkeys(names) if name in self._tools]
         if unknown:

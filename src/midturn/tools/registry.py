@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
-from midturn.tools.names import BUILTIN_NAMES, name_problem
+from midturn.tools.names import name_problem
 
 
 def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[str, Tool]:
@@ -21,7 +22,7 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
         name = tool.definition.name
         if problem := name_problem(name):
             problems.append(problem)
-        elif name in BUILTIN_NAMES:
+        elif name in BUILT_IN_TOOLS:
             problems.append(f"`{name}` is the name of a built-in tool; give yours another.")
         elif name in registered:
             problems.append(f"Two tools have the name `{name}`; rename one.")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from midturn.core.names import BUILT_IN_TOOLS
 from midturn.core.source import Source
 from midturn.errors import ConfigError
 from midturn.ports import Tool
-from midturn.tools.names import BUILTIN_NAMES, name_problem
+from midturn.tools.names import name_problem
 
 _ASKS_AS_ASSISTANT = "ask_user"
 
@@ -32,7 +33,7 @@ def _problem(name: str, source: object) -> str | None:
             return None
         case Source("assistant") if name == _ASKS_AS_ASSISTANT:
             return None
-        case Source("other", str(own)) if own not in BUILTIN_NAMES and name_problem(own) is None:
+        case Source("other", str(own)) if own not in BUILT_IN_TOOLS and name_problem(own) is None:
             return None
         case Source():
             return f"{source!r}, which is not this tool."

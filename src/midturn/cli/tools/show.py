@@ -14,8 +14,9 @@ from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
 from midturn.cli.shown import Shown, block, line
 from midturn.cli.tools.known import settings_here, tool_named
-from midturn.compose.tools import BUILT_IN_QUESTIONS, definition_of
+from midturn.compose.tools import definition_of
 from midturn.config.settings import ToolSettings
+from midturn.core.names import BUILT_IN_TOOLS
 
 
 @click.command
@@ -51,6 +52,6 @@ def _facts(tool: ToolSettings) -> Iterator[tuple[str, Shown]]:
     if tool.command:
         yield "command", line("{}", " ".join(tool.command))
         yield "protocol", line("{}", tool.protocol)
-    asks = [*BUILT_IN_QUESTIONS.get(tool.name, ()), *(question for question in tool.policy.questions if question != "*")]
+    asks = [*BUILT_IN_TOOLS.get(tool.name, ()), *(question for question in tool.policy.questions if question != "*")]
     for question in dict.fromkeys(asks):
         yield "asks", line("{} (answered by {})", question, tool.policy.question(question).target.kind)

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from midturn.core.json_value import Json, json_problem, shown
 from midturn.core.limits import Limits
+from midturn.core.names import QUESTION_ID
 from midturn.core.question.answer import check_answer
 from midturn.core.question.answer_type import AnswerType, SecretType, TextType
 from midturn.core.question.authored_type import read_answer_type
@@ -21,7 +22,6 @@ from midturn.errors import AnswerError, QuestionError
 Q = TypeVar("Q", bound=QuestionFields)
 
 _KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when")
-_ID = re.compile(r"(?!__)[A-Za-z0-9_-]{1,64}")
 _ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
 _LINE_BREAK = re.compile(f"\r\n|[{_BREAKS}]")
@@ -75,7 +75,7 @@ class _Reader:
 
     def _id(self) -> str:
         value = self._required("id", f"Give {_ID_RULE}.")
-        if isinstance(value, str) and _ID.fullmatch(value):
+        if isinstance(value, str) and re.fullmatch(QUESTION_ID, value):
             return value
         if value is not UNSET:
             self.findings.add("/id", f"{shown(value)} is no id. Use {_ID_RULE}.")
