@@ -13,6 +13,7 @@ MidturnError
 │   ├── ContextTooLong the conversation does not fit into the model
 │   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
 ├── Suspended          nobody is there to answer now; `pending` says what is open
+├── PersonNeeded       only a person may do this, and this process was started by a tool
 ├── TerminalGone       whoever was being asked went away without a word: nothing is recorded, the turn stays open
 └── CallEnded          a call of an `Inquirer` is over without the answer; `content` is its result
 ```
@@ -123,6 +124,10 @@ class TerminalGone(MidturnError):  # noqa: N818
     Nobody said anything, so nothing is recorded: the question stays open, and the turn can be resumed. A prompter of your own may raise
     it when the person it asks has gone away.
     """
+
+
+class PersonNeeded(MidturnError):  # noqa: N818
+    """Only a person may do this, and this process was started by a tool, which may not answer, approve or configure."""
 
 
 class CallEnded(MidturnError):  # noqa: N818

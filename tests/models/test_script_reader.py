@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,10 @@ def test_a_null_answer_is_an_answer() -> None:
     script = build_script({"inquiries": [{"answers": [{"reason": "skip", "answer": None}]}]}, origin="s")
 
     assert script.inquiries[0].answers[0].answer is None
+
+
+def test_a_fifo_is_no_script_and_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "play.toml")
+
+    with pytest.raises(ConfigError, match="it is no regular file"):
+        read_script(tmp_path / "play.toml")

@@ -138,3 +138,13 @@ def test_a_prompt_of_no_turn_has_the_same_shape() -> None:
 )
 def test_it_says_who_asks(asked_by: str, tool: str, source: dict[str, Json]) -> None:
     assert question_of(replace(BOOLEAN, asked_by=asked_by, tool=tool))["source"] == source
+
+
+def test_it_learns_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GITHUB_TOKEN", "my_password", "DISPLAY"):
+        monkeypatch.setenv(name, "value")
+    heard = tmp_path / "heard"
+
+    run(program(KEEP.replace("sys.stdin.read()", "' '.join(__import__('os').environ)"), heard), question_of(BOOLEAN), [], heard=heard)
+
+    assert {"DISPLAY", "ANTHROPIC_API_KEY", "GITHUB_TOKEN", "my_password"} & set(heard.read_text().split()) == {"DISPLAY"}

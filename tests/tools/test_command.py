@@ -78,12 +78,12 @@ def test_nothing_of_the_call_is_in_argv_or_in_the_environment() -> None:
 
 
 def test_only_listed_variables_reach_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LC_ALL", "AWS_SECRET", "DEPLOY_TOKEN", "LD_PRELOAD_X", "PYTHONPATH"):
+    for name in ("LC_ALL", "LC_SECRET_TOKEN", "AWS_SECRET", "DEPLOY_TOKEN", "LD_PRELOAD_X", "PYTHONPATH"):
         monkeypatch.setenv(name, "C.UTF-8")
     names = CommandSpec(name="probe", command=("/usr/bin/env",), environment={"DEPLOY_TOKEN": None, "ABSENT": None})
     values = CommandSpec(name="probe", command=("/usr/bin/env",), environment={"DEPLOY_TOKEN": "fixed", "TERM": "dumb"})
 
-    assert variables(names) - {"PATH", "HOME", "LANG", "TERM", "TMPDIR"} - SHELL_OWN == {"LC_ALL", "DEPLOY_TOKEN"}
+    assert variables(names) - {"PATH", "HOME", "LANG", "TERM", "TMPDIR"} - SHELL_OWN == {"LC_ALL", "DEPLOY_TOKEN", "MIDTURN_WITHIN"}
     assert "DEPLOY_TOKEN=fixed\n" in str(execute(CommandTool(values), {}))[:100_000].replace("\\n", "\n")
 
 

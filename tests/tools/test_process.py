@@ -202,3 +202,15 @@ def test_it_runs_on_a_loop_that_is_not_in_the_main_thread() -> None:
 def test_a_nul_character_is_refused_before_anything_starts() -> None:
     with pytest.raises(ValueError, match="null byte"):
         asyncio.run(run_process(Command(argv=("/bin/echo", "a\0b"), cwd="/", environment={})))
+
+
+def test_no_more_than_eight_run_at_once_and_waiting_costs_no_time(tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/$$; ls {tmp_path} | wc -l; sleep 0.2; rm {tmp_path}/$$"
+
+    async def scene() -> list[Finished]:
+        return list(await asyncio.gather(*(run_process(command(script, timeout=1.5)) for _ in range(24))))
+
+    finished = asyncio.run(scene())
+
+    assert {one.ending for one in finished} == {"exited"}
+    assert max(int(one.stdout) for one in finished) <= 8

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from midturn.sandbox.marks import tool_above
 from midturn.terminal.device import can_open_terminal
 
 SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
 
 
 def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> bool:
-    """Say whether questions can be shown: piping stdin or stdout changes nothing."""
-    return not non_interactive and not any(_is_on(environment.get(name)) for name in SWITCHES) and can_open_terminal()
+    """Say whether questions can be shown: piping stdin or stdout changes nothing. Nobody sits at the terminal that a tool makes."""
+    if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
+        return False
+    return can_open_terminal() and not tool_above(environment)
 
 
 def _is_on(value: str | None) -> bool:

@@ -50,7 +50,9 @@ class Commands(LazyGroup):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""
         from midturn.cli.log import start_log  # help and version log nothing
+        from midturn.sandbox.own_process import keep_to_itself
 
+        keep_to_itself()
         start_log(os.environ)
         if any(letter.isspace() for letter in args[0]):
             return "query", self.get_command(ctx, "query"), args

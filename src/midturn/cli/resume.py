@@ -11,6 +11,7 @@ import click
 from msgspec import Struct
 
 from midturn.cli.attachment import is_attached
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
@@ -56,6 +57,7 @@ def command(**given: object) -> ExitStatus:
 def run_resume(resume: Resume) -> ExitStatus:
     """Resume or discard an open turn, or resume all that are ready."""
     _check(resume)
+    for_people_only("go on with turns")
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from midturn.cli.asking import confirmed
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
 from midturn.cli.loading import load_here
@@ -28,6 +29,7 @@ def command(*, yes: bool) -> ExitStatus:
     if not waiting:
         tell("Nothing waits for your approval.")
         return ExitStatus.DONE
+    for_people_only("approve files")
     if not yes and not _agreed(len(waiting)):
         note("midturn: nothing was approved.")
         return ExitStatus.ERROR

@@ -46,6 +46,8 @@ def build_script(document: object, *, origin: str) -> Script:
 
 def _parse(path: Path) -> object:
     try:
+        if path.exists() and not path.is_file():  # a fifo would hold us up for ever
+            raise ConfigError(f"{path}: the script cannot be read: it is no regular file.")
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix:
             case ".toml":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -15,6 +17,8 @@ import msgspec
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
 from midturn.core.source import ASSISTANT, Source
+
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
 
 
 class NotifyCommand:
@@ -47,7 +51,7 @@ class NotifyCommand:
             file.write(given)
             file.seek(0)
             return subprocess.Popen(  # noqa: S603 (the user configured it)
-                self._command, stdin=file, stdout=nothing, stderr=nothing, start_new_session=True
+                self._command, stdin=file, stdout=nothing, stderr=nothing, env=_environment(), start_new_session=True
             )
 
     def _wait(self, program: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
@@ -69,6 +73,11 @@ class NotifyCommand:
             return None
         self._told.add(how)
         return f"notify.command: {self._command[0]} {how}"
+
+
+def _environment() -> dict[str, str]:
+    """Return our environment without what holds keys: it needs the desktop's variables, and nobody's secrets."""
+    return {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
 
 
 def question_of(prompt: Prompt) -> dict[str, Json]:

@@ -16,6 +16,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.outcome import Outcome, Success, ToolError
 from midturn.core.source import Source
 from midturn.ports import ToolRun
+from midturn.sandbox.marks import VARIABLE
 from midturn.tools.command_spec import CommandSpec, argument_problems
 from midturn.tools.docstring import Documentation
 from midturn.tools.environment import child_environment
@@ -66,7 +67,7 @@ class CommandTool:
         cwd = root / self.spec.cwd
         if not cwd.is_dir():
             raise CommandError(f"its `cwd` {cwd} is no directory. Do not retry; the configuration must be corrected.")
-        environment = child_environment(os.environ, self.spec.environment)
+        environment = {**child_environment(os.environ, self.spec.environment), VARIABLE: self.spec.name}
         argv = self._shell_argv(run) if self.spec.shell else self._argv(cwd, environment.get("PATH", os.defpath))
         return Command(
             argv=self._confine(argv) if self._confine else argv,

@@ -7,15 +7,18 @@ import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
+from midturn.sandbox import marks
 from midturn.tools.process_group import ProcessGroup
 
 Ending: TypeAlias = Literal["exited", "timeout", "overflow"]
+AT_ONCE = 8  # children of ours that run at the same time; the others wait their turn, and their time has not begun
 OUTPUT_CAP = 16 * 1024 * 1024  # bytes of a stream that are held in memory; who writes more is stopped
 _SHELL = "/bin/sh"
-_NO_CORE = 'ulimit -c 0; exec "$@"'
+_LIMITED = f'{marks.SHELL}; exec "$@"'
 _GRACE = 2.0  # seconds between TERM and KILL
 _DRAIN = 0.5  # seconds for the last output of a process that has exited
 
@@ -50,6 +53,11 @@ async def run_process(command: Command) -> Finished:
         OSError: It cannot be started.
         ValueError: An argument holds a NUL character.
     """
+    async with _place():
+        return await _run(command)
+
+
+async def _run(command: Command) -> Finished:
     child = await _start(command)
     ending: Ending = "timeout"
     try:
@@ -64,9 +72,17 @@ async def run_process(command: Command) -> Finished:
     return Finished(ending, child.status if ending == "exited" else None, bytes(child.output[1]), bytes(child.output[2]))
 
 
+_places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+def _place() -> asyncio.Semaphore:
+    """Return what lets so many run at once, in this loop."""
+    return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
+
+
 async def _start(command: Command) -> _Child:
     child = _Child(command.cap)
-    argv = (_SHELL, "-c", _NO_CORE, _SHELL, *command.argv)  # not `preexec_fn`: it can deadlock where other threads run
+    argv = (_SHELL, "-c", _LIMITED, _SHELL, *command.argv)  # not `preexec_fn`: it can deadlock where other threads run
     transport, _ = await asyncio.get_running_loop().subprocess_exec(
         lambda: child, *argv, cwd=command.cwd, env=dict(command.environment), start_new_session=True
     )

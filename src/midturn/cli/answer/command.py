@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from midturn.cli.answer.submitting import Ended, Submitting, read_value, secret_in
 from midturn.cli.attachment import is_attached
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
@@ -51,6 +52,7 @@ def command(**given: object) -> ExitStatus:
 def run_answer(given: Given) -> ExitStatus:
     """Answer a question, and go on with its turn where that is wanted."""
     _check(given)
+    for_people_only("answer questions")
     place = find_place(given.store)
     conversation, id = find(place.store, given.id)  # noqa: A001  the wire's word
     question = next((one for one in place.store.pending() if one.id == id), None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from midturn.cli.config.toml import toml
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here
 from midturn.cli.output import note
@@ -26,6 +27,7 @@ from midturn.store.workspace import Workspace
 @click.option("--user", is_flag=True, help="For all your workspaces: write your own file, not this workspace's.")
 def command(key: str, value: str, *, user: bool) -> ExitStatus:
     """Set KEY to VALUE (TOML, or else a string) in this workspace's file; comments and order stay."""
+    for_people_only("change the configuration")
     workspace = Workspace.find(Path.cwd())
     if user:
         file = user_config_file().resolve()

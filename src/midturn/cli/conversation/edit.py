@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from midturn.cli.conversation.reading import read_for_a_person
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.options import with_conversation, with_store
@@ -28,6 +29,7 @@ def command(id: str | None, *, title: str | None, labels: tuple[str, ...], no_la
     """Change the title or the labels of conversation ID (by default the current one); with neither, open its file in your editor."""
     if labels and no_labels:
         raise click.UsageError("`--label` sets labels, `--no-labels` takes them away: choose one.")
+    for_people_only("edit conversations")
     place = find_place(store)
     number = place.conversation(id)
     changes: dict[str, str | tuple[str, ...]] = {} if title is None else {"title": title}

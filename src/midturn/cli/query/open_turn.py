@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from midturn.cli.asking import ask_here
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.place import Place
@@ -33,6 +34,7 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus
             f"Conversation {held.conversation} has an open turn. `midturn resume {held.conversation}` goes on with it, "
             f"`midturn resume {held.conversation} --discard` ends it."
         )
+    for_people_only("go on with turns")
     from midturn.cli.resume import discard, resume_held
 
     match _choice(held.conversation):

@@ -1,0 +1,52 @@
+"""How a process that a tool started is known again, whatever it does to hide.
+
+Three marks, any of which is enough:
+
+- a limit that the kernel hands on to every descendant and that only root can raise again: it outlives a session of its own, an emptied
+  environment, a double fork, and the end of midturn. The limit is one that no Linux has heeded for twenty years;
+- a variable in its environment, for systems without such a limit;
+- its ancestry: it descends from a process of ours and has left that process's session, which an editor that we start does not.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from midturn.sandbox.ancestry import Process, ancestors, process
+from midturn.sandbox.own_process import NAME
+
+VARIABLE: Final = "MIDTURN_WITHIN"
+"""Names the tool whose process, or descendant, has it in its environment."""
+
+SHELL: Final = "ulimit -c 0; ulimit -x 1 2>/dev/null || ulimit -w 1 2>/dev/null"
+"""Sets the limits of a child, in a shell that becomes it: no core, and the mark (bash calls it `-x`, dash `-w`)."""
+
+_RLIMIT_LOCKS: Final = 10  # the same number on every architecture; Python has no name for it
+_MARKED: Final = 1
+
+
+def tool_above(environment: Mapping[str, str]) -> str | None:
+    """Say why this process counts as a tool's: a sentence's end; None where nothing says so."""
+    if name := environment.get(VARIABLE):
+        return f"it was started by the tool `{name}`"
+    if _is_marked():
+        return "it was started by a tool"
+    here = process(os.getpid())
+    if here is not None and any(_runs_tools(one, here) for one in ancestors()):
+        return "it descends from a turn that is running"
+    return None
+
+
+def _is_marked() -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    hard = resource.getrlimit(_RLIMIT_LOCKS)[1]
+    return hard != resource.RLIM_INFINITY and hard <= _MARKED
+
+
+def _runs_tools(one: Process, here: Process) -> bool:
+    return one.name == NAME and one.session != here.session

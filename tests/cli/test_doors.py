@@ -1,0 +1,71 @@
+"""What only a person may do is not done for a process that a tool started, whichever way it goes round."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from support.cli import CommandLine, asks, calls
+
+ROUND = {
+    "plainly": "{}",
+    "without an environment": "env -i PATH=$PATH HOME=$HOME {variables} {}",
+    "in a session of its own": "setsid -w env -i PATH=$PATH HOME=$HOME {variables} {}",
+    "after a double fork": "(setsid sh -c 'sleep 0.2; env -i PATH=$PATH HOME=$HOME {variables} {} > out 2>&1; echo $? > status' &) ; "
+    "while [ ! -s status ]; do sleep 0.05; done; cat out",
+    "on a terminal of its own": "script -qec '{}' /dev/null < /dev/null",
+}
+
+
+@pytest.fixture
+def waiting(midturn: CommandLine) -> str:
+    """The id of a question that waits for a person."""
+    midturn.asker()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks(exclusive=True)])), "--defer", "Ship it")
+    return str(midturn.ok("inbox", "--json").json[0]["id"])
+
+
+def tried(midturn: CommandLine, command: str, way: str) -> str:
+    """Have a tool run a command of ours in some way; return what the tool printed."""
+    variables = " ".join(f"{name}={value}" for name, value in midturn.environment.items() if name.startswith("XDG_"))
+    shell = ROUND[way].replace("{variables}", variables).replace("{}", f"{sys.executable} -m midturn {command}")
+    with midturn.config.open("a") as file:
+        file.write(f'[conversation.tools.try]\ncommand = {json.dumps(shell + " 2>&1; true")}\nshell = true\nrun = "unattended"\n')
+        file.write(f"environment = {json.dumps([name for name in midturn.environment if name.startswith('XDG_')])}\n")
+    midturn.ok("query", "-m", midturn.script(calls("try")), "Try it")
+    return str(next(event["content"] for event in midturn.events() if event["type"] == "tool_call_response"))
+
+
+@pytest.mark.parametrize("way", ROUND)
+def test_a_tool_does_not_answer_for_its_user(midturn: CommandLine, waiting: str, way: str) -> None:
+    printed = tried(midturn, f"answer {waiting} yes", way)
+
+    assert "This process may not answer questions: it was started by" in printed
+    assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [waiting]
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        ("trust --yes", "approve files"),
+        ("config set conversation.tools.x.run unattended", "change the configuration"),
+        ("config set --user conversation.tools.x.run unattended", "change the configuration"),
+        ("conversation edit --title x", "edit conversations"),
+        ("resume", "go on with turns"),
+        ("resume --ready", "go on with turns"),
+    ],
+)
+def test_a_tool_neither_approves_nor_configures_nor_decides(midturn: CommandLine, command: str, what: str) -> None:
+    midturn.workspace_file("")
+    (midturn.root / ".midturn" / "config.d").mkdir()
+    (midturn.root / ".midturn" / "config.d" / "later.toml").write_text("prompt.bell = true\n")
+    before = midturn.config.read_text() if midturn.config.exists() else ""
+
+    printed = tried(midturn, command, "without an environment")
+
+    assert f"This process may not {what}: it was started by" in printed
+    assert midturn.config.read_text().startswith(before)
+    assert "[conversation.tools.x]" not in midturn.config.read_text()
+    assert (midturn.root / ".midturn" / "config.toml").read_text() == ""
