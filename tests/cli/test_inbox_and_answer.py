@@ -201,6 +201,17 @@ def test_without_a_terminal_and_without_a_value_nothing_is_answered(midturn: Com
     assert responses(midturn) == []
 
 
+def test_without_a_terminal_a_secret_is_not_asked_for_as_a_value(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks(answer_type={"type": "secret"}))
+
+    finished = midturn.run("answer", question["id"])
+
+    assert finished.status == 2
+    assert "Give a VALUE" not in finished.stderr
+    assert "at one" in finished.stderr
+    assert responses(midturn) == []
+
+
 @pytest.mark.parametrize(
     ("value", "result"), [("y", "shipped"), ("n", "deploy was skipped by the user."), ('{"edit": {"say": "carefully"}}', "carefully")]
 )

@@ -222,6 +222,16 @@ def test_an_answer_that_no_question_used_is_named_at_the_end(midturn: CommandLin
     assert "midturn: no question used the --answer for deploy.region, ask_user.*." in finished.stderr
 
 
+def test_an_answer_that_does_not_fit_is_named_with_its_question_and_counts_as_used(midturn: CommandLine) -> None:
+    question = {"question": "Proceed?", "answer_type": "boolean"}
+    model = midturn.script(calls("ask_user", **question))
+
+    finished = midturn.run("query", "-m", model, "--answer", "ask_user.answer=maybe", "Ship it")
+
+    assert "ask_user.answer: the configured answer \"maybe\" does not fit the question 'Proceed?'" in finished.stderr
+    assert "no question used" not in finished.stderr
+
+
 def test_a_known_secret_is_not_taken_from_the_command_line(midturn: CommandLine) -> None:
     midturn.asker(questions={"token": {"answer": "configured"}})
     question = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}

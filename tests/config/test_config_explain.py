@@ -111,3 +111,13 @@ def test_show_is_the_whole_configuration_each_tool_as_it_holds_for_it(workspace:
 
     assert shown["limits"]["cycles"] == 50  # type: ignore[index, call-overload]
     assert shown["conversation"]["tools"]["ask_user"]["detached"]["run"] == "deny"  # type: ignore[index, call-overload]
+
+
+def test_a_word_in_place_of_a_table_is_explained_as_it_was_written(workspace: Workspace) -> None:
+    workspace.user("conversation.tools.deploy.questions.confirm.target = 'assistant'\n")
+    key = "conversation.tools.deploy.questions.confirm.target"
+
+    (found,) = explain(workspace.load(f"{key}=assistant_with_escalation"), key)
+
+    assert found.value == "assistant_with_escalation"
+    assert [setting.value for setting in found.settings] == ["assistant_with_escalation", "assistant"]

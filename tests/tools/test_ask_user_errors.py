@@ -68,7 +68,7 @@ def select(**changes: Json) -> JsonObject:
         ),
         (select(options=[]), "/options: 0 options are given; 1 to 200 are allowed."),
         (select(options="backup"), "/options: `options` is missing or no array. List 1 or more values to choose from."),
-        (select(options=["a", "A"]), '/options/1: "A" reads like option 0. Give them labels that differ.'),
+        (select(options=["a", "A"]), '/options/1: "A" reads like /options/0. Give them labels that differ.'),
         (
             {"question": "Q?", "options": ["a"]},
             "/options: only for the type `select` or `multi_select`, not for `text`: leave it out or change `answer_type`.",
@@ -150,7 +150,7 @@ def test_every_mistake_of_a_list_is_told_at_once() -> None:
         f"/questions/2/type: unknown; {QUESTION_HAS}",
         "/questions/2/text: the text has 2 lines; one is allowed. Put multi-line text in `context`.",
         "/questions/2/min: `min` is 3, but there are only 2 choices. Lower it.",
-        "/questions/2/id: the id `a` is taken by question 1; give every question its own.",
+        "/questions/2/id: the id `a` is taken by /questions/0; give every question its own.",
         "/questions/3/id: `id` is missing. Give 1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __).",
         "/questions/3/when/equals: `equals` is missing. Give the answer at which this question is asked.",
         f"/questions/3/answer_type: there is no such type; {TYPES}",
@@ -206,3 +206,10 @@ def test_whatever_a_model_sends_becomes_a_form_or_a_list_of_mistakes(arguments: 
         case problems:
             assert problems
             assert all(problem.pointer.startswith("/") and problem.message.endswith((".", "?")) for problem in problems)
+
+
+def test_choices_that_are_no_texts_are_refused() -> None:
+    said = mistakes(select(options=["a", 3, {"value": True}, {"value": "b", "description": "c"}]))
+
+    advice = "Give a string, or an object with a string as `value`."
+    assert said == [f"/options/1: 3 is no text. {advice}", f"/options/2: true is no text. {advice}"]

@@ -10,7 +10,7 @@ from midturn.compose.tools import known_tools
 from midturn.config.assign import ANSWER, parse_key
 from midturn.config.delta import read_delta
 from midturn.config.settings import Settings
-from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
+from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
 from midturn.core.names import ASK_USER, BUILT_IN_TOOLS
 from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import pairs
@@ -95,8 +95,13 @@ def _recorded(turn: Sequence[Event]) -> Iterable[GivenAnswer]:
 def _used(turn: Sequence[Event]) -> Iterable[GivenAnswer]:
     tools = {event.event_id: event.name for event in turn if isinstance(event, ToolCallRequest)}
     for request, response in pairs(turn):
-        if isinstance(response, InquiryAnswered | InquiryRedacted) and response.answered_by and response.answered_by.origin == ANSWER:
-            yield GivenAnswer(tools.get(request.call, ""), request.question_id)
+        match response:
+            case InquiryAnswered(answered_by=who) | InquiryRedacted(answered_by=who) if who and who.origin == ANSWER:
+                yield GivenAnswer(tools.get(request.call, ""), request.question_id)
+            case InquiryCancelled(reason="invalid_static_answer"):  # a flag holds before any file: it was used, and did not fit
+                yield GivenAnswer(tools.get(request.call, ""), request.question_id)
+            case _:
+                pass
 
 
 def _is_covered(answer: GivenAnswer, used: set[GivenAnswer]) -> bool:

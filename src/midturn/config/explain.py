@@ -66,25 +66,43 @@ def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
     found = _find(loaded.merged, path)
     if found is None:
         return (Explanation(dotted(path), None, (), node.help if isinstance(node, Leaf) else ""),)
-    leaves = [(path, found)] if isinstance(found, Entry) else list(entries(found, path))
+    leaves = [(path, found)] if isinstance(found, Entry) else list(_leaves(found, path))
     return tuple(_explained(loaded, at, below) for at, below in leaves)
 
 
+def _leaves(tree: Tree, path: KeyPath) -> Iterator[tuple[KeyPath, Entry]]:
+    """Yield every value, without what a word in place of a table stands for: the word itself is shown."""
+    for at, found in entries(tree, path):
+        if at[-1] != "escalation" or found.at == at:
+            yield at, found
+
+
 def _explained(loaded: Loaded, path: KeyPath, holding: Entry) -> Explanation:
-    written = [(layer, found) for layer in reversed(loaded.layers) for found in _in_layer(layer, path)]
-    first = [(layer, found) for layer, found in written if found is holding]
-    others = [(layer, found) for layer, found in written if found is not holding]
+    written = [(layer, found, word) for layer in reversed(loaded.layers) for found, word in _in_layer(layer, path)]
+    first = [one for one in written if one[1] is holding]
+    others = [one for one in written if one[1] is not holding]
     shown = tuple(name for name in path if name)
     node = _known(dotted(shown))[1]
-    settings = tuple(Setting(layer.name, dotted(found.at), _readable(found, node), found.place) for layer, found in (*first, *others))
-    return Explanation(dotted(shown), _readable(holding, node), settings, node.help if isinstance(node, Leaf) else "")
+    settings = tuple(Setting(layer.name, dotted(found.at), word, found.place) for layer, found, word in (*first, *others))
+    value = _value(effective_tree(loaded.merged), path, holding)
+    return Explanation(dotted(shown), value, settings, node.help if isinstance(node, Leaf) else "")
 
 
-def _in_layer(layer: Layer, path: KeyPath) -> Iterator[Entry]:
+def _in_layer(layer: Layer, path: KeyPath) -> Iterator[tuple[Entry, Json]]:
     for spelled in spellings(path):
         found = entry(layer.tree, *spelled)
         if found is not None:
-            yield found
+            yield found, _value(layer.tree, spelled, found)
+
+
+def _value(tree: Tree, path: KeyPath, found: Entry) -> Json:
+    """Return a value as it is written: the word where a table was meant by one."""
+    if path[-1]:
+        return _readable(found, _known(dotted(path))[1])
+    if found.value == "user":
+        return "user"
+    escalates = entry(tree, *path[:-1], "escalation")
+    return "assistant_with_escalation" if escalates and escalates.value is True else "assistant"
 
 
 def _known(key: str) -> tuple[KeyPath, Node]:

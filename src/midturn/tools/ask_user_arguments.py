@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.core.form import Form
 from midturn.core.form.problems import Entry, id_in, when_in
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_value import Json, JsonObject, shown
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question import Question
 from midturn.errors import Problem, QuestionError
@@ -126,6 +126,15 @@ def _type_problems(given: JsonObject) -> Iterator[Problem]:
             if key in given and kind not in kinds:
                 only_for = _listed(kinds, "or")
                 yield Problem(f"/{key}", f"only for the type {only_for}, not for `{kind}`: leave it out or change `answer_type`.")
+        yield from _option_problems(given.get("options"))
+
+
+def _option_problems(options: Json) -> Iterator[Problem]:
+    """Check that the choices are texts: people read them, and so do you in the answer."""
+    for place, option in enumerate(options if isinstance(options, list) else ()):
+        value = option.get("value") if isinstance(option, dict) else option
+        if not isinstance(value, str):
+            yield Problem(f"/options/{place}", f"{shown(value)} is no text. Give a string, or an object with a string as `value`.")
 
 
 def _in_arguments(pointer: str) -> str:

@@ -72,7 +72,7 @@ def test_the_limit_can_be_another() -> None:
 
 def test_an_id_is_used_once() -> None:
     again = Question.text("apply", "Again?")
-    assert problems([APPLY, ENV, again]) == ["/questions/2/id: the id `apply` is taken by question 1; give every question its own."]
+    assert problems([APPLY, ENV, again]) == ["/questions/2/id: the id `apply` is taken by /questions/0; give every question its own."]
 
 
 def test_a_predicate_names_an_earlier_question() -> None:
@@ -155,7 +155,7 @@ def test_every_problem_is_returned_at_once_in_the_order_of_the_questions() -> No
         "/questions/0/text: the text has 2 lines; one is allowed. Put multi-line text in `context`.",
         "/questions/1/answer_type/options: `options` is missing or no array. List 1 or more values to choose from.",
         '/questions/2/colour: unknown key "colour".' + QUESTION_KEYS,
-        "/questions/2/id: the id `a` is taken by question 1; give every question its own.",
+        "/questions/2/id: the id `a` is taken by /questions/0; give every question its own.",
         "/questions/2/when/question_id: no question has the id `c`; name a question that comes before it: `a`, `b`.",
         '/questions/3: a question must be a JSON object, not "d".',
         "/questions/4/id: `id` is missing. Give 1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __).",

@@ -123,7 +123,7 @@ def test_every_problem_is_found_at_once() -> None:
             '/answer_type/optoins: unknown key "optoins". Did you mean `options`?',
             "/answer_type/options/2: null is no option. Give a string, number or boolean, or an object with such a `value`.",
             '/answer_type/options/3/describtion: unknown key "describtion". Did you mean `description`?',
-            '/answer_type/options/1: "A " reads like option 0. Give them labels that differ.',
+            '/answer_type/options/1: "A " reads like /options/0. Give them labels that differ.',
             '/exclusive: `exclusive` must be true or false, not "yes".',
             '/persistence: `persistence` must be "turn" or "none", not "forever".',
             '/when/question: unknown key "question". Did you mean `question_id`?',

@@ -85,6 +85,11 @@ def _check(given: Given) -> None:
 
 def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> ExitStatus:
     if not is_attached(environment(), non_interactive=False):
+        if secret_in(question):
+            raise click.UsageError(
+                f"A secret is asked for, and there is no terminal to ask at. Run `midturn answer {question.id}` at one: a VALUE on the "
+                "command line would stay in your shell's history, and is not taken."
+            )
         raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE`.")
     if secret_in(question):
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else

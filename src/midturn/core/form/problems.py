@@ -64,7 +64,7 @@ def form_problems(entries: Sequence[Entry], limit: int) -> list[Problem]:
         earlier = {e.id: e for e in reversed(entries[:place]) if e.id is not None}
         if entry.id in earlier:
             first = next(i for i, e in enumerate(entries) if e.id == entry.id)
-            found.append(Problem(f"{at}/id", f"the id `{entry.id}` is taken by question {first + 1}; give every question its own."))
+            found.append(Problem(f"{at}/id", f"the id `{entry.id}` is taken by /questions/{first}; give every question its own."))
         if entry.when is not None:
             later = any(e.id == entry.when.question_id for e in entries[place + 1 :])
             found.extend(Problem(f"{at}/when{p.pointer}", p.message) for p in _gate(entry, entry.when, earlier, later=later))

@@ -138,6 +138,6 @@ def _distinct(options: Sequence[tuple[int, SelectOption]], findings: Findings) -
         value, label = canonical(option.value), folded(option.label)
         same, alike = values.setdefault(value, place), labels.setdefault(label, place)
         if same != place:
-            findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} is the same value as option {same}. Remove one.")
+            findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} is the same value as that of /options/{same}. Remove one.")
         elif alike != place:
-            findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} reads like option {alike}. Give them labels that differ.")
+            findings.add(f"{_AT}/options/{place}", f"{shown(option.value)} reads like /options/{alike}. Give them labels that differ.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from midturn.core.events import (
     InquiryRequest,
 )
 from midturn.core.form.steps import Ask
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, shown
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.question.answer import answer_from_words
@@ -85,6 +85,8 @@ class Inquiry:
             case Suspend():
                 self._state.desk.park(self)
             case Fail(reason):
+                if reason == "invalid_static_answer":
+                    self._warn_of_misfit()
                 self._refuse(reason)
             case _ as other:
                 assert_never(other)
@@ -287,6 +289,17 @@ class Inquiry:
         self._escalate = escalate and boolean
         self._call.consult(self)
         self._state.want(ConsultAssistant(self.request, self._tool))
+
+    def _warn_of_misfit(self) -> None:
+        """Say which configured answer does not fit, to which question, and why: the call fails because of it."""
+        answer = cast("Json", self._configured())
+        try:
+            self._question.check(answer)
+        except AnswerError as error:
+            given = (
+                "the configured secret" if isinstance(self._question.answer_type, SecretType) else f"the configured answer {shown(answer)}"
+            )
+            self._warn_once(f"{given} does not fit the question {self._question.text!r}, so the call failed: {error}")
 
     def _warn_once(self, what: str) -> None:
         """Say something about this question, once in a process."""
