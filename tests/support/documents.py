@@ -12,7 +12,7 @@ from msgspec import Struct
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 )
 UPDATE = "UPDATE_DOCUMENTS"
 """With this in the environment, what a program can write (outputs, tables, screens) is written anew instead of being compared."""

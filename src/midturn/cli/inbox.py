@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
@@ -12,7 +13,10 @@ from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json
 from midturn.cli.place import find_place
 from midturn.cli.shown import Shown, line
+from midturn.core.asker import Asker
 from midturn.core.stream import OpenQuestion
+
+_LONGEST = 300  # characters of a call that is shown in a list
 
 
 @click.command
@@ -20,7 +24,7 @@ from midturn.core.stream import OpenQuestion
 @with_store
 def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
-    questions = find_place(store).store.pending()
+    questions = _grouped(find_place(store).store.pending())
     if as_json:
         say_json([question.to_json() for question in questions])
         return ExitStatus.DONE
@@ -36,5 +40,34 @@ def command(*, as_json: bool, store: Path | None) -> ExitStatus:
 def _rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     form = line(" (a form of {} questions)", question.form.total) if question.form else line("")
     asked = line("{} asks: {}{}", question.source.header, question.question.text, form)
+    subject = [(line(""), line("{}", _shortened(question)))] if question.kind == "run" else []
     where = line("in conversation {}, since {}", question.conversation, moment(question.asked_at))
-    return [(line("{}", question.id), asked), (line(""), where)]
+    return [(line("{}", question.id), asked), *subject, (line(""), where), *_who(question.asker)]
+
+
+def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
+    """Say from where another agent asks, and whether it still waits."""
+    if asker is None:
+        return []
+    session = line(", session {}", asker.session) if asker.session else line("")
+    waits = line("it waits") if asker.waits else line("its process is gone")
+    return [(line(""), line("from {}{}; {}", asker.cwd or asker.name, session, waits))]
+
+
+def _shortened(question: OpenQuestion) -> str:
+    """Return the call that is to be approved, on one line."""
+    text = msgspec.json.encode(question.arguments).decode()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:
+    """Keep what one session of another agent asks together, where its first question stands."""
+    order: dict[tuple[str, str, str], int] = {}
+    for place, question in enumerate(questions):
+        order.setdefault(_session(question, place), place)
+    return [question for _, question in sorted(enumerate(questions), key=lambda each: (order[_session(each[1], each[0])], each[0]))]
+
+
+def _session(question: OpenQuestion, place: int) -> tuple[str, str, str]:
+    asker = question.asker
+    return (asker.agent, asker.name, asker.session) if asker and asker.session else ("", "", str(place))

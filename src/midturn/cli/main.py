@@ -32,6 +32,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "models": Entry("midturn.cli.models", "List the models that are reachable."),
         "doctor": Entry("midturn.cli.doctor", "Find out what works here."),
     },
+    "Connect": {
+        "hook": Entry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
+    },
     "Set up": {
         "init": Entry("midturn.cli.init", "Make this directory a workspace."),
         "config": Entry("midturn.cli.config", "Show and change the configuration."),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from platformdirs.unix import Unix
 
 from midturn.core.limits import Limits
-from midturn.errors import ConfigError, StoreError
+from midturn.errors import StoreError
 from midturn.store.file_store import FileStore
 from midturn.store.workspace import Workspace
 
@@ -70,17 +70,18 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 def find_place(store: Path | None = None, *, local: bool = False) -> Place:
-    """Find the workspace that the command was given in.
+    """Find the workspace that the command was given in; outside of any, the user's own store is meant."""
+    return place_in(Path.cwd(), store, local=local)
 
-    Raises:
-        ConfigError: There is none, and no `--store` either.
-    """
-    cwd = Path.cwd()
+
+def place_in(cwd: Path, store: Path | None = None, *, local: bool = False) -> Place:
+    """Find the place of a command that is given in `cwd`."""
     workspace = Workspace.find(cwd)
     if store is not None:
         return Place(workspace=workspace, folders=(store,), store=FileStore(store), cwd=cwd, is_own_store=True)
     if workspace is None:
-        raise ConfigError("This is no workspace: neither here nor above is a `.midturn` directory. `midturn init` makes one.")
+        own = user_data() / "conversations"
+        return Place(workspace=None, folders=(own,), store=FileStore(own), cwd=cwd)
     return place_of(workspace, cwd, local=local)
 
 

@@ -22,6 +22,7 @@ from midturn.cli.shown import block, line
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
+from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
@@ -64,10 +65,26 @@ def run_resume(resume: Resume) -> ExitStatus:
     with Held.existing(place.store, place.conversation(resume.id)) as held:
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
+        check_is_ours(held, discarding=resume.discard)
         if resume.discard:
             discard(held)
             return ExitStatus.DONE
         return resume_held(place, held, attached=_attached(resume), output=resume.output)
+
+
+def check_is_ours(held: Held, *, discarding: bool = False) -> None:
+    """Refuse to go on with what another agent has begun: it goes on there.
+
+    Raises:
+        NotOpen: It is such a turn.
+    """
+    window = open_turn(held.events)
+    asker = asker_of(window.events) if window else None
+    if asker and not discarding:
+        raise NotOpen(
+            f"Conversation {held.conversation} is a call of {asker.name}, and goes on there. `midturn inbox` shows what it asks; "
+            f"`midturn resume {held.conversation} --discard` ends it."
+        )
 
 
 def resume_held(place: Place, held: Held, *, attached: bool, output: OutputFormat = "text") -> ExitStatus:

@@ -31,12 +31,16 @@ _ENDLESS = 1_000_000_000
 
 
 class InquirerParts(Struct, frozen=True, kw_only=True):
-    """Who answers where a question is routed to an assistant (`model`, or one that a route names), and what happens to the others."""
+    """Who answers where a question is routed to an assistant (`model`, or one that a route names), and what happens to the others.
+
+    `source` asks in every call, where it is not the call's own tool.
+    """
 
     model: Model | None = None
     detached: DetachedPolicy = "defer"
     routes: Mapping[str, Target] = {}
     limits: Limits = DEFAULT_LIMITS
+    source: Source | None = None
     models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
 
 
@@ -77,7 +81,7 @@ class _Policies(Mapping[str, ToolPolicy]):
 
     def __getitem__(self, tool: str) -> ToolPolicy:
         if tool not in self._of:
-            source, parts = Source.tool(tool), self._parts
+            source, parts = self._parts.source or Source.tool(tool), self._parts
             self._of[tool] = tool_policy(tool, parts.routes, source=source, run="unattended", detached=parts.detached)
         return self._of[tool]
 

@@ -119,7 +119,8 @@ class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):
     """Who answered: `user`, `assistant` (with `model`), `static` (with `origin`), `cached`, `default`; other tags are kept.
 
-    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`), `user` who it was, as the embedding program knows.
+    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
+    program knows.
     """
 
     by: str
@@ -194,10 +195,10 @@ CancelReason: TypeAlias = Literal[
 
 
 class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):
-    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped` or `edited`.
+    """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited` or `superseded`.
 
-    `arguments_sha256` binds an approved run to its exact bytes; `edited` carries the new `arguments` or `content`; a waiting delivery
-    carries the `content` and `is_error` that it is about.
+    It is `superseded` when it was decided where nobody of ours could see it. `arguments_sha256` binds an approved run to its exact
+    bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries the `content` and `is_error` that it is about.
     """
 
     id: str

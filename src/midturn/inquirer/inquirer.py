@@ -38,7 +38,7 @@ class Inquirer:
     holds for the turn.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (a public signature)
         self,
         conversation: Held,
         prompter: Prompter | None = None,
@@ -47,6 +47,7 @@ class Inquirer:
         routes: Mapping[str, GivenTarget] | None = None,
         limits: Limits | Mapping[str, object] | None = None,
         model: Model | str | None = None,
+        source: Source | None = None,
     ) -> None:
         """Stand on a conversation.
 
@@ -58,11 +59,17 @@ class Inquirer:
             routes: Who is to answer, by `<tool>.<question>`, as for `Agent`.
             limits: As for `Agent`; how many model requests a turn takes is not counted here.
             model: Who answers where a question is routed to the assistant.
+            source: Who asks in every call, such as `Source("other", "Claude Code")`; without it, each call's own tool.
         """
         models = Models(llm={}, display=Silence())
         answering = models.named(model) if isinstance(model, str) else model and models.around(check_model(model))
         self._parts = InquirerParts(
-            model=answering, detached=policy_of(detached), routes=routes_of(routes, None), limits=limits_of(limits), models=models
+            model=answering,
+            detached=policy_of(detached),
+            routes=routes_of(routes, None),
+            limits=limits_of(limits),
+            models=models,
+            source=source,
         )
         self._conversation = conversation
         self._prompter = check_prompter(prompter)
@@ -96,7 +103,7 @@ class Inquirer:
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
-        name, source = _asking(tool)
+        name, source = _asking(tool, self._parts.source)
         check_call(name, call_id, arguments, self._parts.limits.json_depth)
         async with self._held() as turn:
             foreign = await turn.call(source, name, call_id, arguments or {})
@@ -138,8 +145,8 @@ class Inquirer:
         return turn
 
 
-def _asking(tool: str | Tool) -> tuple[str, Source]:
-    """Return a tool's name, and who asks when it asks.
+def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
+    """Return a tool's name, and who asks when it asks: `source`, where somebody else's agent makes all calls.
 
     Raises:
         ConfigError: The name belongs to a built-in tool, and this is none; or the tool claims to be somebody else.
@@ -147,6 +154,8 @@ def _asking(tool: str | Tool) -> tuple[str, Source]:
     if not isinstance(tool, str):
         (checked,) = tools_of([tool])
         return checked.definition.name, source_of(checked)
+    if source:
+        return tool, source
     if tool in BUILT_IN_TOOLS:
         raise ConfigError(f"`{tool}` is the name of a built-in tool; give yours another, or pass the built-in tool itself.")
     return tool, Source.tool(tool)

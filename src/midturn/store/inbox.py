@@ -8,11 +8,13 @@ from contextlib import AbstractContextManager
 
 from msgspec import UNSET, UnsetType
 
+from midturn.core.asker import asker_of
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion, open_turn, pending
 from midturn.store.answering import Receipt, answer
 from midturn.store.handover import Answers
+from midturn.store.processes import looked_at
 from midturn.store.settling import TurnWriter
 from midturn.store.submission import Submission
 
@@ -46,11 +48,14 @@ class Inbox(ABC):
 
     def pending(self) -> list[OpenQuestion]:
         """Return the open questions of all conversations, the oldest conversation first."""
-        return [question for conversation, turn in self.unfinished_turns() for question in pending(turn, conversation)]
+        return [looked_at(question) for conversation, turn in self.unfinished_turns() for question in pending(turn, conversation)]
 
     def ready(self) -> list[str]:
-        """Return the conversations whose turn can go on: an open question was answered, and nobody holds them."""
-        waiting = [(conversation, turn) for conversation, turn in self.unfinished_turns() if open_turn(turn)]
+        """Return the conversations whose turn can go on: an open question was answered, and nobody holds them.
+
+        The calls of other agents are not among them: those go on where they were made.
+        """
+        waiting = [(conversation, turn) for conversation, turn in self.unfinished_turns() if open_turn(turn) and not asker_of(turn)]
         answered = [conversation for conversation, turn in waiting if self._was_answered(conversation, turn)]
         return [conversation for conversation in answered if not self.is_held(conversation)]
 

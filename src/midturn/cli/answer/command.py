@@ -15,6 +15,8 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
+from midturn.cli.shown import Shown, line
+from midturn.core.asker import Asker
 from midturn.core.reply import WentBack
 from midturn.core.stream import OpenQuestion
 from midturn.store.answering import find
@@ -74,6 +76,12 @@ def run_answer(given: Given) -> ExitStatus:
     return _go_on(question, given, held=held)
 
 
+def _told(asker: Asker) -> Shown:
+    if asker.waits:
+        return line("midturn: answered. {}, which waits for it, goes on.", asker.name)
+    return line("midturn: answered and kept. The process of {} that asked is gone; its session reads it when it asks again.", asker.name)
+
+
 def _check(given: Given) -> None:
     ways = {"a VALUE": given.value is not None, "--reply": given.reply is not None, "--cancel": given.cancel}
     named = [name for name, is_given in ways.items() if is_given]
@@ -116,6 +124,9 @@ def _in_place(question: OpenQuestion, given: Given, why: str) -> ExitStatus:
 
 
 def _go_on(question: OpenQuestion, given: Given, *, held: bool) -> ExitStatus:
+    if question.asker:
+        note(_told(question.asker))
+        return ExitStatus.DONE
     if held:
         note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
         return ExitStatus.DONE

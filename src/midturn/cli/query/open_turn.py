@@ -29,14 +29,15 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus
     """
     if open_turn(held.events) is None:
         return None
+    from midturn.cli.resume import check_is_ours, discard, resume_held
+
+    check_is_ours(held)
     if not attached:
         raise StoreError(
             f"Conversation {held.conversation} has an open turn. `midturn resume {held.conversation}` goes on with it, "
             f"`midturn resume {held.conversation} --discard` ends it."
         )
     for_people_only("go on with turns")
-    from midturn.cli.resume import discard, resume_held
-
     match _choice(held.conversation):
         case "resume":
             status = resume_held(place, held, attached=attached)

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
+from midturn.core.asker import Asker
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
 from midturn.core.json_value import Json
 from midturn.core.prompt import PromptKind
@@ -21,7 +22,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
 
     `id` is the `event_id` of `request`, which names it to `midturn answer` and to `store.answer`. `form` is the whole form where the
-    question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question.
+    question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where the
+    call is one of somebody else's agent.
     """
 
     id: str
@@ -34,9 +36,11 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     arguments: Json
     asked_at: str
     request: Waiting
+    asker: Asker | None = None
 
     def to_json(self) -> dict[str, Json]:
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
+        asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
         return {
             "id": self.id,
             "conversation": self.conversation,
@@ -47,6 +51,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "tool": self.tool,
             "arguments": self.arguments,
             "asked_at": self.asked_at,
+            **asker,
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from midturn.core.asker import asker_of
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest, ToolCallRequest
 from midturn.core.json_value import Json
 from midturn.core.prompt import PromptKind
@@ -30,6 +31,7 @@ class _Turn:
     def __init__(self, events: Sequence[Event], conversation: str) -> None:
         self._events = events
         self._conversation = conversation
+        self._asker = asker_of(events)
         self._approvals = [event for event in events if isinstance(event, Approval)]
         self._decided = {approval.id for approval in self._approvals if approval.state != "waiting"}
         self._edits = {a.call: a.arguments for a in self._approvals if a.kind == "run" and a.state == "edited"}
@@ -71,6 +73,7 @@ class _Turn:
             arguments=self._arguments(request.call),
             asked_at=recorded_at(request),
             request=request,
+            asker=self._asker,
         )
 
     def _to_approve(self, approval: Approval, place: int) -> OpenQuestion:
@@ -86,10 +89,13 @@ class _Turn:
             arguments=self._arguments(approval.call),
             asked_at=recorded_at(approval),
             request=approval,
+            asker=self._asker,
         )
 
     def _source(self, approval: Approval, tool: str) -> Source:
         """Who asks: a review belongs to whoever asked the form."""
+        if self._asker:
+            return self._asker.source
         asked = [e.source for e in self._events if isinstance(e, InquiryRequest) and e.call == approval.call]
         return asked[-1] if asked and approval.kind == "review" else Source.tool(tool)
 

@@ -1,0 +1,37 @@
+"""`midturn hook`: permission prompts and questions of other agents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from midturn.cli.lazy import Entry, LazyGroup
+
+SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+    "Set up": {
+        "install": Entry("midturn.cli.hook.install", "Have an agent ask through midturn."),
+        "uninstall": Entry("midturn.cli.hook.uninstall", "Undo that."),
+        "status": Entry("midturn.cli.hook.status", "Say which agents ask through midturn."),
+    },
+    "Run by an agent": {
+        "claude": Entry("midturn.cli.hook.run", "A hook of Claude Code."),
+    },
+}
+
+
+class HookCommands(LazyGroup):
+    """What sets hooks up, and one command for each agent, which its hooks run."""
+
+    sections = SECTIONS
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; an agent's is the same for all of them."""
+        if cmd_name not in SECTIONS["Run by an agent"]:
+            return super().get_command(ctx, cmd_name)
+        from midturn.cli.hook.run import command_of
+
+        return command_of(cmd_name)
+
+
+command = HookCommands("hook", help="Carry the permission prompts and questions of other agents to one inbox.")

@@ -1,0 +1,27 @@
+"""`midturn hook install`: an agent asks through midturn from its next session on."""
+
+from __future__ import annotations
+
+import click
+
+from midturn.cli.hook.options import with_agent
+from midturn.cli.hook.where import command_line, installation_of
+from midturn.cli.output import tell
+from midturn.cli.shown import block
+from midturn.foreign.agents import AGENTS
+from midturn.foreign.installing import install
+
+
+@click.command
+@with_agent
+def command(*, agent: str, project: bool) -> None:
+    """Write hooks into the settings of AGENT. What is there stays; `midturn hook uninstall` undoes it."""
+    installation = installation_of(agent, project=project)
+    changed = install(installation, command_line(agent), agent)
+    if changed:
+        tell("{} asks through midturn now: {} was changed.", AGENTS[agent].name, installation.file)
+    else:
+        tell("{} asks through midturn already: {} stays as it is.", AGENTS[agent].name, installation.file)
+    tell(block(installation.advice))
+    tell(block(installation.killed))
+    tell("Questions wait in `midturn inbox`; `midturn answer ID` answers one.")

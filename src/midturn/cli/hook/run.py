@@ -1,0 +1,80 @@
+"""`midturn hook AGENT`: what an agent's hook runs. It reads JSON, asks, and prints the agent's own decision; it is not for people."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from midturn.cli.options import with_store
+from midturn.cli.place import environment, place_in
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import members, text
+from midturn.foreign.agents import AGENTS
+from midturn.foreign.errands import Errands
+from midturn.foreign.hook import HookAgent, HookRun, asker_of
+from midturn.foreign.occasion import Said
+from midturn.runtime.clock import SystemClock
+
+
+def command_of(key: str) -> click.Command:
+    """Return the command of one agent."""
+    agent = AGENTS[key]
+
+    @click.command(key, help=f"A hook of {agent.name}: reads its JSON on stdin, asks, and prints the decision.")
+    @click.option(
+        "--wait", type=click.FloatRange(min=0), default=agent.wait, show_default=True, metavar="SECONDS", help="How long to wait."
+    )
+    @with_store
+    def command(*, wait: float, store: Path | None) -> int:
+        return run_hook(agent, wait, store)
+
+    return command
+
+
+def run_hook(agent: HookAgent, wait: float, store: Path | None) -> int:
+    """Run once, for what stands on stdin."""
+    sink = Sink()
+    document = _document()
+    if document is None:
+        sink(agent.unreadable)
+        return sink.status
+    given = environment()
+    cwd = Path(text(document.get("cwd")) or ".")
+    place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
+    clock = SystemClock()
+    errands = Errands(place.store, asker_of(agent, document, given), clock)
+    run = HookRun(agent=agent, document=document, environment=given, errands=errands, clock=clock, wait=min(wait, agent.wait), say=sink)
+    asyncio.run(run.go())
+    return sink.status
+
+
+class Sink:
+    """Prints what the agent reads, at once; only the first thing that is said counts."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self._has_spoken = False
+
+    def __call__(self, said: Said) -> None:
+        """Say it."""
+        if self._has_spoken:
+            return
+        self._has_spoken = True
+        self.status = said.status
+        if said.document is not None:
+            sys.stdout.write(json.dumps(said.document) + "\n")
+        sys.stderr.write(said.errors)
+        sys.stdout.flush()
+        sys.stderr.flush()
+
+
+def _document() -> JsonObject | None:
+    try:
+        return members(msgspec.json.decode(sys.stdin.buffer.read())) or None
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,22 @@
+"""`midturn hook uninstall`: an agent asks by itself again."""
+
+from __future__ import annotations
+
+import click
+
+from midturn.cli.hook.options import with_agent
+from midturn.cli.hook.where import installation_of
+from midturn.cli.output import tell
+from midturn.foreign.agents import AGENTS
+from midturn.foreign.installing import uninstall
+
+
+@click.command
+@with_agent
+def command(*, agent: str, project: bool) -> None:
+    """Take our hooks out of the settings of AGENT; nothing else is changed."""
+    installation = installation_of(agent, project=project)
+    if uninstall(installation, agent):
+        tell("{} asks by itself again: our hooks are gone from {}.", AGENTS[agent].name, installation.file)
+    else:
+        tell("There are no hooks of ours in {}.", installation.file)

@@ -1,0 +1,25 @@
+"""Where an agent's settings are, and which command its hooks run."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from midturn.cli.place import environment
+from midturn.foreign.agents import INSTALLATIONS
+from midturn.foreign.installing import Installation
+
+
+def installation_of(key: str, *, project: bool) -> Installation:
+    """Return what installing means for an agent: for its user, or for the project in the working directory."""
+    given = environment()
+    return INSTALLATIONS[key](Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
+
+
+def command_line(key: str) -> str:
+    """Return the command of an agent's hooks; it works wherever the agent runs it."""
+    found = shutil.which("midturn")
+    program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
+    return shlex.join([*program, "hook", key])

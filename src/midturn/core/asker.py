@@ -1,0 +1,62 @@
+"""Somebody else's agent that asks through us: who it is, and which process of it waits for the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.events import Event, TurnStart
+from midturn.core.json_value import Json
+from midturn.core.source import Source
+
+_KEY = "asker"
+
+
+class ProcessMark(Struct, frozen=True, omit_defaults=True):
+    """A process that is not mixed up with a later one of the same number: when it `started`, and the `boot` of its machine, say so."""
+
+    pid: int
+    started: str = ""
+    boot: str = ""
+
+
+class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who asks: `name` is what people read (`Claude Code`), `agent` is how `midturn hook` calls it, where it is one of those.
+
+    `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
+    `serves` is the agent's process, and `waits` whether the former still runs: whoever can look has looked.
+    """
+
+    name: str
+    agent: str = ""
+    session: str = ""
+    via: str = ""
+    cwd: str = ""
+    process: ProcessMark | None = None
+    serves: ProcessMark | None = None
+    waits: bool = False
+
+    @property
+    def source(self) -> Source:
+        """The source of everything that it asks."""
+        return Source("other", self.name)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what everybody may see of it."""
+        return {"name": self.name, "session": self.session, "waits": self.waits}
+
+    def metadata(self) -> dict[str, Json]:
+        """Return what the first event of its turn carries."""
+        return {_KEY: msgspec.to_builtins(msgspec.structs.replace(self, waits=False))}
+
+
+def asker_of(turn: Sequence[Event]) -> Asker | None:
+    """Return who asks in a turn that belongs to somebody else's agent; None for one of ours."""
+    start = next((event for event in turn if isinstance(event, TurnStart)), None)
+    carried = start.metadata.get(_KEY) if start and start.metadata else None
+    try:
+        return msgspec.convert(carried, Asker) if carried is not None else None
+    except msgspec.ValidationError:  # an edited file, or a later version: that it is somebody else's turn is certain
+        return Asker(name="another agent")

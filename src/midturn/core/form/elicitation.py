@@ -1,0 +1,206 @@
+"""Forms of the Model Context Protocol and of the Agent Client Protocol: a flat JSON Schema in, our form out, and back again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import cast
+
+from msgspec import UNSET, Struct
+
+from midturn.core.form.form import Form
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import items, members, objects, text
+from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectOption, SelectType
+from midturn.errors import AnswerError, Problem, QuestionError
+
+_ID = re.compile(r"(?!__)[A-Za-z0-9_-]{1,64}")
+_TEXT_BOUNDS = ("format", "minLength", "maxLength", "pattern")
+_NUMBER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_LONGEST = 2048
+_KINDS = ("string", "number", "integer", "boolean")
+
+
+class Elicited(Struct, frozen=True):
+    """A schema as a form: `names` says which property each question is about, by its id."""
+
+    form: Form
+    names: Mapping[str, str]
+
+    def content(self, answers: Mapping[str, Json]) -> dict[str, Json]:
+        """Return the object that the schema asked for. What was skipped is left out."""
+        return {name: _sent(answers[key]) for key, name in self.names.items() if answers.get(key) is not None}
+
+    def answers(self, content: object) -> dict[str, Json]:
+        """Return the answers of a content that came from somebody else's form, checked; nothing is filled in.
+
+        Raises:
+            AnswerError: It is no answer: something required is not there, or does not fit; or nothing is there at all.
+        """
+        given = members(content)
+        answers: dict[str, Json] = {}
+        problems: list[Problem] = []
+        for question in self.form.questions:
+            name = self.names[question.id]
+            try:
+                answers[question.id] = cast("Json", question.check(given.get(name)))
+            except AnswerError as error:
+                problems += [Problem(f"/{name}{problem.pointer}", problem.message) for problem in error.problems]
+        if problems:
+            raise AnswerError(problems)
+        return answers
+
+
+def form_of(schema: object, message: str) -> Elicited:
+    """Read a schema as a form: one question for each property, `message` above the first.
+
+    Raises:
+        QuestionError: It is none of the flat ones that a form can show.
+    """
+    properties = members(members(schema).get("properties"))
+    if not properties:
+        raise QuestionError([Problem("/properties", "a form has at least one property.")])
+    needed = items(members(schema).get("required"))
+    names = _ids(list(properties))
+    questions: list[Json] = [
+        _question(key, name, members(properties[name]), is_optional=name not in needed, above=message if number == 0 else "")
+        for number, (key, name) in enumerate(names.items())
+    ]
+    return Elicited(Form.from_json(questions, review=len(questions) > 1), names)
+
+
+def schema_of(questions: Sequence[Question[object]]) -> JsonObject:
+    """Return the flat schema that asks these questions; what no form over there can ask is text in JSON."""
+    return {
+        "type": "object",
+        "properties": {question.id: _property(question) for question in questions},
+        "required": [question.id for question in questions if not question.optional],
+    }
+
+
+# From a schema to questions ---------------------------------------------------------------------------------------------
+
+
+def _ids(names: Sequence[str]) -> dict[str, str]:
+    """Give every property an id of ours: its own name where that is one."""
+    own = {name for name in names if _ID.fullmatch(name)}
+    free = (key for number in count(1) if (key := f"field_{number}") not in own)
+    return {name if name in own else next(free): name for name in names}
+
+
+def _question(key: str, name: str, asked: JsonObject, *, is_optional: bool, above: str) -> dict[str, Json]:
+    words = [said for said in (text(asked.get("title")), text(asked.get("description"))) if said.strip()] or [name]
+    line = one_line(words[0])
+    context = "\n\n".join(part for part in (above, *words[1:], words[0] if line != words[0] else "") if part)
+    question: dict[str, Json] = {"id": key, "text": line, "answer_type": _answer_type(name, asked)}
+    if context:
+        question["context"] = context
+    if is_optional:
+        question["optional"] = True
+    return _with_default(question, asked)
+
+
+def _with_default(question: dict[str, Json], asked: JsonObject) -> dict[str, Json]:
+    """Keep a default that fits; one that does not is no reason to ask nobody."""
+    if "default" not in asked:
+        return question
+    whole = {**question, "default": asked["default"]}
+    try:
+        Question.from_json(whole)
+    except QuestionError:
+        return question
+    return whole
+
+
+def _answer_type(name: str, asked: JsonObject) -> dict[str, Json]:
+    options = _options(asked)
+    kind = asked.get("type")
+    if options is not None:
+        return {"type": "select", "options": options}
+    if kind == "array":
+        return _several(name, asked)
+    if kind not in _KINDS:
+        raise QuestionError([Problem(f"/properties/{name}/type", f"is one of {', '.join(_KINDS)} and array of choices.")])
+    if kind == "boolean":
+        return {"type": "boolean"}
+    bounds = _TEXT_BOUNDS if kind == "string" else _NUMBER_BOUNDS
+    schema: dict[str, Json] = {"type": kind, **{bound: asked[bound] for bound in bounds if bound in asked}}
+    return {"type": "text"} if schema == {"type": "string"} else {"type": "schema", "schema": schema}
+
+
+def _several(name: str, asked: JsonObject) -> dict[str, Json]:
+    options = _options(members(asked.get("items")))
+    if options is None:
+        raise QuestionError([Problem(f"/properties/{name}/items", "an array is a choice among options: `enum`, or `anyOf` with `const`.")])
+    several: dict[str, Json] = {"type": "multi_select", "options": options}
+    for ours, theirs in (("min", "minItems"), ("max", "maxItems")):
+        if isinstance(asked.get(theirs), int):
+            several[ours] = asked[theirs]
+    return several
+
+
+def _options(asked: JsonObject) -> list[Json] | None:
+    """Return the options of a choice; None where there is none."""
+    values = items(asked.get("enum"))
+    if values:
+        titles = items(asked.get("enumNames"))
+        return [_option(value, titles[place] if place < len(titles) else None) for place, value in enumerate(values)]
+    for keyword in ("oneOf", "anyOf"):
+        listed = objects(asked.get(keyword))
+        if listed and all("const" in entry for entry in listed):
+            return [_option(entry["const"], entry.get("title")) for entry in listed]
+    return None
+
+
+def _option(value: Json, title: Json) -> Json:
+    return {"value": value, "description": title} if isinstance(title, str) and title and title != value else {"value": value}
+
+
+def one_line(text: str) -> str:
+    """Return a text as the one line that a question is."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+
+
+# From questions to a schema ---------------------------------------------------------------------------------------------
+
+
+def _property(question: Question[object]) -> JsonObject:
+    described: dict[str, Json] = {"title": question.text}
+    if question.context:
+        described["description"] = question.context
+    if question.default is not UNSET:
+        described["default"] = _sent(question.default)
+    return {**_shape(question), **described}
+
+
+def _shape(question: Question[object]) -> dict[str, Json]:
+    match question.answer_type:
+        case BooleanType():
+            return {"type": "boolean"}
+        case SelectType(options=options):
+            return {"type": "string", "oneOf": [_choice(option) for option in options]}
+        case MultiSelectType(options=options, min=least, max=most):
+            shape: dict[str, Json] = {"type": "array", "items": {"anyOf": [_choice(option) for option in options]}}
+            bounds = {"minItems": least or None, "maxItems": most}
+            return shape | {name: bound for name, bound in bounds.items() if bound is not None}
+        case SchemaType(schema=schema) if schema.get("type") in _KINDS:
+            return {key: value for key, value in schema.items() if key in ("type", *_TEXT_BOUNDS, *_NUMBER_BOUNDS)}
+        case _:  # own words, or JSON in words: it is checked when it comes
+            return {"type": "string"}
+
+
+def _choice(option: SelectOption) -> Json:
+    value = option.value if isinstance(option.value, str) else str(option.value)
+    return {"const": value, "title": f"{value}: {option.description}" if option.description else value}
+
+
+def _sent(value: Json) -> Json:
+    """Return an answer as a content has it: own words stand for themselves."""
+    if isinstance(value, Mapping) and list(value) == ["other"]:
+        return value["other"]
+    if isinstance(value, list | tuple):
+        return [_sent(one) for one in value]
+    return value

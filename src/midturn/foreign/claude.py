@@ -1,0 +1,191 @@
+"""Claude Code's hooks. Its own dialog is open at the same time, and the first answer wins; without a terminal nobody else is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from midturn.core.form import Form
+from midturn.core.form.elicitation import form_of, one_line
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members, objects, text
+from midturn.errors import QuestionError
+from midturn.foreign import words
+from midturn.foreign.errand import Approved, Elsewhere, Given, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
+
+TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
+_MARGIN = 60
+_HIDDEN = 20.0  # seconds for which its dialog about a server's question stays away
+_ASKS = "AskUserQuestion"
+
+
+class Claude:
+    """Reads what Claude Code says to a hook, and writes what it understands."""
+
+    key = "claude"
+    name = "Claude Code"
+    wait: float = TIMEOUT - _MARGIN
+    unreadable = Said()  # its own dialog decides; where there is none, it denies
+
+    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
+        """Return its session's id."""
+        return text(document.get("session_id")) or environment.get("CLAUDE_CODE_SESSION_ID", "")
+
+    def process(self, environment: Mapping[str, str]) -> int:
+        """Return its own process."""
+        given = environment.get("CLAUDE_PID", "")
+        return int(given) if given.isdecimal() else 0
+
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:  # noqa: PLR0911  one return an event
+        """Say what the document is about."""
+        alone = _is_alone(environment)
+        tool, arguments = text(document.get("tool_name")), members(document.get("tool_input"))
+        match text(document.get("hook_event_name")):
+            case "PermissionRequest" if tool == _ASKS:
+                return _questions(arguments, gates=alone)
+            case "PermissionRequest":
+                return Permit(id="", tool=tool or "tool", arguments=arguments, gates=alone)
+            case "Elicitation":
+                return _elicitation(document, alone=alone)
+            case "PostToolUse" | "PostToolUseFailure" if not alone:
+                return Done(tool=tool, arguments=_asked(arguments) if tool == _ASKS else arguments)
+            case "UserPromptSubmit" if not alone:
+                return MovedOn()
+            case "Stop":
+                return Stopping(waits=alone)
+            case _:
+                return Nothing()
+
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+        """Tell what was decided about a call."""
+        del document, occasion
+        match outcome:
+            case Approved(arguments=None):
+                return _decision({"behavior": "allow"})
+            case Approved(arguments=arguments):
+                return _decision({"behavior": "allow", "updatedInput": arguments})
+            case Refused(reason):
+                return _decision({"behavior": "deny", "message": words.refused(reason)})
+            case RepliedTo(said):
+                return _decision({"behavior": "deny", "message": words.replied(said)})
+            case TurnStopped():
+                return _decision({"behavior": "deny", "message": words.ENDED, "interrupt": True})
+            case Elsewhere() | Given():
+                return Said()
+
+    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+        """Tell what was answered."""
+        if text(document.get("hook_event_name")) == "Elicitation":
+            return _elicited(document, outcome)
+        if isinstance(outcome, Given):
+            arguments: JsonObject = {**members(document.get("tool_input")), "answers": _answers(occasion.form, outcome)}
+            return _decision({"behavior": "allow", "updatedInput": arguments})
+        return self.permitted(document, Permit(id="", tool=_ASKS, arguments={}, gates=occasion.gates), outcome)
+
+    def denied(self, document: JsonObject, message: str) -> Said:
+        """Keep a call from running, for a reason that is no person's. What a server asks is left to Claude Code, which cancels it."""
+        return _decision({"behavior": "deny", "message": message}) if document.get("hook_event_name") == "PermissionRequest" else Said()
+
+    def goes_on(self, document: JsonObject, message: str) -> Said:
+        """Keep it from ending its turn, with news."""
+        del document
+        return Said({"decision": "block", "reason": message})
+
+
+def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
+    """Return where its settings are, and which hooks go there."""
+    own = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    return Installation(
+        file=(project / ".claude" if project else own) / "settings.json",
+        entries=(
+            Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
+            Entry(event="Elicitation", matcher="*", timeout=TIMEOUT),
+            Entry(event="PostToolUse", matcher="*", timeout=_MARGIN, beside=True),
+            Entry(event="PostToolUseFailure", matcher="*", timeout=_MARGIN, beside=True),
+            Entry(event="UserPromptSubmit", timeout=_MARGIN, beside=True),
+            Entry(event="Stop", timeout=TIMEOUT),
+        ),
+        advice="A session that runs already keeps the hooks that it began with. In a project, Claude Code asks once whether you trust it.",
+        killed="If the hook is killed, Claude Code's own dialog decides; without a terminal (`claude -p`) it denies.",
+    )
+
+
+def _is_alone(environment: Mapping[str, str]) -> bool:
+    """Say whether it runs without a person at its terminal (`claude -p`)."""
+    attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
+    return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
+
+
+def _decision(decision: dict[str, Json]) -> Said:
+    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+
+
+# Its own questions ------------------------------------------------------------------------------------------------------
+
+
+def _asked(arguments: JsonObject) -> JsonObject:
+    """Return what names a set of questions: it carries the answers, too, once there are some."""
+    return {"questions": arguments.get("questions")}
+
+
+def _questions(arguments: JsonObject, *, gates: bool) -> Occasion:
+    listed = objects(arguments.get("questions"))
+    texts = [text(asked.get("question")) for asked in listed]
+    if len(set(texts)) != len(texts):
+        return Unaskable(why="two questions have the same text, by which their answers go", gates=gates)
+    try:
+        form = Form.from_json([_question(number, asked) for number, asked in enumerate(listed)])
+    except QuestionError as error:
+        return Unaskable(why=str(error), gates=gates)
+    return Ask(id="", tool=_ASKS, arguments=_asked(arguments), form=form, gates=gates)
+
+
+def _question(number: int, asked: JsonObject) -> Json:
+    said = text(asked.get("question"))
+    line = one_line(said)
+    options: list[Json] = [_option(option) for option in objects(asked.get("options"))]
+    kind = "multi_select" if asked.get("multiSelect") is True else "select"
+    answer_type: JsonObject = {"type": kind, "options": options, "allow_other": True} if options else {"type": "text"}
+    return {"id": f"q{number}", "text": line, "answer_type": answer_type, **({} if line == said else {"context": said})}
+
+
+def _option(option: JsonObject) -> Json:
+    description = text(option.get("description"))
+    return {"value": text(option.get("label")), **({"description": description} if description else {})}
+
+
+def _answers(form: Form, given: Given) -> dict[str, Json]:
+    """Return the answers by the text of their questions, as they came: several are joined by commas."""
+    return {question.context or question.text: words.answer_in_words(given.answers.get(question.id)) for question in form.questions}
+
+
+# What servers ask through it --------------------------------------------------------------------------------------------
+
+
+def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
+    server = text(document.get("mcp_server_name")) or "server"
+    if document.get("mode") not in ("form", None, ""):
+        return Nothing()  # an address is opened where the browser is
+    message = f"The MCP server {server} asks: {text(document.get('message'))}"
+    try:
+        elicited = form_of(document.get("requested_schema"), message)
+    except QuestionError:
+        return Nothing()  # its own dialog may know how
+    arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
+    return Ask(id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN)
+
+
+def _elicited(document: JsonObject, outcome: Outcome) -> Said:
+    answer: dict[str, Json] = {"hookEventName": "Elicitation"}
+    match outcome:
+        case Given(answers):
+            elicited = form_of(document.get("requested_schema"), "")
+            return Said({"hookSpecificOutput": {**answer, "action": "accept", "content": elicited.content(answers)}})
+        case RepliedTo() | Refused():
+            return Said({"hookSpecificOutput": {**answer, "action": "decline"}})
+        case TurnStopped():
+            return Said({"hookSpecificOutput": {**answer, "action": "cancel"}})
+        case Approved() | Elsewhere():
+            return Said()

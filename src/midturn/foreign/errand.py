@@ -1,0 +1,187 @@
+"""One call of somebody else's agent that waits for a person: a conversation of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from midturn.core.asker import Asker, asker_of
+from midturn.core.events import (
+    Approval,
+    ChatRequest,
+    Event,
+    InquiryCancelled,
+    InquiryRequest,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStart,
+)
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members, text
+from midturn.core.stream import pairs
+
+
+class Errand(Struct, frozen=True, kw_only=True):
+    """What an agent asks: `id` is the call's own id there, `tool` and `arguments` are the call; `call` names it in our conversation."""
+
+    conversation: str
+    call: str
+    id: str
+    tool: str
+    arguments: JsonObject
+    asker: Asker
+
+
+class Approved(Struct, frozen=True):
+    """The call may run; with `arguments`, where the person changed them."""
+
+    arguments: JsonObject | None = None
+
+
+class Refused(Struct, frozen=True):
+    """The person said no, and perhaps why."""
+
+    reason: str | None = None
+
+
+class Given(Struct, frozen=True):
+    """The answers, by question id; None where one was skipped."""
+
+    answers: Mapping[str, Json]
+
+
+class RepliedTo(Struct, frozen=True):
+    """The person said something instead of answering."""
+
+    words: str = ""
+
+
+class TurnStopped(Struct, frozen=True):
+    """The person ended the agent's turn."""
+
+
+class Elsewhere(Struct, frozen=True):
+    """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
+
+
+Outcome: TypeAlias = Approved | Refused | Given | RepliedTo | TurnStopped | Elsewhere
+
+
+def begin(errand: Errand, words: str) -> tuple[Event, ...]:
+    """Return the first events of an errand's conversation, without their ids; `words` say what it is about."""
+    return (
+        TurnStart(metadata=errand.asker.metadata()),
+        ChatRequest(content=words, author=errand.asker.name),
+        ToolCallRequest(event_id=errand.call, id=errand.id, name=errand.tool, arguments=errand.arguments),
+    )
+
+
+def permission(errand: Errand) -> Approval:
+    """Return what waits for a person who allows the call."""
+    return Approval(id=f"{errand.id}.__run__.1", call=errand.call, kind="run", state="waiting")
+
+
+def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
+    """Find the errand that a turn is; None where it is a turn of ours."""
+    asker = asker_of(turn)
+    call = next((event for event in turn if isinstance(event, ToolCallRequest)), None)
+    if asker is None or call is None:
+        return None
+    arguments = members(call.arguments)
+    return Errand(conversation=conversation, call=call.event_id, id=call.id, tool=call.name, arguments=arguments, asker=asker)
+
+
+def is_over(turn: Sequence[Event]) -> bool:
+    """Say whether the agent has had what it asked for, or never will."""
+    return any(isinstance(event, TurnEnd) for event in turn)
+
+
+def decided(turn: Sequence[Event]) -> Outcome | None:
+    """Return what a person decided; None while something waits, or answers are still to be collected."""
+    ended = next((event for event in turn if isinstance(event, TurnEnd)), None)
+    if ended and ended.status == "ended_by_user":
+        return TurnStopped()
+    permissions = _permissions(turn)
+    if permissions:
+        return _permitted(permissions[-1])
+    closed = [response for _, response in pairs(turn) if isinstance(response, InquiryCancelled)]
+    reasons = {response.reason for response in closed}
+    if "reply" in reasons:
+        return RepliedTo(_words(turn))
+    if "user" in reasons:
+        return TurnStopped()
+    return Elsewhere() if reasons & {"superseded"} and is_over(turn) else None
+
+
+def is_told(turn: Sequence[Event]) -> bool:
+    """Say whether the agent knows that it may make this call: it does so when it comes to it."""
+    permissions = _permissions(turn)
+    allowed = bool(permissions) and permissions[-1].state in {"approved", "edited"}
+    return allowed and any(isinstance(event, ToolCallResponse) for event in turn)
+
+
+def tell(turn: Sequence[Event], content: str, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the event by which an agent was told something before it is done with it."""
+    errand = errand_of("", turn)
+    if errand is None or any(isinstance(event, ToolCallResponse | TurnEnd) for event in turn):
+        return ()
+    return (ToolCallResponse(event_id=next(ids), id=errand.id, call=errand.call, content=content),)
+
+
+def close(turn: Sequence[Event], content: str, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the events that end an errand: what still waits is superseded, and `content` is what the agent reads."""
+    errand = errand_of("", turn)
+    if errand is None or is_over(turn):
+        return ()
+    events: list[Event] = [InquiryCancelled(id=request.id, reason="superseded") for request, response in pairs(turn) if response is None]
+    permissions = _permissions(turn)
+    if permissions and permissions[-1].state == "waiting":
+        events.append(Approval(id=permissions[-1].id, call=errand.call, kind="run", state="superseded"))
+    if not any(isinstance(event, ToolCallResponse) for event in turn):
+        events.append(ToolCallResponse(id=errand.id, call=errand.call, content=content))
+    events.append(TurnEnd(status="completed"))
+    return tuple(msgspec.structs.replace(event, event_id=next(ids)) for event in events)
+
+
+def waits(turn: Sequence[Event]) -> bool:
+    """Say whether a person has still to answer something."""
+    permissions = _permissions(turn)
+    undecided = bool(permissions) and permissions[-1].state == "waiting"
+    return not is_over(turn) and (undecided or any(response is None for _, response in pairs(turn)))
+
+
+def asked(turn: Sequence[Event]) -> InquiryRequest | None:
+    """Return the first question of an errand."""
+    return next((event for event in turn if isinstance(event, InquiryRequest)), None)
+
+
+def _permissions(turn: Sequence[Event]) -> list[Approval]:
+    return [event for event in turn if isinstance(event, Approval) and event.kind == "run"]
+
+
+def _permitted(approval: Approval) -> Outcome | None:
+    match approval.state:
+        case "approved":
+            return Approved()
+        case "edited":
+            return Approved(members(approval.arguments))
+        case "skipped":
+            return Refused(approval.reason)
+        case "superseded":
+            return Elsewhere()
+        case _:
+            return None
+
+
+def _words(turn: Sequence[Event]) -> str:
+    """Return what a person said instead of answering: it stands in the call's result."""
+    response = next((event for event in turn if isinstance(event, ToolCallResponse)), None)
+    try:
+        marker = msgspec.json.decode(response.content if response else "{}")
+    except msgspec.DecodeError:
+        return ""
+    return text(members(marker).get("reply"))

@@ -1,0 +1,186 @@
+"""The errands of agents: opened, waited for, delivered, or closed when somebody else decided."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from msgspec.structs import replace
+
+from midturn.core.asker import Asker
+from midturn.core.events import Event
+from midturn.core.form import Form
+from midturn.core.json_value import Json, JsonObject, canonical
+from midturn.errors import CallEnded, StoreError, StoreLocked, Suspended
+from midturn.foreign.errand import (
+    Elsewhere,
+    Errand,
+    Given,
+    Outcome,
+    asked,
+    begin,
+    close,
+    decided,
+    errand_of,
+    is_over,
+    permission,
+    tell,
+    waits,
+)
+from midturn.foreign.naming import tool_name
+from midturn.inquirer.call import InquirerCall
+from midturn.inquirer.inquirer import Inquirer
+from midturn.ports import Clock
+from midturn.store.batch import stamped
+from midturn.store.file_store import FileStore
+from midturn.store.ids import event_ids
+
+_LOOK = 0.1  # seconds between two looks for an answer
+_LOOK_LATER = 0.5
+_SOON = 60.0  # seconds for which somebody may answer at once
+_LOCKED_TRIES = 100
+_RECENT = 200  # conversations among which a call is looked for that was made before
+
+
+class Errands:
+    """What one agent asks, in one store."""
+
+    def __init__(self, store: FileStore, asker: Asker, clock: Clock) -> None:
+        self._store = store
+        self._asker = asker
+        self._clock = clock
+        self._ids = event_ids()
+
+    async def permission(self, id: str, tool: str, arguments: JsonObject) -> Errand:
+        """Ask whether a call may run; a call that was asked about before is not asked about again."""
+        return await self._opened(id, tool, arguments, f"{tool}: {_shortened(arguments)}", to_permit=True)
+
+    async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
+        """Ask the questions of a form."""
+        errand = await self._opened(id, tool, arguments, form.questions[0].text, to_permit=False)
+        await self._collect(errand, form)
+        return errand
+
+    async def outcome(self, errand: Errand) -> Outcome | None:
+        """Look once what a person decided."""
+        turn = self._store.last_turn(errand.conversation)
+        outcome = decided(turn)
+        if outcome is not None or waits(turn):
+            return outcome
+        first = asked(turn)
+        if first is None:
+            return Elsewhere() if is_over(turn) else None
+        form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
+        return await self._collect(errand, form)
+
+    async def wait(self, errand: Errand, seconds: float) -> Outcome | None:
+        """Wait until a person has decided; None when the time is up."""
+        began = self._clock.monotonic()
+        while True:
+            outcome = await self.outcome(errand)
+            waited = self._clock.monotonic() - began
+            if outcome is not None or waited >= seconds:
+                return outcome
+            await self._clock.sleep(min(_LOOK if waited < _SOON else _LOOK_LATER, seconds - waited))
+
+    async def close(self, errand: Errand, content: str) -> None:
+        """End an errand: `content` is what its agent reads. What still waits was decided where we could not see it."""
+        await self._write(errand, lambda turn: close(turn, content, self._ids))
+
+    async def tell(self, errand: Errand, content: str) -> None:
+        """Record what its agent was told, before it is done with it."""
+        await self._write(errand, lambda turn: tell(turn, content, self._ids))
+
+    def unfinished(self) -> list[Errand]:
+        """Return what this session has asked and not yet heard about, oldest first."""
+        found = [errand_of(conversation, turn) for conversation, turn in self._store.unfinished_turns() if not is_over(turn)]
+        return [errand for errand in found if errand and errand.asker.session == self._asker.session and self._is_mine(errand)]
+
+    def matching(self, tool: str, arguments: JsonObject) -> list[Errand]:
+        """Return what this session has asked about such a call and not yet heard, oldest first."""
+        name, wanted = tool_name(tool), canonical(arguments)
+        return [errand for errand in self.unfinished() if errand.tool == name and canonical(errand.arguments) == wanted]
+
+    def turn(self, errand: Errand) -> tuple[Event, ...]:
+        """Return the events of an errand."""
+        return tuple(self._store.last_turn(errand.conversation))
+
+    def _is_mine(self, errand: Errand) -> bool:
+        return errand.asker.agent == self._asker.agent
+
+    async def _write(self, errand: Errand, decide: Callable[[Sequence[Event]], Sequence[Event]]) -> None:
+        for _ in range(_LOCKED_TRIES):
+            try:
+                with self._store.writing(errand.conversation) as writer:
+                    writer.append(stamped(decide(writer.last_turn())))
+                    return
+            except StoreLocked:
+                await asyncio.sleep(_LOOK)
+        raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
+
+    async def _opened(self, id: str, tool: str, arguments: JsonObject, words: str, *, to_permit: bool) -> Errand:
+        known = self._known(id, tool_name(tool), arguments)
+        if known:
+            return known
+        journal = self._store.create(f"{self._asker.name}: {words}")
+        try:
+            call = next(self._ids)
+            errand = Errand(
+                conversation=journal.conversation, call=call, id=id or call, tool=tool_name(tool), arguments=arguments, asker=self._asker
+            )
+            events = [*begin(errand, words), *([permission(errand)] if to_permit else [])]
+            await journal.append(stamped([event if event.event_id else replace(event, event_id=next(self._ids)) for event in events]))
+        finally:
+            journal.close()
+        self._store.rename(errand.conversation, labels=_labels(self._asker))
+        return errand
+
+    def _known(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
+        """Find a call that was made before, under the id that the agent gives it."""
+        if not id:
+            return None
+        wanted = canonical(arguments)
+        for conversation in reversed(self._store.ids()[-_RECENT:]):
+            errand = errand_of(conversation, self._store.last_turn(conversation))
+            if errand and (errand.id, errand.tool, errand.asker.session) == (id, tool, self._asker.session):
+                return errand if canonical(errand.arguments) == wanted else None
+        return None
+
+    async def _collect(self, errand: Errand, form: Form) -> Outcome | None:
+        """Ask what is to be asked next, and return the answers once all are there. The call is left open until its agent has them."""
+        path: Path = self._store.path(errand.conversation)
+        inquirer = Inquirer(path, source=errand.asker.source)
+        try:
+            async with inquirer.call(errand.tool, errand.id, errand.arguments) as call:
+                await call.ask_form(form)
+                _leave_open(call, form)
+        except _Collected as collected:
+            return Given(collected.answers)
+        except StoreLocked:  # somebody answers just now
+            return None
+        except (Suspended, CallEnded):
+            return decided(self._store.last_turn(errand.conversation))
+
+
+class _Collected(Suspended):
+    """Every answer is there. The call stays open: it is over when its agent has read them."""
+
+    def __init__(self, answers: dict[str, Json]) -> None:
+        super().__init__("Every answer is there.")
+        self.answers = answers
+
+
+def _leave_open(call: InquirerCall, form: Form) -> None:
+    raise _Collected({question.id: cast("Json", call.context.answers.get(question.id)) for question in form.questions})
+
+
+def _labels(asker: Asker) -> tuple[str, ...]:
+    return tuple(label for label in (asker.agent or asker.name, f"session:{asker.session}" if asker.session else "") if label)
+
+
+def _shortened(arguments: JsonObject) -> str:
+    """Return what names a call in a list: the first text among its arguments."""
+    text = next((value for value in arguments.values() if isinstance(value, str)), "")
+    return " ".join(text.split())[:80]

@@ -1,0 +1,205 @@
+"""One run of a hook: an agent says what it is about to do, a person decides, and the agent is told something that is true."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Protocol, assert_never
+
+from msgspec import Struct
+
+from midturn.core.asker import Asker
+from midturn.core.json_value import JsonObject, canonical
+from midturn.core.loose_json import text
+from midturn.errors import MidturnError
+from midturn.foreign import words
+from midturn.foreign.errand import Approved, Errand, Outcome, asked, is_told
+from midturn.foreign.errands import Errands
+from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
+from midturn.ports import Clock
+from midturn.store.processes import lives, mark, parent
+
+_LOG = logging.getLogger(__name__)
+_LOOK = 0.3
+
+
+class HookAgent(Protocol):
+    """How one agent's hooks speak."""
+
+    @property
+    def key(self) -> str:
+        """How `midturn hook` calls it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        ...
+
+    @property
+    def wait(self) -> float:
+        """How many seconds a hook of it may wait: less than the agent does."""
+        ...
+
+    @property
+    def unreadable(self) -> Said:
+        """What it is told where nobody can read what it says."""
+        ...
+
+    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
+        """Return the agent's name for its session."""
+        ...
+
+    def process(self, environment: Mapping[str, str]) -> int:
+        """Return the agent's own process, where it says so; else 0."""
+        ...
+
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+        """Say what the document is about."""
+        ...
+
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+        """Tell what was decided about a call."""
+        ...
+
+    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+        """Tell what was answered."""
+        ...
+
+    def denied(self, document: JsonObject, message: str) -> Said:
+        """Keep a call from running, for a reason that is no person's."""
+        ...
+
+    def goes_on(self, document: JsonObject, message: str) -> Said:
+        """Keep the agent from ending its turn, with news."""
+        ...
+
+
+class HookRun(Struct, frozen=True, kw_only=True):
+    """What one run of a hook knows: `say` gives the agent what it reads, at once."""
+
+    agent: HookAgent
+    document: JsonObject
+    environment: Mapping[str, str]
+    errands: Errands
+    clock: Clock
+    wait: float
+    say: Callable[[Said], None]
+
+    async def go(self) -> None:
+        """Ask, wait, tell, and record that it was told. Whatever goes wrong, a gate stays closed with true words."""
+        occasion = self.agent.read(self.document, self.environment)
+        try:
+            await self._carried_out(occasion)
+        except MidturnError as error:
+            _LOG.warning("the hook of %s failed: %r", self.agent.name, str(error))
+            self.say(self._without_answer(occasion, f"{words.FAILED} ({error})"))
+        except Exception:  # noqa: BLE001  whatever it is, the agent must not take it for a yes
+            _LOG.exception("the hook of %s failed", self.agent.name)
+            self.say(self._without_answer(occasion, words.FAILED))
+
+    async def _carried_out(self, occasion: Occasion) -> None:
+        match occasion:
+            case Permit():
+                await self._permit(occasion)
+            case Ask():
+                await self._ask(occasion)
+            case Done(tool=tool, arguments=arguments):
+                await self._close(self.errands.matching(tool, arguments)[:1])
+            case Stopping(waits=may_wait):
+                await self._stop(may_wait=may_wait)
+            case MovedOn():
+                await self._close([errand for errand in self.errands.unfinished() if _is_left(errand)])
+            case Unaskable(why=why):
+                self.say(self._without_answer(occasion, f"{words.FAILED} ({why})"))
+            case Nothing():
+                self.say(Said())
+            case _ as never:
+                assert_never(never)
+
+    # A call, a question ------------------------------------------------------------------------------------------------------
+
+    async def _permit(self, occasion: Permit) -> None:
+        errand = self._taken_up(occasion) or await self.errands.permission(occasion.id, occasion.tool, occasion.arguments)
+        outcome = await self.errands.wait(errand, self._seconds(occasion))
+        if outcome is None:
+            self.say(self._without_answer(occasion, words.NOBODY))
+            return
+        self.say(self.agent.permitted(self.document, occasion, outcome))
+        await self.errands.close(errand, words.decided(outcome))
+
+    async def _ask(self, occasion: Ask) -> None:
+        errand = self._taken_up(occasion) or await self.errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form)
+        outcome = await self.errands.wait(errand, self._seconds(occasion))
+        if outcome is None:
+            self.say(self._without_answer(occasion, words.NOBODY))
+            return
+        self.say(self.agent.answered(self.document, occasion, outcome))
+        await self.errands.close(errand, words.decided(outcome))
+
+    def _seconds(self, occasion: Permit | Ask) -> float:
+        return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
+
+    def _taken_up(self, occasion: Permit | Ask) -> Errand | None:
+        """Return what was asked before by a process that is gone: it is the same question, and not asked twice."""
+        return next(filter(_is_left, self.errands.matching(occasion.tool, occasion.arguments)), None)
+
+    def _without_answer(self, occasion: Occasion, message: str) -> Said:
+        gates = isinstance(occasion, Permit | Ask | Unaskable) and occasion.gates
+        return self.agent.denied(self.document, message) if gates else Said()
+
+    # The end of a turn -------------------------------------------------------------------------------------------------------
+
+    async def _stop(self, *, may_wait: bool) -> None:
+        """Bring what was answered meanwhile; wait for the rest where nobody is kept from typing."""
+        if not may_wait:
+            await self._close([errand for errand in self.errands.unfinished() if errand.asker.via == "hook" and _is_left(errand)])
+        began = self.clock.monotonic()
+        while errands := [errand for errand in self.errands.unfinished() if not is_told(self.errands.turn(errand))]:
+            news = [(errand, outcome) for errand in errands if (outcome := await self.errands.outcome(errand))]
+            if news:
+                await self._bring(news)
+                return
+            if not may_wait or self.clock.monotonic() - began >= self.wait:
+                break
+            await self.clock.sleep(_LOOK)
+        self.say(Said())
+
+    async def _bring(self, news: list[tuple[Errand, Outcome]]) -> None:
+        lines = [words.told(self._subject(errand), outcome) for errand, outcome in news]
+        self.say(self.agent.goes_on(self.document, "\n".join(lines)))
+        for (errand, outcome), line in zip(news, lines, strict=True):
+            if isinstance(outcome, Approved):
+                await self.errands.tell(errand, line)  # the call comes again, and is allowed then
+            else:
+                await self.errands.close(errand, line)
+
+    def _subject(self, errand: Errand) -> str:
+        first = asked(self.errands.turn(errand))
+        if first is None:
+            return f"the call of {errand.tool} with {canonical(errand.arguments).decode()}"
+        return f'the question "{first.question.text}"'
+
+    async def _close(self, errands: list[Errand]) -> None:
+        for errand in errands:
+            await self.errands.close(errand, words.ELSEWHERE)
+        self.say(Said())
+
+
+def _is_left(errand: Errand) -> bool:
+    """Say whether the process that asked is gone."""
+    return not lives(errand.asker.process)
+
+
+def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> Asker:
+    """Return who asks in a run of an agent's hook: this process waits, and the agent's own is above it, behind a shell."""
+    return Asker(
+        name=agent.name,
+        agent=agent.key,
+        session=agent.session(document, environment),
+        via="hook",
+        cwd=text(document.get("cwd")),
+        process=mark(os.getpid()),
+        serves=mark(agent.process(environment) or parent(os.getppid())),
+    )

@@ -1,0 +1,25 @@
+"""Names and texts from outside, as our questions take them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST = 64
+_OURS = frozenset({"assistant", "user", "you", "midturn", "system", "tool", "human"})
+_SHOWN = 60
+
+
+def tool_name(name: str) -> str:
+    """Return a name that a tool of ours could have; different names stay different."""
+    plain = _FOREIGN.sub("_", name) or "tool"
+    if plain == name and len(name) <= _LONGEST and name.casefold() != "assistant":
+        return name
+    return f"{plain[: _LONGEST - 9]}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+
+
+def asker_name(name: str, otherwise: str) -> str:
+    """Return a name that says who asks: never one that a person would take for us, for a model of ours, or for themselves."""
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())[:_SHOWN]
+    return f'{otherwise} "{plain}"' if not plain or plain.casefold() in _OURS else plain

@@ -1,0 +1,79 @@
+"""What other people's agents read. A person's no, and only that, reads `The user said no`."""
+
+from __future__ import annotations
+
+from midturn.core.json_value import Json, canonical
+from midturn.core.loose_json import members, text
+from midturn.foreign.errand import Approved, Elsewhere, Given, Outcome, Refused, RepliedTo, TurnStopped
+
+NOBODY = (
+    "Nobody has answered yet. The question stays open: the user finds it with `midturn inbox`. "
+    "This is not a no, and not a yes. Do not try the same thing another way; go on without it, or end your turn."
+)
+ENDED = "The user ended the turn. Stop here."
+ELSEWHERE = "This was decided at the agent's own prompt."
+ALLOWED = "The user allowed it."
+FAILED = "midturn could not ask the user, so nobody has decided. This is not a no. Do not try the same thing another way."
+
+
+def refused(reason: str | None) -> str:
+    """Say that a person said no, and why."""
+    return f"The user said no: {reason}" if reason else "The user said no."
+
+
+def replied(words: str) -> str:
+    """Say what a person said instead of answering."""
+    return f"The user did not choose, and said: {words}" if words else "The user did not choose, and wants to talk about it first."
+
+
+def edited(arguments: Json) -> str:
+    """Say that a call may run only with other arguments, where the agent takes none from a hook."""
+    return f"The user allows this call only with other arguments. Call the tool again with exactly these: {canonical(arguments).decode()}"
+
+
+def answer_in_words(value: Json) -> str:
+    """Return an answer as a person would say it."""
+    match value:
+        case None:
+            return "(no answer)"
+        case bool():
+            return "yes" if value else "no"
+        case str():
+            return value
+        case list() | tuple():
+            return ", ".join(answer_in_words(one) for one in value)
+        case _:
+            other = text(members(value).get("other"))
+            return other or canonical(value).decode()
+
+
+def decided(outcome: Outcome) -> str:
+    """Say for the record what came of a call."""
+    match outcome:
+        case Approved(arguments=None):
+            return ALLOWED
+        case Given(answers):
+            return canonical(answers).decode()
+        case _:
+            return told("The call", outcome).removeprefix("midturn: ")
+
+
+def told(asked: str, outcome: Outcome) -> str:  # noqa: PLR0911  one return an outcome
+    """Say what became of something that was asked earlier."""
+    match outcome:
+        case Approved(arguments=None):
+            return f"midturn: the user now allows {asked}. Run it again."
+        case Approved(arguments=arguments):
+            return f"midturn: {asked}: {edited(arguments)}"
+        case Refused(reason):
+            return f"midturn: {asked}: {refused(reason)}"
+        case Given(answers):
+            listed = "; ".join(f"{key}: {answer_in_words(value)}" for key, value in answers.items())
+            said = answer_in_words(next(iter(answers.values()))) if len(answers) == 1 else listed
+            return f"midturn: {asked} was answered by the user: {said}"
+        case RepliedTo(words):
+            return f"midturn: {asked}: {replied(words)}"
+        case TurnStopped():
+            return f"midturn: {asked}: {ENDED}"
+        case Elsewhere():
+            return f"midturn: {asked}: {ELSEWHERE}"

@@ -1,0 +1,70 @@
+"""Processes that are told apart from later ones of the same number."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from midturn.core.asker import ProcessMark
+from midturn.core.stream import OpenQuestion
+
+_STARTED = 19  # the place of the start time in /proc/<pid>/stat, counted behind the name
+_PARENT = 1
+
+
+def mark(pid: int) -> ProcessMark:
+    """Return what tells this process from any other."""
+    return ProcessMark(pid, _started(pid), _boot())
+
+
+def lives(process: ProcessMark | None) -> bool:
+    """Say whether a process still runs. One of another machine, or of before it was started, does not."""
+    if process is None or process.boot != _boot():
+        return False
+    started = _started(process.pid)
+    return bool(started) and started == process.started
+
+
+def looked_at(question: OpenQuestion) -> OpenQuestion:
+    """Return the question with what is so just now: whether the process that asked still waits."""
+    asker = question.asker
+    return question if asker is None else replace(question, asker=replace(asker, waits=lives(asker.process)))
+
+
+def parent(pid: int) -> int:
+    """Return the process that started another one; 0 where that cannot be told."""
+    fields = _stat(pid)
+    if fields:
+        return int(fields[_PARENT])
+    return int(_ps(pid, "ppid") or 0)
+
+
+def _started(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[_STARTED] if fields else _ps(pid, "lstart")
+
+
+def _stat(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:  # it is gone, or there is no /proc here
+        return []
+
+
+def _ps(pid: int, column: str) -> str:
+    if Path("/proc/self/stat").exists():
+        return ""
+    printed = subprocess.run(["/bin/ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, check=False, env={"LC_ALL": "C"})  # noqa: S603
+    return os.fsdecode(printed.stdout).strip()
+
+
+@cache
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

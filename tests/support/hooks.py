@@ -1,0 +1,92 @@
+"""Agents that run `midturn hook` as their hook: each run is a process of its own, as it is in life."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from support.cli import CommandLine
+
+_PATIENCE = 20.0
+
+
+class HookProcess:
+    """One run of a hook, which waits for a person."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def decision(self) -> Any:
+        """Wait for its end; return what it printed, None where that is nothing."""
+        printed, errors = self.process.communicate(timeout=_PATIENCE)
+        assert self.process.returncode == 0, errors
+        return json.loads(printed) if printed else None
+
+    def kill(self) -> None:
+        """Kill it, as an agent or a system does."""
+        self.process.kill()
+        self.process.communicate(timeout=_PATIENCE)
+
+
+class Session:
+    """One session of an agent; `environment` is what the agent gives its hooks."""
+
+    def __init__(self, midturn: CommandLine, agent: str, session: str = "s1", **environment: str) -> None:
+        self.midturn = midturn
+        self.agent = agent
+        self.session = session
+        self.environment = environment
+
+    def document(self, event: str, **fields: Any) -> dict[str, Any]:
+        """Return what the agent writes to a hook."""
+        return {"session_id": self.session, "cwd": str(self.midturn.root), "hook_event_name": event, **fields}
+
+    def start(self, event: str, *options: str, **fields: Any) -> HookProcess:
+        """Run a hook, and let it wait."""
+        return self.start_with(json.dumps(self.document(event, **fields)), *options)
+
+    def start_with(self, stdin: str, *options: str) -> HookProcess:
+        """Run a hook with anything on its stdin."""
+        process = self.midturn.start("hook", self.agent, *options, stdin=subprocess.PIPE, **self.environment)
+        assert process.stdin
+        process.stdin.write(stdin)
+        process.stdin.close()
+        process.stdin = None
+        return HookProcess(process)
+
+    def run(self, event: str, *options: str, **fields: Any) -> Any:
+        """Run a hook to its end; return what it printed."""
+        return self.start(event, *options, **fields).decision()
+
+
+def wait_for(midturn: CommandLine, count: int = 1) -> list[dict[str, Any]]:
+    """Wait until so many questions are open; return them."""
+    return until(lambda: midturn.ok("inbox", "--json").json, lambda questions: len(questions) == count)
+
+
+def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
+    """Look until what is seen fits; return it."""
+    end = time.monotonic() + _PATIENCE
+    while not fits(seen := look()):
+        assert time.monotonic() < end, seen
+        time.sleep(0.02)
+    return seen
+
+
+def stored(midturn: CommandLine) -> list[list[dict[str, Any]]]:
+    """Return the events of every conversation of other agents, oldest first."""
+    files = sorted((midturn.home / "data").rglob("events.jsonl"), key=_age)
+    return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
+
+
+def answers(events: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return what was decided in a conversation."""
+    return [event for event in events if event["type"] == "inquiry_response" or event.get("state", "waiting") != "waiting"]
+
+
+def _age(file: Path) -> int:
+    return int(file.parent.name.split("-")[0])
