@@ -7,8 +7,8 @@ import re
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST = 64
-_OURS = frozenset({"assistant", "user", "you", "midturn", "system", "tool", "human"})
-_SHOWN = 60
+_OURS = frozenset({"assistant", "user", "you", "me", "midturn", "system", "tool", "human"})
+_SHOWN = 40
 
 
 def tool_name(name: str) -> str:
@@ -21,5 +21,5 @@ def tool_name(name: str) -> str:
 
 def asker_name(name: str, otherwise: str) -> str:
     """Return a name that says who asks: never one that a person would take for us, for a model of ours, or for themselves."""
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())[:_SHOWN]
-    return f'{otherwise} "{plain}"' if not plain or plain.casefold() in _OURS else plain
+    plain = " ".join(_FOREIGN.sub(" ", name).split())[:_SHOWN].strip()
+    return f"{otherwise} {plain}".strip() if not plain or plain.casefold() in _OURS else plain

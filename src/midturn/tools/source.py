@@ -33,8 +33,8 @@ def _problem(name: str, source: object) -> str | None:
             return None
         case Source("assistant") if name == _ASKS_AS_ASSISTANT:
             return None
-        case Source("other", str(own)) if own not in BUILT_IN_TOOLS and name_problem(own) is None:
-            return None
+        case Source("other", str(own)) if own not in BUILT_IN_TOOLS and name_problem("_".join(own.split(" "))) is None:
+            return None  # a name of several words, such as "Claude Code"
         case Source():
             return f"{source!r}, which is not this tool."
         case _:
