@@ -6,10 +6,10 @@ from msgspec.structs import replace
 import midturn.models.at_hand as at_hand_module
 from midturn.models.at_hand import AtHand, models_of, providers_at_hand
 from midturn.models.profiles import Family
-from midturn.models.registry import Surroundings
+from midturn.models.registry import Lookup
 from servers.loopback import Loopback
 
-NOBODY = Surroundings(environment={})
+NOBODY = Lookup(environment={})
 
 
 def anything_is(_: Family) -> bool:
@@ -23,7 +23,7 @@ def no_local_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(at_hand_module, "is_installed", anything_is)
 
 
-def by_name(around: Surroundings) -> dict[str, AtHand]:
+def by_name(around: Lookup) -> dict[str, AtHand]:
     return {found.provider: found for found in providers_at_hand(around)}
 
 
@@ -32,7 +32,7 @@ def test_a_provider_without_its_key_says_which_variable_to_set() -> None:
 
 
 def test_a_provider_with_its_key_lists_the_known_models() -> None:
-    found = by_name(Surroundings(environment={"OPENAI_API_KEY": "sk"}))["openai"]
+    found = by_name(Lookup(environment={"OPENAI_API_KEY": "sk"}))["openai"]
 
     assert "openai/gpt-6-luna" in found.models
     assert found.missing is None

@@ -7,12 +7,12 @@ import midturn.models.registry as registry_module
 from midturn.core.secret import SecretValue
 from midturn.errors import ConfigError
 from midturn.models.profiles import Family
-from midturn.models.registry import Surroundings, model_named, refuse_mute, spec_named
+from midturn.models.registry import Lookup, model_named, refuse_mute, spec_named
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o", "GEMINI_API_KEY": "sk-g", "EMPTY": "", "MY_KEY": "sk-m"}
 LOCAL = {"local": {"kind": "openai-compatible", "base_url": "http://127.0.0.1:8080/v1"}}
-HERE = Surroundings(providers=LOCAL, environment=KEYS)
-NOBODY = Surroundings(environment={})
+HERE = Lookup(providers=LOCAL, environment=KEYS)
+NOBODY = Lookup(environment={})
 
 
 def nothing_is(_: Family) -> bool:
@@ -55,7 +55,7 @@ def test_a_missing_key_names_the_variable_and_how_to_go_without() -> None:
 
 
 def test_an_empty_variable_is_no_key() -> None:
-    around = Surroundings(providers={"local": {**LOCAL["local"], "api_key_env": "EMPTY"}}, environment=KEYS)
+    around = Lookup(providers={"local": {**LOCAL["local"], "api_key_env": "EMPTY"}}, environment=KEYS)
 
     with pytest.raises(ConfigError, match=r"set \$EMPTY"):
         model_named("local/x", around)
@@ -98,7 +98,7 @@ def test_an_id_that_names_no_provider_is_corrected(id: str, message: str) -> Non
 )
 def test_a_wrong_entry_is_named(entry: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        model_named("x/y", Surroundings(providers={"x": entry}, environment=KEYS))
+        model_named("x/y", Lookup(providers={"x": entry}, environment=KEYS))
 
     assert message in str(caught.value)
 

@@ -26,7 +26,7 @@ from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
 from midturn.errors import ConfigError
 from midturn.models.at_hand import providers_at_hand
-from midturn.models.registry import Surroundings
+from midturn.models.registry import Lookup
 from midturn.store.workspace import Workspace
 
 
@@ -113,7 +113,7 @@ def _models() -> Iterator[Finding]:
         return
     chosen = settings.assistant.model.id
     yield Finding("model", works=chosen is not None, said=chosen or "none is set; `midturn init` picks one, `midturn models` lists them")
-    for provider in providers_at_hand(Surroundings(providers=providers_json(settings.llm), environment=environment())):
+    for provider in providers_at_hand(Lookup(providers=providers_json(settings.llm), environment=environment())):
         said = provider.missing or f"{len(provider.models)} models"
         yield Finding(provider.provider, works=provider.missing is None, said=said)
 

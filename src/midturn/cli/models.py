@@ -13,7 +13,7 @@ from midturn.cli.place import environment
 from midturn.cli.shown import line
 from midturn.compose.models import providers_json
 from midturn.models.at_hand import AtHand, providers_at_hand
-from midturn.models.registry import Surroundings
+from midturn.models.registry import Lookup
 
 
 @click.command
@@ -22,7 +22,7 @@ def command(*, as_json: bool) -> ExitStatus:
     """List the models that can be used here: those whose keys are set, and those of servers that answer."""
     loaded = load_here()
     report_ignored(loaded, attached=True)
-    around = Surroundings(providers=providers_json(loaded.settings.llm), environment=environment())
+    around = Lookup(providers=providers_json(loaded.settings.llm), environment=environment())
     found = providers_at_hand(around)
     chosen = loaded.settings.assistant.model.id
     if as_json:

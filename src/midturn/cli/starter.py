@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.cli.shown import Shown, line
 from midturn.models.at_hand import AtHand, providers_at_hand
-from midturn.models.registry import KEYS, Surroundings
+from midturn.models.registry import KEYS, Lookup
 
 PREFERRED = {
     "anthropic": ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"),
@@ -38,7 +38,7 @@ class Starter(Struct, frozen=True):
 
 def choose(environment: Mapping[str, str], *, review: bool) -> Starter:
     """Look at what is at hand, and write the configuration for it."""
-    choice = _choice(providers_at_hand(Surroundings(environment=environment)), environment)
+    choice = _choice(providers_at_hand(Lookup(environment=environment)), environment)
     return Starter("\n".join([*_text(choice), *(_review(choice) if review else [])]) + "\n", [*_says(choice, review=review)])
 
 

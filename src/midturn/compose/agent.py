@@ -11,17 +11,13 @@ from msgspec import Struct
 from midturn.assistant.settings import AssistantSettings
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts, Silence
+from midturn.compose.session import Kit, session_parts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, ToolPolicy
 from midturn.core.source import Source
-from midturn.core.turn.settings import TurnSettings
 from midturn.ports import Model, Tool
-from midturn.runtime.assistants import Assistants
-from midturn.runtime.clock import SystemClock
-from midturn.runtime.services import Services
 from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
-from midturn.store.ids import event_ids
 from midturn.store.store import ConversationJournal
 from midturn.tools.source import source_of
 
@@ -43,34 +39,18 @@ class AgentParts(Struct, frozen=True, kw_only=True):
 def compose_agent(parts: AgentParts, run: RunParts, journal: ConversationJournal) -> Session:
     """Return a session in which the program's own tools run, and nothing is read from any configuration."""
     tools = {tool.definition.name: tool for tool in parts.tools}
-    settings = TurnSettings(
-        tools={name: _policy(tool, parts) for name, tool in tools.items()},
-        conversation=journal.conversation,
-        attached=run.prompter is not None,
-        limits=parts.limits,
-        prompts_at_once=run.prompts_at_once,
-    )
-    surroundings = Surroundings(
-        conversation=journal.conversation,
-        system=parts.instructions,
-        offered=[tool.definition for tool in parts.tools],
-        deps=run.deps,
-        limits=parts.limits,
-    )
-    assistants = Assistants(_same_or_named(parts.model, parts.models), {"model": {"id": parts.model.name}}, {})
-    assistants.attend(settings, surroundings)
-    services = Services(
+    kit = Kit(
         model=parts.model,
-        consultant=assistants,
+        model_for=_same_or_named(parts.model, parts.models),
+        main={"model": {"id": parts.model.name}},
         tools=tools,
-        journal=journal,
-        answers=journal.answers,
-        prompter=run.prompter,
-        display=run.display,
-        clock=SystemClock(),
-        ids=event_ids(),
+        policies={name: _policy(tool, parts) for name, tool in tools.items()},
+        attached=run.prompter is not None,
+        surroundings=Surroundings(
+            system=parts.instructions, offered=[tool.definition for tool in parts.tools], deps=run.deps, limits=parts.limits
+        ),
     )
-    return Session(services, settings, surroundings)
+    return Session(*session_parts(kit, run, journal))
 
 
 def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:

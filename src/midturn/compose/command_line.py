@@ -12,6 +12,7 @@ from msgspec import Struct
 from midturn.assistant.settings import INHERIT, assistant_settings
 from midturn.compose.models import NO_MODEL, Models, refuse_unusable
 from midturn.compose.run_parts import RunParts, Silence
+from midturn.compose.session import Kit, session_parts
 from midturn.compose.tools import Toolbox, toolbox, workspace_id
 from midturn.config.settings import Settings
 from midturn.core.events import ChatRequest, Event
@@ -22,11 +23,8 @@ from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
 from midturn.ports import Journal, Model, Tool
-from midturn.runtime.answering import request_for
-from midturn.runtime.assistants import Assistants
 from midturn.runtime.clock import SystemClock
 from midturn.runtime.recorder import record_effects
-from midturn.runtime.services import Services
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
@@ -62,28 +60,17 @@ class CommandLine:
 
     def session(self, journal: ConversationJournal) -> Session:
         """Return a session in the conversation that is held."""
-        settings = TurnSettings(
-            tools={name: tool.policy for name, tool in self._toolbox.settings.items()},
-            conversation=journal.conversation,
-            attached=self._parts.attached,
-            limits=self._parts.settings.limits,
-            prompts_at_once=self._run.prompts_at_once,
-        )
-        surroundings = _surroundings(self._parts, self._toolbox, journal.conversation)
-        assistants = Assistants(self._models.for_assistant, _main_table(self._parts.settings), self._parts.settings.inquiry)
-        assistants.attend(settings, surroundings)
-        services = Services(
+        kit = Kit(
             model=self._model,
-            consultant=assistants,
+            model_for=self._models.for_assistant,
+            main=_main_table(self._parts.settings),
+            inquiry=self._parts.settings.inquiry,
             tools=self._toolbox.tools,
-            journal=journal,
-            answers=journal.answers,
-            prompter=self._run.prompter,
-            display=self._run.display,
-            clock=SystemClock(),
-            ids=event_ids(),
+            policies={name: tool.policy for name, tool in self._toolbox.settings.items()},
+            attached=self._parts.attached,
+            surroundings=_surroundings(self._parts, self._toolbox),
         )
-        return Session(services, settings, surroundings)
+        return Session(*session_parts(kit, self._run, journal))
 
     async def aclose(self) -> None:
         """Close what was opened to reach models."""
@@ -92,7 +79,7 @@ class CommandLine:
 
 def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatRequest) -> ModelRequest:
     """Return the request that `asked` would lead to after these events; nothing is sent, and no model is set up."""
-    return request_for(_surroundings(parts, _toolbox(parts), ""), [*events, asked])
+    return _surroundings(parts, _toolbox(parts)).request([*events, asked])
 
 
 async def discard_turn(journal: Journal) -> None:
@@ -114,10 +101,9 @@ def _toolbox(parts: CommandParts) -> Toolbox:
     return toolbox(parts.settings, workspace_id(parts.root), parts.others)
 
 
-def _surroundings(parts: CommandParts, tools: Toolbox, conversation: str) -> Surroundings:
+def _surroundings(parts: CommandParts, tools: Toolbox) -> Surroundings:
     main = parts.settings.assistant
     return Surroundings(
-        conversation=conversation,
         system=main.system_prompt,
         offered=[tool.definition for tool in tools.tools.values()],
         tool_choice=main.tool_choice,

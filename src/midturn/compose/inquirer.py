@@ -12,19 +12,15 @@ from midturn.assistant.settings import AssistantSettings
 from midturn.compose.agent import tool_policy
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts, Silence
+from midturn.compose.session import Kit, session_parts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicy, Target, ToolPolicy
 from midturn.core.source import Source
-from midturn.core.turn.settings import TurnSettings
 from midturn.errors import ConfigError
 from midturn.ports import Model
-from midturn.runtime.assistants import Assistants
-from midturn.runtime.clock import SystemClock
 from midturn.runtime.foreign_call import ForeignTools
 from midturn.runtime.foreign_turn import ForeignTurn, Outside
-from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
-from midturn.store.ids import event_ids
 from midturn.store.store import ConversationJournal
 
 _ENDLESS = 1_000_000_000
@@ -47,29 +43,16 @@ class InquirerParts(Struct, frozen=True, kw_only=True):
 def compose_inquirer(parts: InquirerParts, run: RunParts, journal: ConversationJournal) -> ForeignTurn:
     """Return the turn in which somebody else's loop makes its calls; how many model requests it makes is its own affair."""
     tools = ForeignTools()
-    settings = TurnSettings(
-        tools=_Policies(parts),
-        conversation=journal.conversation,
-        attached=run.prompter is not None,
-        limits=replace(parts.limits, cycles=_ENDLESS),
-        prompts_at_once=run.prompts_at_once,
-    )
-    surroundings = Surroundings(conversation=journal.conversation, limits=settings.limits)
-    named = parts.model.name if parts.model else ""
-    assistants = Assistants(lambda asked: _answering(parts, asked), {"model": {"id": named}}, {})
-    assistants.attend(settings, surroundings)
-    services = Services(
+    kit = Kit(
         model=Outside(),
-        consultant=assistants,
+        model_for=lambda asked: _answering(parts, asked),
+        main={"model": {"id": parts.model.name if parts.model else ""}},
         tools=tools,
-        journal=journal,
-        answers=journal.answers,
-        prompter=run.prompter,
-        display=run.display,
-        clock=SystemClock(),
-        ids=event_ids(),
+        policies=_Policies(parts),
+        attached=run.prompter is not None,
+        surroundings=Surroundings(limits=replace(parts.limits, cycles=_ENDLESS)),
     )
-    return ForeignTurn(services, settings, surroundings, tools)
+    return ForeignTurn(*session_parts(kit, run, journal), tools)
 
 
 class _Policies(Mapping[str, ToolPolicy]):

@@ -35,9 +35,9 @@ def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: C
         from midturn.models.scripted import ScriptedModel
 
         return ScriptedModel.from_file(id.removeprefix(SCRIPTED))
-    from midturn.models.registry import Surroundings, model_named as provider_model_named  # a script needs none of it
+    from midturn.models.registry import Lookup, model_named as provider_model_named  # a script needs none of it
 
-    return provider_model_named(id, Surroundings(providers=providers_json(llm or {}), report=report))
+    return provider_model_named(id, Lookup(providers=providers_json(llm or {}), report=report))
 
 
 def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
@@ -49,7 +49,7 @@ def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
     if not id.startswith(SCRIPTED):
         from midturn.models import registry
 
-        registry.spec_named(id, registry.Surroundings(providers=providers_json(llm)))
+        registry.spec_named(id, registry.Lookup(providers=providers_json(llm)))
         registry.refuse_mute(id)
 
 

@@ -16,7 +16,7 @@ from midturn.errors import ConfigError
 from midturn.models.extras import install_command, is_installed
 from midturn.models.nearest import KNOWN
 from midturn.models.profiles import ModelSpec
-from midturn.models.registry import KEYS, Surroundings, spec_named
+from midturn.models.registry import KEYS, Lookup, spec_named
 
 LOCAL_SERVERS: Final = {
     "ollama": "http://127.0.0.1:11434/v1",
@@ -46,20 +46,20 @@ class AtHand(Struct, frozen=True, kw_only=True):
     configured: bool = True
 
 
-def providers_at_hand(around: Surroundings) -> list[AtHand]:
+def providers_at_hand(lookup: Lookup) -> list[AtHand]:
     """Look at every provider that is built in or configured, and for local servers; the servers are asked all at once."""
-    specs = [spec for name in {**dict.fromkeys(KEYS), **around.providers} if (spec := _spec(name, around))]
+    specs = [spec for name in {**dict.fromkeys(KEYS), **lookup.providers} if (spec := _spec(name, lookup))]
     configured = {spec.base_url for spec in specs}
-    local = [(name, url) for name, url in LOCAL_SERVERS.items() if name not in around.providers and url not in configured]
+    local = [(name, url) for name, url in LOCAL_SERVERS.items() if name not in lookup.providers and url not in configured]
     with ThreadPoolExecutor(max_workers=8) as pool:
         known = pool.map(_known, specs)
         found = pool.map(_local, [name for name, _ in local], [url for _, url in local])
         return [*known, *(server for server in found if server)]
 
 
-def _spec(provider: str, around: Surroundings) -> ModelSpec | None:
+def _spec(provider: str, lookup: Lookup) -> ModelSpec | None:
     try:
-        return spec_named(f"{provider}/-", around)
+        return spec_named(f"{provider}/-", lookup)
     except ConfigError:  # said when the configuration is read, with its place
         return None
 

@@ -37,7 +37,7 @@ class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     profile: dict[str, Json] = {}
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class Lookup(Struct, frozen=True, kw_only=True):
     """Where models are looked up: the configured `providers.llm`, and the environment that holds keys. `report` hears advice."""
 
     providers: Mapping[str, JsonObject] = {}
@@ -45,21 +45,21 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     report: Callable[[str], None] = lambda _: None
 
 
-def model_named(id: str, surroundings: Surroundings | None = None) -> ProviderModel:
+def model_named(id: str, lookup: Lookup | None = None) -> ProviderModel:
     """Return the model `<provider>/<model>`. Nothing is sent and nothing heavy is loaded yet.
 
     Raises:
         ConfigError: The id names no provider, or its provider cannot be used; the message lists everything that is missing.
     """
-    around = surroundings or Surroundings()
-    spec = spec_named(id, around)
+    lookup = lookup or Lookup()
+    spec = spec_named(id, lookup)
     missing = _missing(spec)
     if missing:
         raise ConfigError(f"{id} cannot be used:\n" + "\n".join(f"  {line}" for line in missing) + f"\n{_WITHOUT_KEY}")
-    return ProviderModel(spec, around.report)
+    return ProviderModel(spec, lookup.report)
 
 
-def spec_named(id: str, around: Surroundings) -> ModelSpec:
+def spec_named(id: str, lookup: Lookup) -> ModelSpec:
     """Return where the model is and how it is reached; its key may be missing.
 
     Raises:
@@ -68,14 +68,14 @@ def spec_named(id: str, around: Surroundings) -> ModelSpec:
     provider, slash, model = id.partition("/")
     if not slash or not provider or not model:
         raise ConfigError(f"`{id}` is no model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
-    settings = provider_settings(provider, around.providers)
+    settings = provider_settings(provider, lookup.providers)
     family = _family(provider, settings)
     if family == "openai-compatible" and not settings.base_url:
         raise ConfigError(f"`providers.llm.{provider}.base_url` is missing: the address of the server, such as `http://127.0.0.1:8080/v1`.")
     _check_overrides(provider, family, settings.profile)
     names = (settings.api_key_env,) if settings.api_key_env else KEYS.get(provider, ())
-    name = next((name for name in names if around.environment.get(name)), names[0] if names else "")
-    value = around.environment.get(name)
+    name = next((name for name in names if lookup.environment.get(name)), names[0] if names else "")
+    value = lookup.environment.get(name)
     return ModelSpec(
         id=id,
         provider=provider,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from midturn.core.events import ChatRequest, Event
 from midturn.core.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
-from midturn.core.stream import provider_view
 from midturn.core.turn.inputs import Happened, ModelAnswered, ModelFailed, TurnFailed
 from midturn.errors import ModelError, ScriptError
 from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
 from midturn.runtime.cancelling import is_cancelled
-from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import Spawn
 
 
@@ -84,20 +81,3 @@ class Answering:
             return ModelFailed(f"{self._model.name} ended its response without finishing it")
         self.usage += finished.usage
         return ModelAnswered(finished.counted())
-
-
-def request_for(surroundings: Surroundings, events: Sequence[Event]) -> ModelRequest:
-    """Return the next request of a conversation, as recorded."""
-    asked = next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
-    return ModelRequest(
-        system=surroundings.system,
-        events=provider_view(events),
-        recorded=events,
-        tools=surroundings.offered,
-        tool_choice=surroundings.tool_choice,
-        schema=asked.schema if asked else None,
-        parameters=surroundings.parameters,
-        cache=surroundings.cache,
-        timeout=surroundings.timeout,
-        conversation=surroundings.conversation,
-    )

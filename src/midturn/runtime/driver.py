@@ -31,7 +31,7 @@ from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, T
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
 from midturn.ports import Notice, ToolEnded, ToolStarted
-from midturn.runtime.answering import Answering, request_for
+from midturn.runtime.answering import Answering
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
 from midturn.runtime.elsewhere import Elsewhere
@@ -128,7 +128,7 @@ class Driver:
             case Record(event):
                 self._show_result(event)
             case CallModel():
-                self._answering.start(request_for(self._surroundings, self._services.journal.events), self._spawn)
+                self._answering.start(self._surroundings.request(self._services.journal.events), self._spawn)
             case StopModel():
                 self._answering.stop()
             case RunTool(call):

@@ -6,11 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ToolDefinition
+from midturn.core.events import ChatRequest, Event
+from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
+from midturn.core.stream import provider_view
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import Asking
 from midturn.ports import ToolRun
@@ -24,7 +26,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     `secrets` are those that its calls were given.
     """
 
-    conversation: str
+    conversation: str = ""
     system: str = ""
     offered: Sequence[ToolDefinition] = ()
     tool_choice: str = "auto"
@@ -35,6 +37,22 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     deps: object = None
     limits: Limits = DEFAULT_LIMITS
     secrets: TurnSecrets = field(default_factory=TurnSecrets)
+
+    def request(self, events: Sequence[Event]) -> ModelRequest:
+        """Return the next request of the conversation, as recorded."""
+        asked = next((event for event in reversed(events) if isinstance(event, ChatRequest)), None)
+        return ModelRequest(
+            system=self.system,
+            events=provider_view(events),
+            recorded=events,
+            tools=self.offered,
+            tool_choice=self.tool_choice,
+            schema=asked.schema if asked else None,
+            parameters=self.parameters,
+            cache=self.cache,
+            timeout=self.timeout,
+            conversation=self.conversation,
+        )
 
     def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[Asking], Awaitable[Given]]) -> ToolRun:
         """Return one execution of a call, as the tool sees it."""
