@@ -25,6 +25,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Answer": {
         "inbox": Entry("midturn.cli.inbox", "List the open questions."),
         "answer": Entry("midturn.cli.answer.command", "Answer one of them."),
+        "serve": Entry("midturn.cli.serve.command", "Show them on a web page, for your telephone, too."),
     },
     "Look": {
         "conversation": Entry("midturn.cli.conversation", "Show, search, move and remove conversations."),

@@ -1,0 +1,1 @@
+"""`midturn serve`: the open questions on a web page."""

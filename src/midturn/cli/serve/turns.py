@@ -1,0 +1,56 @@
+"""The page over the conversations of a place, and turns that go on under its configuration."""
+
+from __future__ import annotations
+
+from midturn.cli.held import Held
+from midturn.cli.loading import Flags, load_for
+from midturn.cli.place import Place
+from midturn.cli.serve.given import Serve
+from midturn.cli.serve.places import directory_of
+from midturn.compose import RunParts
+from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.errors import ConfigError, ModelError
+from midturn.runtime.prompter import Prompter
+from midturn.web.access import Access, CookieAccess, HeaderAccess
+from midturn.web.board import Board
+from midturn.web.keyring import Keyring
+from midturn.web.port import Port
+from midturn.web.resuming import Resuming
+from midturn.web.site import Site
+
+
+def site_of(place: Place, given: Serve) -> Site:
+    """Return the inbox of a place."""
+    port = Port(place.store)
+    resumer = None if given.no_resume else Resuming(port, lambda conversation: go_on(place, conversation))
+    access = _access(given)
+    return Site(board=Board(port), access=access, resumer=resumer, signs_in=isinstance(access, CookieAccess))
+
+
+async def go_on(place: Place, conversation: str, prompter: Prompter | None = None) -> None:
+    """Go on with an open turn, under what was set for it.
+
+    Raises:
+        ConfigError: A file of the workspace has to be trusted first, or something cannot be set up.
+        ModelError: The model stayed down; the turn is open.
+    """
+    with Held.existing(place.store, conversation) as held:
+        loaded = load_for(place, Flags(), held.events)
+        if loaded.ignored:
+            raise ConfigError("\n".join(loaded.ignored))
+        parts = CommandParts(settings=loaded.settings, root=place.root, attached=prompter is not None)
+        command_line = CommandLine(parts, RunParts(prompter=prompter))
+        try:
+            ending = await command_line.session(held.journal).resume()
+        finally:
+            await command_line.aclose()
+    if ending.status == "open":
+        raise ModelError(ending.error or "the model is down")
+
+
+def _access(given: Serve) -> Access:
+    if given.user_header:
+        return HeaderAccess(given.user_header)
+    secure = given.address.startswith("https://")
+    cookie = f"{'__Host-' if secure else ''}midturn-{given.port}"
+    return CookieAccess(Keyring(directory_of(given.port)), cookie=cookie, name=given.user, secure=secure)

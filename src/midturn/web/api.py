@@ -1,0 +1,135 @@
+"""The questions as JSON, by the same rules as the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from midturn.core.events import AnsweredBy
+from midturn.core.json_value import Json, pointer_to
+from midturn.core.question.answer_type import SecretType
+from midturn.core.stream import OpenQuestion
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreError
+from midturn.web.access import Visitor
+from midturn.web.body import read_object
+from midturn.web.site import Site
+
+WAYS = ("value", "approve", "arguments", "content", "reply", "cancel")
+_KEYS = (*WAYS, "reason")
+_SHAPES = {"approve": bool, "reply": str, "cancel": bool, "reason": str, "content": str, "arguments": Mapping}
+_NAMES = {bool: "true or false", str: "a string", Mapping: "an object"}
+
+
+async def questions(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Return the open questions, the oldest first."""
+    del visitor
+    await site.board.fresh()
+    wanted = request.query_params.get("conversation")
+    return JSONResponse([one.to_json() for one in site.board.open if wanted in (None, one.conversation)])
+
+
+async def question(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Return one open question."""
+    del visitor
+    found = await site.board.find(request.path_params["id"])
+    return await _gone(request, site) if found is None else JSONResponse(found.to_json())
+
+
+async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Answer a question in exactly one way."""
+    body = await read_object(request)
+    problems = _problems(body)
+    if problems:
+        return _misfit(problems)
+    found = await site.board.find(request.path_params["id"])
+    if found is None:
+        return await _gone(request, site)
+    if "value" in body and isinstance(found.question.answer_type, SecretType):
+        return problem(409, "secret_elsewhere", "A secret is not taken here. Open the question's page, or answer at the terminal.")
+    how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body}
+    try:
+        receipt = await site.board.port.answer(found.id, **how, user=visitor.name, via="api")
+    except AnswerError as error:
+        return _misfit([Problem(_pointer(body, found) + one.pointer, one.message) for one in error.problems])
+    except (AlreadyAnswered, NotOpen):
+        await site.board.look()
+        return await _gone(request, site)
+    await site.board.look()
+    if site.resumer:
+        site.resumer.nudge()
+    return JSONResponse({"conversation": receipt.conversation, "id": found.id, "held": receipt.held_by is not None})
+
+
+async def conversations(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Return the conversations, the newest first, a page of them."""
+    del visitor
+    ids = sorted(await site.board.port.ids(), reverse=True)
+    before = request.query_params.get("before")
+    shown = [id for id in ids if before is None or id < before][:_PAGE]  # noqa: A001  the wire's word
+    return JSONResponse([{"id": id, "title": await site.board.title(id)} for id in shown])  # noqa: A001  as above
+
+
+async def conversation(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Return one conversation with its events."""
+    del visitor
+    try:
+        read = await site.board.port.read(request.path_params["id"])
+    except StoreError as error:
+        return problem(404, "not_found", str(error))
+    events = b",".join(map(_ENCODER.encode, read.events))
+    head = msgspec.json.encode({"id": read.id, "title": read.title, "labels": read.metadata.labels})
+    return Response(head[:-1] + b',"events":[' + events + b"]}", media_type="application/json")
+
+
+def problem(status: int, error: str, message: str, **fields: Json) -> JSONResponse:
+    """Return an error: a word for programs, a sentence for people, and what else belongs to it."""
+    return JSONResponse({"error": error, "message": message, **fields}, status)
+
+
+async def _gone(request: Request, site: Site) -> Response:
+    """Say why a question is not open."""
+    id = request.path_params["id"]  # noqa: A001  the wire's word
+    closed = site.board.closed(id)
+    if closed is None:
+        return problem(404, "not_found", "There is no open question with this id.")
+    by = closed.answered_by
+    if by is None:
+        return problem(410, "closed", "The question was closed without an answer.")
+    return problem(409, "already_answered", "Somebody answered first; that answer stands.", answered_by=_by(by))
+
+
+def _by(by: AnsweredBy) -> Json:
+    return msgspec.to_builtins(by)
+
+
+def _misfit(problems: list[Problem]) -> Response:
+    listed = [{"pointer": one.pointer, "message": one.message} for one in problems]
+    return problem(422, "does_not_fit", "The answer was not recorded; the question is still open.", problems=listed)
+
+
+def _problems(body: Mapping[str, Json]) -> list[Problem]:
+    """Say what is wrong with a body, whatever the question is."""
+    found = [Problem(pointer_to("", key), f"unknown; known are {', '.join(_KEYS)}.") for key in body if key not in _KEYS]
+    given = [key for key in WAYS if key in body]
+    if len(given) != 1:
+        found.append(Problem("", f"give exactly one of {', '.join(WAYS)}, not {' and '.join(given) or 'none'}."))
+    for key, shape in _SHAPES.items():
+        if key in body and not isinstance(body[key], shape):
+            found.append(Problem(f"/{key}", f"must be {_NAMES[shape]}."))
+    if body.get("cancel") is False:
+        found.append(Problem("/cancel", "must be true: leave it out to do something else."))
+    return found
+
+
+def _pointer(body: Mapping[str, Json], found: OpenQuestion) -> str:
+    """Return where in the body the answer stands."""
+    del found
+    return f"/{next(key for key in WAYS if key in body)}"
+
+
+_PAGE = 100
+_ENCODER = msgspec.json.Encoder()

@@ -1,0 +1,121 @@
+"""The ASGI application: routes, and who is let through to them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from midturn.agent.agent import Agent
+from midturn.agent.guard import GuardedStore, MayAnswer
+from midturn.store.store import ConversationStore
+from midturn.web import api
+from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
+from midturn.web.board import Board
+from midturn.web.gate import Gate, TooLarge, too_large
+from midturn.web.pages.question import question
+from midturn.web.pages.waiting import waiting
+from midturn.web.port import Port
+from midturn.web.resuming import Resuming
+from midturn.web.sign_in import enter, leave, stranger
+from midturn.web.site import Site
+from midturn.web.stream import events
+from midturn.web.templating import STATIC, page, version
+
+_Page: TypeAlias = Callable[[Request, Visitor, Site], Awaitable[Response]]
+_FILES = {"style.css": "text/css; charset=utf-8", "script.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"}
+
+
+def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answer: MayAnswer | None = None, resume: bool = True) -> ASGIApp:
+    """Return the inbox as an application, to be mounted in Starlette, FastAPI or Django.
+
+    Args:
+        agent_or_store: Whose open questions are shown. With an agent, a turn goes on here when its question was answered.
+        user: Says who somebody is, from the request (`starlette.requests.Request`); recorded with what they answer. None is nobody: they
+            get status 401. It may be a coroutine function.
+        may_answer: Has the last word on who answers what, as in `Agent`.
+        resume: Whether turns of an agent go on here; False leaves them to whoever calls `agent.resume`, or to a worker.
+    """
+    store = agent_or_store.store if isinstance(agent_or_store, Agent) else agent_or_store
+    guarded = store if may_answer is None else GuardedStore(store, may_answer)
+    port = Port(guarded)
+    resumer = Resuming(port, agent_or_store.resume) if resume and isinstance(agent_or_store, Agent) else None
+    return application(Site(board=Board(port), access=ProgramAccess(user), resumer=resumer), hosts=None)
+
+
+def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
+    """Return the application of a site; `hosts` are the names under which it may be asked for."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        if site.resumer:
+            site.resumer.begin()
+        yield
+        await site.board.stop()
+        if site.resumer:
+            await site.resumer.stop()
+
+    routes = [
+        Route("/", _for_visitors(site, waiting), methods=["GET"]),
+        Route("/api/questions", _for_visitors(site, api.questions), methods=["GET"]),
+        Route("/api/questions/{id}", _for_visitors(site, api.question), methods=["GET"]),
+        Route("/api/questions/{id}/answer", _for_visitors(site, api.answer), methods=["POST"]),
+        Route("/api/events", _for_visitors(site, events), methods=["GET"]),
+        Route("/api/conversations", _for_visitors(site, api.conversations), methods=["GET"]),
+        Route("/api/conversations/{id}", _for_visitors(site, api.conversation), methods=["GET"]),
+        Route("/q/{id}", _for_visitors(site, question), methods=["GET", "POST"]),
+        Route("/static/{version}/{name}", _static, methods=["GET"]),
+        *_sign_in(site),
+    ]
+    handlers = {TooLarge: _too_large, HTTPException: _problem}
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
+    return Gate(app, hosts)
+
+
+def _for_visitors(site: Site, show: _Page) -> Callable[[Request], Awaitable[Response]]:
+    async def shown(request: Request) -> Response:
+        visitor = await site.access.visitor(request)
+        if site.resumer:
+            site.resumer.begin()  # here, too: an application that is mounted hears of no start
+        return await stranger(request, site) if visitor is None else await show(request, visitor, site)
+
+    return shown
+
+
+def _sign_in(site: Site) -> list[Route]:
+    access = site.access
+    if not isinstance(access, CookieAccess):
+        return []
+
+    async def entering(request: Request) -> Response:
+        return await enter(request, access)
+
+    async def leaving(request: Request) -> Response:
+        return await leave(request, access)
+
+    return [Route("/enter", entering, methods=["GET", "POST"]), Route("/leave", leaving, methods=["POST"])]
+
+
+async def _static(request: Request) -> Response:
+    """Return one of our files; its address changes with it, so it may be kept."""
+    name = request.path_params["name"]
+    if name not in _FILES or request.path_params["version"] != version():
+        raise HTTPException(404)
+    return FileResponse(str(STATIC / name), media_type=_FILES[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
+
+
+async def _too_large(_request: Request, _error: Exception) -> Response:
+    return too_large()
+
+
+async def _problem(request: Request, error: HTTPException) -> Response:
+    if "text/html" in request.headers.get("accept", ""):
+        return page(request, "message.html", {"title": "Not here", "text": error.detail}, error.status_code)
+    return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)

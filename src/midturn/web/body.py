@@ -1,0 +1,85 @@
+"""What a request brings: the fields of a form, or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+from urllib.parse import parse_qsl
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from midturn.core.json_value import Json
+from midturn.prompts.json_text import NotJson, read_json
+
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+_MOST_FIELDS = 1_000
+
+
+class Fields:
+    """The fields of a form as they were sent; a field may come several times."""
+
+    def __init__(self, fields: Mapping[str, tuple[str, ...]]) -> None:
+        self._fields = fields
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def one(self, name: str) -> str | None:
+        """Return the first value of a field; None where it was not sent."""
+        values = self._fields.get(name)
+        return values[0] if values else None
+
+    def text(self, name: str) -> str:
+        """Return a text field as it was typed, with the line breaks of text and not those of forms."""
+        return (self.one(name) or "").replace("\r\n", "\n")
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return every value of a field."""
+        return self._fields.get(name, ())
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return everything, to be sent again."""
+        return [(name, value) for name, values in self._fields.items() for value in values]
+
+
+async def read_fields(request: Request) -> Fields:
+    """Read a form.
+
+    Raises:
+        HTTPException: It is none (415, 400).
+    """
+    _expect(request, FORM)
+    try:
+        pairs = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise HTTPException(400, "This is no form that a page of ours sends.") from None
+    fields: dict[str, tuple[str, ...]] = {}
+    for name, value in pairs:
+        fields[name] = (*fields.get(name, ()), value)
+    return Fields(fields)
+
+
+async def read_object(request: Request) -> Mapping[str, Json]:
+    """Read a JSON object.
+
+    Raises:
+        HTTPException: It is none (415, 400).
+    """
+    _expect(request, JSON)
+    try:
+        value = read_json((await request.body()).decode("utf-8"))
+    except (NotJson, UnicodeDecodeError) as error:
+        raise HTTPException(400, f"The body is not accepted: {error}.") from None
+    if not isinstance(value, Mapping):
+        raise HTTPException(400, "The body must be a JSON object.")
+    return cast("Mapping[str, Json]", value)
+
+
+def _expect(request: Request, media_type: str) -> None:
+    sent = request.headers.getlist("content-type")
+    if len(sent) != 1 or sent[0].partition(";")[0].strip().lower() != media_type:
+        raise HTTPException(415, f"The Content-Type must be {media_type}.")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise HTTPException(415, "The body must not be compressed.")

@@ -1,0 +1,265 @@
+"""From a question to the control that answers it, and from what was sent back to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypeAlias, assert_never, cast
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.json_value import Json, JsonObject, Scalar
+from midturn.core.question import Question
+from midturn.core.question.answer_type import (
+    BooleanType,
+    MultiSelectType,
+    SchemaType,
+    SecretType,
+    SelectOption,
+    SelectType,
+    TextType,
+)
+from midturn.errors import AnswerError, Problem
+from midturn.prompts.content import other_text, position, pretty, scalar_text
+from midturn.prompts.json_text import NotJson, read_json, skeleton
+from midturn.web.body import Fields
+
+Kind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]
+SEARCHED_FROM = 12  # options: more than that are searched, not read
+OTHER = "other"
+
+
+class Choice(Struct, frozen=True):
+    """One option: its place is its name on the page."""
+
+    place: int
+    label: str
+    description: str
+    chosen: bool
+
+
+class Control(Struct, frozen=True, kw_only=True):
+    """What a page draws for a question. `text` is what a field holds, `limits` its attributes, `hint` what fits."""
+
+    kind: Kind
+    choices: tuple[Choice, ...] = ()
+    allow_other: bool = False
+    other: str | None = None
+    text: str = ""
+    placeholder: str = ""
+    default: bool | None = None
+    limits: Mapping[str, str] = {}
+    hint: str = ""
+    is_empty_meant: bool = False
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether there are so many options that one searches."""
+        return len(self.choices) >= SEARCHED_FROM
+
+
+def control(question: Question[Any], start: Json | UnsetType, typed: Fields | None = None) -> Control:
+    """Return the control of a question, holding `start`, or what was typed before and did not fit."""
+    match native(question):
+        case BooleanType():
+            return Control(kind="boolean", default=start if isinstance(start, bool) else None)
+        case SelectType(options=options, allow_other=allow_other):
+            return Control(kind="one", **_choices(options, start, typed, allow_other=allow_other))
+        case MultiSelectType(options=options, allow_other=allow_other) as several:
+            hint = _how_many(several, len(options) + allow_other)
+            return Control(kind="several", hint=hint, **_choices(options, start, typed, allow_other=allow_other))
+        case TextType():
+            return _text(question, start, typed)
+        case SecretType():
+            return Control(kind="secret")
+        case SchemaType(schema):
+            return _of_schema(schema, start, typed)
+        case _ as other:
+            assert_never(other)
+
+
+def answer(question: Question[Any], sent: Fields) -> Json:
+    """Return the answer that was sent; a secret is the string that was typed.
+
+    Raises:
+        AnswerError: What was sent is none; the message is for whoever sent it.
+    """
+    if sent.one("act") == "skip" and question.optional:
+        return None
+    match native(question):
+        case BooleanType():
+            return _yes_or_no(sent)
+        case SelectType(options=options):
+            return _chosen(options, sent)
+        case MultiSelectType(options=options):
+            return _all_chosen(options, sent)
+        case TextType() | SecretType():
+            return _typed_text(sent, question)
+        case SchemaType(schema):
+            return _typed_json(schema, sent)
+        case _ as other:
+            assert_never(other)
+
+
+def native(question: Question[Any]) -> BooleanType | SelectType | MultiSelectType | TextType | SecretType | SchemaType:
+    """Return the type whose control fits: a schema of yes or no, of a few values or of a text is one of those."""
+    kind = question.answer_type
+    if not isinstance(kind, SchemaType):
+        return kind
+    schema = kind.schema
+    values = schema.get("enum")
+    if (
+        isinstance(values, Sequence)
+        and not isinstance(values, str)
+        and all(isinstance(value, bool | int | float | str) for value in values)
+    ):
+        return SelectType(tuple(SelectOption(cast("Scalar", value)) for value in values))
+    match schema.get("type"):
+        case "boolean":
+            return BooleanType()
+        case "string":
+            return TextType()
+        case _:
+            return kind
+
+
+# What a page draws ------------------------------------------------------------------------------------------------------
+
+
+def _choices(options: tuple[SelectOption, ...], start: Json | UnsetType, typed: Fields | None, *, allow_other: bool) -> dict[str, Any]:
+    marked = _marked(options, start) if typed is None else set(typed.all("answer"))
+    other = _other(start) if typed is None else typed.text(OTHER) if OTHER in marked else None
+    choices = tuple(
+        Choice(place, scalar_text(option.value), option.description or "", str(place) in marked) for place, option in enumerate(options)
+    )
+    return {"choices": choices, "allow_other": allow_other, "other": other}
+
+
+def _marked(options: tuple[SelectOption, ...], start: Json | UnsetType) -> set[str]:
+    places = (position(options, value) for value in _values(start))
+    return {str(place) for place in places if place is not None}
+
+
+def _other(start: Json | UnsetType) -> str | None:
+    return next((text for value in _values(start) if (text := other_text(value)) is not None), None)
+
+
+def _values(start: Json | UnsetType) -> Sequence[Json]:
+    if start is UNSET or start is None:
+        return ()
+    return start if isinstance(start, list | tuple) else (start,)
+
+
+def _how_many(kind: MultiSelectType, every: int) -> str:
+    most = every if kind.max is None else kind.max
+    if kind.min == most:
+        return f"Choose {most}."
+    if kind.min and most < every:
+        return f"Choose {kind.min} to {most}."
+    if kind.min:
+        return f"Choose at least {kind.min}."
+    return f"Choose at most {most}." if most < every else "Choose any number, or none."
+
+
+def _text(question: Question[Any], start: Json | UnsetType, typed: Fields | None) -> Control:
+    text = (start if isinstance(start, str) else "") if typed is None else typed.text("answer")
+    schema: JsonObject = question.answer_type.schema if isinstance(question.answer_type, SchemaType) else {}
+    bounds = {"minlength": schema.get("minLength"), "maxlength": schema.get("maxLength")}
+    hints = [f"{said} {bound}" for said, key in _TEXT_HINTS if (bound := schema.get(key)) is not None]
+    return Control(
+        kind="text",
+        text=text,
+        limits={name: str(bound) for name, bound in bounds.items() if bound is not None},
+        hint=_sentence(hints),
+        is_empty_meant=typed is not None and not text,
+    )
+
+
+_TEXT_HINTS = (("at least this many characters:", "minLength"), ("at most this many characters:", "maxLength"), ("of the form", "pattern"))
+_NUMBER_HINTS = (
+    ("at least", "minimum"),
+    ("more than", "exclusiveMinimum"),
+    ("at most", "maximum"),
+    ("less than", "exclusiveMaximum"),
+    ("a multiple of", "multipleOf"),
+)
+
+
+def _of_schema(schema: JsonObject, start: Json | UnsetType, typed: Fields | None) -> Control:
+    kept = None if typed is None else typed.text("answer")
+    if schema.get("type") in {"integer", "number"}:
+        text = ("" if start is UNSET else scalar_text(start)) if kept is None else kept
+        return Control(kind="number", text=text, hint=_sentence(_number_hints(schema)))
+    text = ("" if start is UNSET else pretty(start)) if kept is None else kept
+    return Control(kind="json", text=text, placeholder=pretty(skeleton(schema)), hint=_described(schema))
+
+
+def _number_hints(schema: JsonObject) -> list[str]:
+    kind = "a whole number" if schema.get("type") == "integer" else "a number"
+    return [kind, *(f"{said} {scalar_text(schema[key])}" for said, key in _NUMBER_HINTS if key in schema)]
+
+
+def _described(schema: JsonObject) -> str:
+    said = schema.get("description")
+    return said if isinstance(said, str) else ""
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    joined = ", ".join(parts)
+    return f"{joined[0].upper()}{joined[1:]}." if joined else ""
+
+
+# What was sent ----------------------------------------------------------------------------------------------------------
+
+
+def _yes_or_no(sent: Fields) -> bool:
+    match sent.one("answer"):
+        case "yes":
+            return True
+        case "no":
+            return False
+        case _:
+            return _refuse("Choose yes or no.")
+
+
+def _chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
+    place = sent.one("answer")
+    if place is None:
+        _refuse("Choose one of the options.")
+    return _option(options, place, sent)
+
+
+def _all_chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
+    return [_option(options, place, sent) for place in sent.all("answer")]
+
+
+def _option(options: tuple[SelectOption, ...], place: str, sent: Fields) -> Json:
+    if place == OTHER:
+        words = sent.text(OTHER).strip()
+        return {"other": words} if words else _refuse("Write your own words into the field, or choose another option.")
+    if place.isascii() and place.isdecimal() and len(place) <= len(str(len(options))) and int(place) < len(options):
+        return options[int(place)].value
+    return _refuse("Choose one of the options on this page.")
+
+
+def _typed_text(sent: Fields, question: Question[Any]) -> str:
+    text = sent.text("answer")
+    if not text and sent.one("empty") != "meant":
+        again = "Choose Skip to leave it out." if question.optional else "Send it once more to answer with an empty text."
+        _refuse(f"Nothing was typed. {again}")
+    return text
+
+
+def _typed_json(schema: JsonObject, sent: Fields) -> Json:
+    text = sent.text("answer").strip()
+    if not text:
+        _refuse("A number is needed." if schema.get("type") in {"integer", "number"} else "JSON is needed.")
+    try:
+        return read_json(text)
+    except NotJson as error:
+        if schema.get("type") in {"integer", "number"}:
+            _refuse("This is no number.")
+        _refuse(f"This is {error}.")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise AnswerError([Problem("", message)])

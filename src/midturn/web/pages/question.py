@@ -1,0 +1,110 @@
+"""The page of one question, and what is sent from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from midturn.core.events import ChatRequest, ChatResponse, Event
+from midturn.core.stream import OpenQuestion
+from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError
+from midturn.store.answering import Receipt
+from midturn.web.access import Visitor
+from midturn.web.answering import Answering, Misfit, Shown
+from midturn.web.body import Fields, read_fields
+from midturn.web.pages.waiting import frame
+from midturn.web.site import Site
+from midturn.web.templating import page
+
+
+class Before(Struct, frozen=True):
+    """What was said before a question: the last exchange."""
+
+    asked: str = ""
+    said: str = ""
+
+
+async def question(request: Request, visitor: Visitor, site: Site) -> Response:
+    """Show a question, or take what was sent from its page."""
+    id = request.path_params["id"]  # noqa: A001  the wire's word
+    found = await site.board.find(id)
+    if found is None:
+        return _closed(request, visitor, site, status=404)
+    answering = Answering(site, found, visitor)
+    try:
+        if request.method == "POST":
+            return await _sent(request, visitor, site, answering, found)
+        return await _shown(request, visitor, site, found, await answering.shown())
+    except QuestionError as error:
+        return page(request, "message.html", {**frame(site, visitor, "Question"), "text": str(error)}, 422)
+
+
+async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answering, found: OpenQuestion) -> Response:
+    sent = await read_fields(request)
+    try:
+        came_to = await answering.act(sent)
+    except Misfit as misfit:
+        return await _shown(request, visitor, site, found, misfit.shown, problems=misfit.problems, sent=sent, status=422)
+    except (AlreadyAnswered, NotOpen) as error:
+        await site.board.look()
+        status = 409 if isinstance(error, AlreadyAnswered) else 410
+        return _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
+    if isinstance(came_to, Receipt):
+        base = str(request.scope.get("root_path", "")).rstrip("/")
+        return RedirectResponse(f"{base}/?done={found.id}", 303)
+    return await _shown(request, visitor, site, found, came_to)
+
+
+async def _shown(  # noqa: PLR0913  what a page shows
+    request: Request,
+    visitor: Visitor,
+    site: Site,
+    found: OpenQuestion,
+    shown: Shown,
+    *,
+    problems: Sequence[Problem] = (),
+    sent: Fields | None = None,
+    status: int = 200,
+) -> Response:
+    values = {
+        **frame(site, visitor, "Question"),
+        "question": found,
+        "shown": shown,
+        "kind": type(shown).__name__,
+        "problems": problems,
+        "reply": sent.text("reply") if sent else "",
+        "reason": sent.text("reason") if sent else "",
+        "before": await _before(site, found),
+        "conversation_title": await site.board.title(found.conversation),
+    }
+    return page(request, "question.html", values, status)
+
+
+def _closed(request: Request, visitor: Visitor, site: Site, *, status: int, sent: Fields | None = None, problem: str = "") -> Response:
+    closed = site.board.closed(request.path_params["id"])
+    kept = [text for name in ("answer", "other", "reply", "reason", "edited") if sent and (text := sent.text(name))]
+    values = {**frame(site, visitor, "Closed"), "closed": closed, "kept": kept, "problem": problem}
+    return page(request, "closed.html", values, status if closed is None or status != 404 else 200)  # noqa: PLR2004
+
+
+async def _before(site: Site, found: OpenQuestion) -> Before:
+    try:
+        turn = await site.board.port.last_turn(found.conversation)
+    except MidturnError:  # the question can be answered without it
+        return Before()
+    return _exchange(turn, found)
+
+
+def _exchange(turn: Sequence[Event], found: OpenQuestion) -> Before:
+    asked, said = "", ""
+    for event in turn:
+        if event.event_id == found.request.event_id:
+            break
+        if isinstance(event, ChatRequest):
+            asked, said = event.content, ""
+        elif isinstance(event, ChatResponse) and event.message:
+            said = event.message
+    return Before(asked, said)

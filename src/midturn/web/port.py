@@ -1,0 +1,54 @@
+"""The store as the page uses it. Files are read in threads, so that one slow disk does not stop every page."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from midturn.core.events import Event
+from midturn.core.stream import OpenQuestion
+from midturn.store.answering import Receipt
+from midturn.store.conversation import Conversation
+from midturn.store.file_store import FileStore
+from midturn.store.store import ConversationStore
+
+_T = TypeVar("_T")
+
+
+class Port:
+    """A `ConversationStore`, awaited."""
+
+    def __init__(self, store: ConversationStore) -> None:
+        self.store = store
+        self._is_on_disk = isinstance(store, FileStore)
+
+    async def pending(self) -> list[OpenQuestion]:
+        """Return the open questions of all conversations."""
+        return await self._run(self.store.pending)
+
+    async def ready(self) -> list[str]:
+        """Return the conversations whose turn can go on."""
+        return await self._run(self.store.ready)
+
+    async def ids(self) -> list[str]:
+        """Return the ids of all conversations, oldest first."""
+        return await self._run(self.store.ids)
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        return await self._run(lambda: self.store.read(id))
+
+    async def last_turn(self, id: str) -> Sequence[Event]:
+        """Return the events of the last turn of a conversation."""
+        turns = (await self.read(id)).turns
+        return turns[-1].events if turns else ()
+
+    async def answer(self, id: str, **how: Any) -> Receipt:
+        """Answer an open question; see `ConversationStore.answer`."""
+        if "content" in how:
+            how["arguments"] = how.pop("content")
+        return await self.store.answer(id, **how)
+
+    async def _run(self, read: Callable[[], _T]) -> _T:
+        return await asyncio.to_thread(read) if self._is_on_disk else read()

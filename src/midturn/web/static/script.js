@@ -1,0 +1,243 @@
+// What the page gains where scripts run: it changes when something is asked or answered, options can be searched, and it can call.
+"use strict";
+
+(() => {
+  const base = document.body.dataset.base;
+  const list = document.querySelector("[data-list]");
+  const said = document.querySelector("[data-said]");
+  const openQuestion = document.body.dataset.openQuestion;
+  const kinds = ["asked", "answered", "withdrawn", "turn_ended"];
+  const key = (name) => `midturn${base}:${name}`;
+
+  for (const element of document.querySelectorAll("[data-needs-script]")) element.hidden = false;
+
+  // How many wait -------------------------------------------------------------------------------------------------------
+
+  const heading = list && document.querySelector("h1");
+  function count() {
+    const waiting = list ? list.querySelectorAll("[data-question]").length : null;
+    if (waiting === null) return;
+    const badge = document.querySelector("[data-count]");
+    badge.textContent = waiting;
+    badge.hidden = waiting === 0;
+    document.title = `${waiting ? `(${waiting}) ` : ""}Inbox · midturn`;
+    heading.textContent = waiting ? `${waiting} ${waiting === 1 ? "question waits" : "questions wait"}` : "Nothing waits for you";
+  }
+
+  // The list ----------------------------------------------------------------------------------------------------------------
+
+  const parsed = (html) => new DOMParser().parseFromString(html, "text/html").body;
+
+  async function part(query) {
+    const response = await fetch(`${base}/?${query}`, { headers: { Accept: "text/html" } });
+    if (response.status === 401) return signedOut(true);
+    return response.ok ? parsed(await response.text()) : null;
+  }
+
+  function keepingFocus(change) {
+    const focused = document.activeElement?.closest?.("[data-question]")?.dataset.question;
+    change();
+    if (focused && !document.activeElement?.closest?.("[data-question]"))
+      list.querySelector(`[data-question="${CSS.escape(focused)}"] a`)?.focus();
+  }
+
+  async function reload() {
+    if (!list) return;
+    const fresh = await part("part=list");
+    if (fresh) keepingFocus(() => list.replaceChildren(...fresh.childNodes));
+    count();
+  }
+
+  async function showGroup(conversation) {
+    const fresh = await part(`part=group&conversation=${encodeURIComponent(conversation)}`);
+    const group = fresh?.querySelector("section");
+    const old = list.querySelector(`[data-conversation="${CSS.escape(conversation)}"]`);
+    keepingFocus(() => {
+      if (!group) old?.remove();
+      else if (old) old.replaceWith(group);
+      else list.append(group);
+      if (list.querySelector("section")) list.querySelector(".nothing")?.remove();
+    });
+    count();
+  }
+
+  function removeQuestion(id) {
+    const item = list.querySelector(`[data-question="${CSS.escape(id)}"]`);
+    if (!item) return "";
+    const text = item.querySelector(".asks").textContent;
+    const group = item.closest("section");
+    const next = item.nextElementSibling ?? item.previousElementSibling ?? group.nextElementSibling;
+    const hadFocus = item.contains(document.activeElement);
+    item.remove();
+    if (!group.querySelector("[data-question]")) group.remove();
+    if (hadFocus) (next?.querySelector("a.item") ?? document.getElementById("main")).focus();
+    if (!list.querySelector("section")) reload();
+    count();
+    return text;
+  }
+
+  // What happens ------------------------------------------------------------------------------------------------------------
+
+  const handlers = {
+    asked(data) {
+      if (list) showGroup(data.conversation);
+      call(data);
+    },
+    answered(data) {
+      const by = data.answered_by?.user ?? data.answered_by?.model ?? data.answered_by?.via ?? "somebody";
+      if (list) {
+        const text = removeQuestion(data.id);
+        if (text) said.textContent = `“${text}” was answered by ${by}.`;
+      }
+      if (data.id === openQuestion) closeQuestion();
+    },
+    withdrawn(data) {
+      if (list) removeQuestion(data.id);
+      if (data.id === openQuestion) closeQuestion();
+    },
+    turn_ended() {},
+  };
+
+  let sending = false;
+  addEventListener("submit", () => { sending = true; });
+
+  async function closeQuestion() {
+    if (sending) return;
+    const response = await fetch(`${base}/q/${encodeURIComponent(openQuestion)}`, { headers: { Accept: "text/html" } });
+    if (!response.ok && response.status !== 404) return;
+    const done = parsed(await response.text()).querySelector(".done");
+    const place = document.querySelector("[data-closed]");
+    if (!done || place.childElementCount) return;
+    place.replaceChildren(document.importNode(done, true));
+    for (const button of document.querySelectorAll("main button")) button.disabled = true;
+    for (const field of document.querySelectorAll("main textarea, main input")) field.readOnly = true;
+    said.textContent = done.textContent;
+    place.scrollIntoView({ block: "center" });
+  }
+
+  function handle(kind, data) {
+    handlers[kind]?.(data);
+    document.dispatchEvent(new CustomEvent(`midturn:${kind}`, { detail: data }));
+  }
+
+  // Listening: one tab listens for all of them, since a browser opens few connections to one server ---------------------------
+
+  const channel = "BroadcastChannel" in window ? new BroadcastChannel(key("changes")) : null;
+  if (channel) channel.onmessage = ({ data: [kind, data] }) => (kind === "again" ? again(false) : handle(kind, data));
+
+  function again(tell) {
+    signedOut(false);
+    reload();
+    if (tell) channel?.postMessage(["again"]);
+  }
+
+  function listen() {
+    let lost = false;
+    const source = new EventSource(`${base}/api/events`);
+    for (const kind of kinds)
+      source.addEventListener(kind, (event) => {
+        const data = JSON.parse(event.data);
+        handle(kind, data);
+        channel?.postMessage([kind, data]);
+      });
+    source.onopen = () => { if (lost) again(true); lost = false; };
+    source.onerror = async () => {
+      lost = true;
+      if (source.readyState !== EventSource.CLOSED) return;
+      source.close();
+      const reached = await fetch(`${base}/api/questions`, { method: "HEAD" }).catch(() => null);
+      signedOut(reached?.status === 401);
+      setTimeout(() => listen(), 2000 + Math.random() * 1000).lost = true;
+    };
+    return source;
+  }
+
+  function signedOut(isOut) {
+    document.querySelector("[data-signed-out]").hidden = !isOut;
+    return null;
+  }
+
+  if (navigator.locks && channel) navigator.locks.request(key("listening"), () => new Promise(() => listen()));
+  else listen();
+
+  // Calling -------------------------------------------------------------------------------------------------------------------
+
+  const bell = document.querySelector("[data-bell]");
+  const notify = document.querySelector("[data-notify]");
+
+  function toggle(button, name, allowed) {
+    if (!button) return;
+    const show = () => button.setAttribute("aria-pressed", String(localStorage.getItem(key(name)) === "on"));
+    button.addEventListener("click", async () => {
+      const on = localStorage.getItem(key(name)) !== "on" && (await allowed());
+      localStorage.setItem(key(name), on ? "on" : "off");
+      show();
+    });
+    show();
+  }
+  toggle(bell, "bell", () => { ring(); return true; });
+  if (notify && !("Notification" in window)) notify.hidden = true;
+  toggle(notify, "notify", async () => (await Notification.requestPermission()) === "granted");
+
+  let sound = null;
+  function ring() {
+    sound ??= new AudioContext();
+    const tone = sound.createOscillator();
+    const volume = sound.createGain();
+    tone.frequency.value = 660;
+    volume.gain.setValueAtTime(0.12, sound.currentTime);
+    volume.gain.exponentialRampToValueAtTime(0.0001, sound.currentTime + 0.5);
+    tone.connect(volume).connect(sound.destination);
+    tone.start();
+    tone.stop(sound.currentTime + 0.5);
+  }
+
+  function call(data) {
+    if (!list) return;
+    if (localStorage.getItem(key("bell")) === "on") ring();
+    if (localStorage.getItem(key("notify")) === "on" && Notification.permission === "granted" && document.hidden) {
+      const who = data.source.source === "assistant" ? "Assistant" : data.source.name ?? data.source.source;
+      const shown = new Notification(`${who} asks`, { body: data.question.text, tag: data.id });
+      shown.onclick = () => { focus(); location.assign(`${base}/q/${encodeURIComponent(data.id)}`); };
+    }
+  }
+
+  // Options ---------------------------------------------------------------------------------------------------------------------
+
+  const search = document.querySelector("[data-search]");
+  search?.addEventListener("input", () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const option of document.querySelectorAll("[data-options] > .option")) {
+      const text = option.textContent.toLowerCase();
+      option.hidden = !option.classList.contains("own") && !option.querySelector(":checked") && !words.every((word) => text.includes(word));
+    }
+  });
+  search?.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    document.querySelector("[data-options] > .option:not([hidden]) input")?.focus();
+  });
+
+  const other = document.querySelector("[data-other]");
+  other?.addEventListener("input", () => {
+    if (other.value) other.closest(".option").querySelector('input[name="answer"]').checked = true;
+  });
+
+  // Times -----------------------------------------------------------------------------------------------------------------------
+
+  const units = [["day", 86400], ["hour", 3600], ["minute", 60]];
+  function lasted(seconds) {
+    for (const [name, length] of units)
+      if (seconds >= length * 0.75) {
+        const number = Math.max(1, Math.round(seconds / length));
+        return `${number} ${name}${number > 1 ? "s" : ""}`;
+      }
+    return "a moment";
+  }
+  setInterval(() => {
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const since = (Date.now() - Date.parse(time.dateTime)) / 1000;
+      if (Number.isFinite(since) && !time.hasAttribute("data-fixed")) time.textContent = lasted(since);
+    }
+  }, 20000);
+})();

@@ -1,0 +1,13 @@
+"""What the tests of the page share."""
+
+from __future__ import annotations
+
+import pytest
+
+from midturn.store.memory_store import MemoryStore
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Return an empty store."""
+    return MemoryStore()

@@ -1,0 +1,320 @@
+"""Who is let in, by which names, and what a page leaves with. Each check is what an attacker, or a browser on a bad page, would send."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import midturn as mt
+from midturn.core.question import Question
+from midturn.store.memory_store import MemoryStore
+from midturn.web.access import CookieAccess, HeaderAccess
+from midturn.web.app import application, inbox
+from midturn.web.board import Board
+from midturn.web.gate import MOST_BYTES
+from midturn.web.keyring import CODE_SECONDS, SIGN_IN_SECONDS, Keyring
+from midturn.web.port import Port
+from midturn.web.site import Site
+from support.pages import HOST, OWN, ada, agent_with, asking, browsing, send, wait_for
+
+COOKIE = "midturn-7478"
+HOSTS = {HOST, "localhost:7478", "[::1]:7478"}
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        """Say the time."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return the clock of the keyring."""
+    return Clock()
+
+
+@pytest.fixture
+def keyring(tmp_path: Path, clock: Clock) -> Keyring:
+    """Return the keys of the server."""
+    return Keyring(tmp_path / "keys", clock)
+
+
+@pytest.fixture
+def waiting(store: MemoryStore) -> mt.OpenQuestion:
+    """Return a question that is open."""
+    return wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
+
+
+@pytest.fixture
+def client(store: MemoryStore, keyring: Keyring, waiting: mt.OpenQuestion) -> Generator[TestClient]:
+    """Return a browser that is not signed in."""
+    del waiting
+    site = Site(board=Board(Port(store)), access=CookieAccess(keyring, cookie=COOKIE, name="ada"), signs_in=True)
+    with browsing(application(site, HOSTS)) as browser:
+        yield browser
+
+
+@pytest.fixture
+def signed_in(client: TestClient, keyring: Keyring) -> TestClient:
+    """Return a browser that is signed in."""
+    assert client.get(f"/enter?code={keyring.new_code()}").status_code == 303
+    return client
+
+
+# Codes and sign-ins -----------------------------------------------------------------------------------------------------
+
+
+def test_a_code_becomes_a_cookie_and_leaves_the_address(client: TestClient, keyring: Keyring) -> None:
+    entered = client.get(f"/enter?code={keyring.new_code()}")
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    cookie = entered.headers["set-cookie"]
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=strict", "Path=/"))
+    assert "Secure" not in cookie
+    assert client.get("/").status_code == 200
+
+
+def test_under_tls_the_cookie_is_secure(store: MemoryStore, keyring: Keyring) -> None:
+    site = Site(board=Board(Port(store)), access=CookieAccess(keyring, cookie="__Host-midturn-7478", secure=True), signs_in=True)
+    with browsing(application(site, HOSTS)) as browser:
+        assert "Secure" in browser.get(f"/enter?code={keyring.new_code()}").headers["set-cookie"]
+
+
+def test_a_code_is_good_once(client: TestClient, keyring: Keyring) -> None:
+    code = keyring.new_code()
+    assert client.get(f"/enter?code={code}").status_code == 303
+    client.cookies.clear()
+    assert client.get(f"/enter?code={code}").status_code == 401
+    assert client.get("/").status_code == 401
+
+
+def test_a_code_is_good_for_five_minutes(client: TestClient, keyring: Keyring, clock: Clock) -> None:
+    code = keyring.new_code()
+    clock.now += CODE_SECONDS + 1
+    assert client.get(f"/enter?code={code}").status_code == 401
+
+
+def test_a_code_may_be_typed_in_any_case_and_without_its_lines(client: TestClient, keyring: Keyring) -> None:
+    typed = keyring.new_code().replace("-", " ").lower()
+    assert client.post("/enter", data={"code": typed}, headers=OWN).status_code == 303
+
+
+def test_a_browser_that_fetches_in_advance_uses_no_code_up(client: TestClient, keyring: Keyring) -> None:
+    code = keyring.new_code()
+    assert client.get(f"/enter?code={code}", headers={"Sec-Purpose": "prefetch"}).status_code == 403
+    assert client.get(f"/enter?code={code}").status_code == 303
+
+
+def test_a_sign_in_lasts_while_it_is_used_and_not_over_night(signed_in: TestClient, clock: Clock) -> None:
+    for _ in range(3):
+        clock.now += SIGN_IN_SECONDS * 0.9
+        assert signed_in.get("/").status_code == 200
+    clock.now += SIGN_IN_SECONDS + 1
+    assert signed_in.get("/").status_code == 401
+
+
+def test_whoever_signs_out_is_out(signed_in: TestClient) -> None:
+    token = signed_in.cookies[COOKIE]
+    assert signed_in.post("/leave", headers=OWN).status_code == 200
+    assert signed_in.get("/", headers={"Cookie": f"{COOKIE}={token}"}).status_code == 401
+
+
+def test_the_keys_are_on_no_disk(signed_in: TestClient, keyring: Keyring, tmp_path: Path) -> None:
+    """What lies in the directory opens no door, and only its owner can look."""
+    code, token = keyring.new_code(), signed_in.cookies[COOKIE]
+    found = [Path(folder) / name for folder, _, names in os.walk(tmp_path) for name in names]
+    assert len(found) == 2
+    assert all(code not in str(file) and token not in str(file) and file.read_bytes() == b"" for file in found)
+    assert {file.stat().st_mode & 0o777 for file in found} == {0o600}
+    assert {file.parent.stat().st_mode & 0o777 for file in found} == {0o700}
+
+
+def test_what_was_typed_before_the_sign_in_ran_out_can_be_sent_again(signed_in: TestClient, waiting: mt.OpenQuestion, clock: Clock) -> None:
+    clock.now += SIGN_IN_SECONDS + 1
+    page = signed_in.post(f"/q/{waiting.id}", data={"answer": "yes", "reason": 'a "long" one', "secret": "hunter2"}, headers=OWN)
+    assert page.status_code == 401
+    assert 'name="reason" value="a &#34;long&#34; one"' in page.text
+    assert f'action="/q/{waiting.id}"' in page.text
+    assert "hunter2" not in page.text
+
+
+def test_a_link_from_elsewhere_is_loaded_again_from_here_and_then_asks_to_sign_in(client: TestClient, waiting: mt.OpenQuestion) -> None:
+    """A strict cookie is not sent with a link from a message; it is when the page itself loads its address again."""
+    first = client.get(f"/q/{waiting.id}", headers={"Sec-Fetch-Site": "cross-site"})
+    assert (first.status_code, 'http-equiv="refresh"' in first.text, "Sure?" in first.text) == (200, True, False)
+    again = client.get(f"/q/{waiting.id}", headers={"Sec-Fetch-Site": "same-origin"})
+    assert (again.status_code, "midturn serve code" in again.text) == (401, True)
+
+
+# Names, origins, bodies ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1",
+        "127.0.0.1:80",
+        "127.0.0.1:7478.evil.example",
+        "localhost:7478@evil.example",
+        "0.0.0.0:7478",
+        "",
+        "127.1:7478",
+    ],
+)
+def test_a_page_is_not_shown_under_another_name(signed_in: TestClient, host: str) -> None:
+    assert signed_in.get("/", headers={"Host": host}).status_code in {400, 421}
+
+
+@pytest.mark.parametrize("host", sorted(HOSTS))
+def test_it_is_shown_under_its_own(signed_in: TestClient, host: str) -> None:
+    assert signed_in.get("/", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:7479"},
+        {"Origin": "http://localhost"},
+        {"Origin": "file://"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "null"},
+        {"Sec-Fetch-Site": "none"},
+        {"Sec-Fetch-Site": "same-origin", "Origin": "https://evil.example"},
+        {"Sec-Fetch-Site": "cross-site", "Origin": f"http://{HOST}"},
+        {},
+    ],
+)
+def test_a_write_that_is_not_from_here_does_nothing(
+    signed_in: TestClient, store: MemoryStore, waiting: mt.OpenQuestion, headers: Mapping[str, str]
+) -> None:
+    assert signed_in.post(f"/q/{waiting.id}", data={"answer": "yes"}, headers=headers).status_code == 403
+    assert store.pending()
+
+
+@pytest.mark.parametrize("headers", [OWN, {"Sec-Fetch-Site": "same-origin"}, {"Origin": f"http://{HOST}"}])
+def test_a_write_from_here_is_taken(signed_in: TestClient, waiting: mt.OpenQuestion, headers: Mapping[str, str]) -> None:
+    assert signed_in.post(f"/q/{waiting.id}", data={"answer": "yes"}, headers=headers).status_code == 303
+
+
+def test_a_form_of_another_site_cannot_pass_for_a_program(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
+    """A form can be sent as text that reads as JSON; it says where it comes from, and is no `application/json`."""
+    path, body = f"/api/questions/{waiting.id}/answer", b'{"value": true}'
+    assert signed_in.post(path, content=body, headers={"Content-Type": "text/plain", "Origin": "null"}).status_code == 403
+    assert signed_in.post(path, content=body, headers={"Content-Type": "text/plain", **OWN}).status_code == 415
+    assert signed_in.post(path, content=body, headers={"Content-Type": "application/json"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/q/x", "/api/questions", "/api/events", "/api/conversations"])
+def test_nobody_sees_anything_without_a_cookie(client: TestClient, path: str) -> None:
+    assert client.get(path).status_code == 401
+    assert client.get(path, headers={"Cookie": f"{COOKIE}=invented"}).status_code == 401
+    assert client.get(path, headers={"Authorization": "Bearer invented"}).status_code == 401
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_other_methods_do_nothing(signed_in: TestClient, waiting: mt.OpenQuestion, method: str) -> None:
+    assert signed_in.request(method, f"/q/{waiting.id}", headers=OWN).status_code == 405
+
+
+@pytest.mark.parametrize("media_type", ["multipart/form-data; boundary=x", "text/plain", "", "application/xml"])
+def test_a_body_of_another_type_is_not_read(signed_in: TestClient, waiting: mt.OpenQuestion, media_type: str) -> None:
+    sent = signed_in.post(f"/q/{waiting.id}", content=b"answer=yes", headers={**OWN, "Content-Type": media_type})
+    assert sent.status_code == 415
+
+
+def test_a_body_may_not_be_compressed(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
+    headers = {**OWN, "Content-Type": "application/x-www-form-urlencoded", "Content-Encoding": "gzip"}
+    assert signed_in.post(f"/q/{waiting.id}", content=b"answer=yes", headers=headers).status_code == 415
+
+
+def test_a_body_may_not_be_too_large_whatever_it_says(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
+    headers = {**OWN, "Content-Type": "application/x-www-form-urlencoded"}
+    large = b"answer=" + b"x" * MOST_BYTES
+    assert signed_in.post(f"/q/{waiting.id}", content=large, headers=headers).status_code == 413
+    assert signed_in.post(f"/q/{waiting.id}", content=iter([large]), headers=headers).status_code == 413  # in pieces, with no length
+    assert signed_in.post(f"/q/{waiting.id}", content=b"x", headers={**headers, "Content-Length": "9" * 5_000}).status_code == 413
+
+
+def test_a_form_may_not_have_a_million_fields(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
+    headers = {**OWN, "Content-Type": "application/x-www-form-urlencoded"}
+    assert signed_in.post(f"/q/{waiting.id}", content=b"a=1&" * 100_000, headers=headers).status_code == 400
+
+
+def test_a_socket_is_refused(signed_in: TestClient) -> None:
+    from starlette.websockets import WebSocketDisconnect
+
+    with pytest.raises(WebSocketDisconnect), signed_in.websocket_connect("/api/events"):
+        pass
+
+
+# What a page leaves with ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/q/x", "/api/questions", "/api/questions/x", "/enter?code=x"])
+def test_every_response_has_the_headers(signed_in: TestClient, path: str) -> None:
+    headers = signed_in.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert (headers["x-content-type-options"], headers["referrer-policy"], headers["cache-control"]) == (
+        "nosniff",
+        "no-referrer",
+        "no-store",
+    )
+    assert "server" not in headers
+    assert not any(name.startswith("access-control") for name in headers)
+
+
+def test_a_page_names_no_script_or_style_but_ours_and_has_none_inside(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
+    for path in ("/", f"/q/{waiting.id}"):
+        page = signed_in.get(path).text
+        assert page.count("<script") == page.count('<script src="/static/') == 1
+        assert page.count("<link") == page.count('href="/static/')
+        assert not any(word in page for word in ("<style", " style=", "onclick=", "onload=", "javascript:", "http://", "https://"))
+
+
+# Programs around it, proxies ------------------------------------------------------------------------------------------------
+
+
+def test_a_program_says_who_its_people_are(store: MemoryStore, waiting: mt.OpenQuestion) -> None:
+    def user(request: object) -> str | None:
+        return request.headers.get("x-user")  # type: ignore[attr-defined]  # a request of Starlette's
+
+    with browsing(inbox(store, user=user)) as client:
+        assert client.get("/").status_code == 401
+        assert client.get("/", headers={"X-User": "grace"}).status_code == 200
+        assert client.get("/enter?code=x", headers={"X-User": "grace"}).status_code == 404
+        assert "set-cookie" not in client.get("/", headers={"X-User": "grace"}).headers
+        client.headers["X-User"] = "grace"
+        send(client, waiting, answer="yes")
+        assert "answered by grace (web)" in client.get(f"/q/{waiting.id}").text
+
+
+def test_a_program_may_say_so_asynchronously_and_have_the_last_word(store: MemoryStore, waiting: mt.OpenQuestion) -> None:
+    async def user(request: object) -> str | None:
+        return ada(request)
+
+    with browsing(inbox(store, user=user, may_answer=lambda _question, user: user != "ada")) as client:
+        sent = send(client, waiting, answer="yes")
+    assert (sent.status_code, "may not answer" in sent.text) == (422, True)
+    assert store.pending()
+
+
+def test_a_proxy_names_people_in_a_header_and_only_once(store: MemoryStore) -> None:
+    site = Site(board=Board(Port(store)), access=HeaderAccess("X-Remote-User"))
+    with browsing(application(site, HOSTS)) as client:
+        assert client.get("/").status_code == 401
+        assert client.get("/", headers={"X-Remote-User": " "}).status_code == 401
+        assert client.get("/", headers=[("X-Remote-User", "ada"), ("X-Remote-User", "eve")]).status_code == 401
+        assert client.get("/", headers={"X-Remote-User": "ada"}).status_code == 200

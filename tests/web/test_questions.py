@@ -1,0 +1,206 @@
+"""Every type of question is answered on its page, as forms without a script send it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import InquiryAnswered, InquiryCancelled
+from midturn.core.question import Question
+from midturn.store.memory_store import MemoryStore
+from midturn.web import inbox
+from support.agents import told
+from support.pages import ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
+
+REGIONS = [mt.SelectOption("eu-1", "Frankfurt"), mt.SelectOption("us-2", "Ohio")]
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "answer"),
+    [
+        (Question.boolean("q", "Sure?"), {"answer": "yes"}, True),
+        (Question.boolean("q", "Sure?"), {"answer": "no"}, False),
+        (Question.select("q", "Where?", REGIONS), {"answer": "1", "act": "answer"}, "us-2"),
+        (Question.select("q", "Where?", [1, 2.5]), {"answer": "1", "act": "answer"}, 2.5),
+        (Question.select("q", "Where?", REGIONS, allow_other=True), {"answer": "other", "other": " Mars "}, {"other": "Mars"}),
+        (Question.multi_select("q", "Which?", ["a", "b", "c"]), {"answer": ["2", "0"], "act": "answer"}, ["a", "c"]),
+        (
+            Question.multi_select("q", "Which?", ["a", "b"], allow_other=True),
+            {"answer": ["0", "other"], "other": "x"},
+            ["a", {"other": "x"}],
+        ),
+        (Question.multi_select("q", "Which?", ["a", "b"]), {"act": "answer"}, []),
+        (Question.text("q", "Say?"), {"answer": "two\r\nlines", "act": "answer"}, "two\nlines"),
+        (Question.text("q", "Say?"), {"answer": "", "empty": "meant", "act": "answer"}, ""),
+        (Question.text("q", "Say?", optional=True), {"answer": "", "act": "skip"}, None),
+        (Question.schema("q", "How many?", {"type": "integer", "minimum": 1}), {"answer": "3", "act": "answer"}, 3),
+        (Question.schema("q", "Really?", {"type": "boolean"}), {"answer": "yes"}, True),
+        (Question.schema("q", "Which?", {"enum": ["x", 2, True]}), {"answer": "2", "act": "answer"}, True),
+        (Question.schema("q", "Name?", {"type": "string", "minLength": 2}), {"answer": "ab", "act": "answer"}, "ab"),
+        (Question.schema("q", "What?", {"type": "object"}), {"answer": '{"a": [1]}', "act": "answer"}, {"a": [1]}),
+    ],
+)
+def test_every_type_is_answered_on_its_page(store: MemoryStore, question: Question[Any], fields: dict[str, Any], answer: object) -> None:
+    waiting = wait_for(agent_with(store, asking(question)))
+    with browsing(inbox(store, user=ada)) as client:
+        assert client.get(f"/q/{waiting.id}").status_code == 200
+        sent = send(client, waiting, **fields)
+        assert (sent.status_code, sent.headers["location"]) == (303, f"/?done={waiting.id}")
+        assert "answered by ada (web)" in client.get(sent.headers["location"]).text
+    ((_, response),) = store.read(waiting.conversation).pairs()
+    assert isinstance(response, InquiryAnswered)
+    assert (response.answer, response.answered_by and response.answered_by.user) == (answer, "ada")
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "said", "kept"),
+    [
+        (Question.boolean("q", "Sure?"), {"reason": "because"}, "Choose yes or no.", ">because</textarea>"),
+        (
+            Question.select("q", "Where?", REGIONS, allow_other=True),
+            {"answer": "other", "other": ""},
+            "Write your own words",
+            'value="other" checked',
+        ),
+        (Question.select("q", "Where?", REGIONS), {"answer": "7"}, "Choose one of the options", ""),
+        (Question.multi_select("q", "Which?", ["a", "b", "c"], max=1), {"answer": ["0", "1"]}, "1", 'value="1" checked'),
+        (Question.text("q", "Say?"), {"answer": ""}, "Nothing was typed.", 'name="empty" value="meant"'),
+        (Question.schema("q", "How many?", {"type": "integer", "minimum": 5}), {"answer": "3"}, "5", 'value="3"'),
+        (Question.schema("q", "How many?", {"type": "integer"}), {"answer": "three"}, "This is no number.", 'value="three"'),
+        (Question.schema("q", "What?", {"type": "object"}), {"answer": "{nonsense"}, "not valid JSON", "{nonsense</textarea>"),
+    ],
+)
+def test_what_does_not_fit_is_said_beside_the_field_and_stays_typed(
+    store: MemoryStore, question: Question[Any], fields: dict[str, Any], said: str, kept: str
+) -> None:
+    waiting = wait_for(agent_with(store, asking(question)))
+    with browsing(inbox(store, user=ada)) as client:
+        page = send(client, waiting, act="answer", **fields)
+    assert page.status_code == 422
+    assert 'role="alert"' in page.text
+    assert said in page.text
+    assert kept in page.text
+    assert store.pending()
+
+
+def test_a_reason_goes_with_the_answer(store: MemoryStore) -> None:
+    waiting = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
+    with browsing(inbox(store, user=ada)) as client:
+        send(client, waiting, answer="no", reason="Not on a Friday.")
+    ((_, response),) = store.read(waiting.conversation).pairs()
+    assert isinstance(response, InquiryAnswered)
+    assert (response.answer, response.reason) == (False, "Not on a Friday.")
+
+
+def test_a_reply_is_given_instead_and_a_turn_is_ended(store: MemoryStore) -> None:
+    replied = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
+    ended = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
+    with browsing(inbox(store, user=ada)) as client:
+        assert send(client, replied, act="reply", reply="Ask me tomorrow.").status_code == 303
+        assert send(client, ended, act="end").status_code == 303
+        assert "a reply was given instead" in client.get(f"/q/{replied.id}").text
+    assert [
+        response.reason
+        for id in (replied, ended)
+        for _, response in store.read(id.conversation).pairs()
+        if isinstance(response, InquiryCancelled)
+    ] == ["reply", "user"]
+
+
+def test_enter_in_a_field_never_says_yes(store: MemoryStore) -> None:
+    """The first button of a form is what Enter presses in a browser: it is one that does nothing."""
+    waiting = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?", default=True))))
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/q/{waiting.id}").text
+    form = page[page.index('class="answer"') :]
+    assert form.index("<button disabled hidden>") < form.index('value="no"') < form.index('value="yes"')
+
+
+FORM = mt.Form(
+    [
+        Question.boolean("apply", "Prepare a release?"),
+        Question.select("env", "Where?", ["staging", "production"], when=mt.When("apply", True)),
+        Question.text("note", "Anything to add?", optional=True),
+    ],
+    review=True,
+)
+
+
+def test_a_form_goes_question_by_question_with_back_and_review(store: MemoryStore) -> None:
+    waiting = wait_for(agent_with(store, asking_form(FORM)))
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/q/{waiting.id}")
+        assert "[1/3]" in page.text
+        page = send(client, waiting, answer="yes", walk=carried(page.text))
+        assert "[2/3]" in page.text
+        page = send(client, waiting, act="answer", answer="1", walk=carried(page.text))
+        assert "[3/3]" in page.text
+        page = send(client, waiting, act="back", walk=carried(page.text))
+        assert 'value="1" checked' in page.text
+        page = send(client, waiting, act="answer", answer="0", walk=carried(page.text))
+        page = send(client, waiting, act="skip", walk=carried(page.text))
+        assert "Send these answers?" in page.text
+        assert "staging" in page.text
+        assert send(client, waiting, act="send", walk=carried(page.text)).status_code == 303
+    answers = {
+        request.question_id: response.answer
+        for request, response in store.read(waiting.conversation).pairs()
+        if isinstance(response, InquiryAnswered)
+    }
+    assert answers == {"apply": True, "env": "staging", "note": None}
+
+
+def test_a_question_whose_condition_does_not_hold_is_left_out(store: MemoryStore) -> None:
+    agent = agent_with(store, asking_form(FORM))
+    waiting = wait_for(agent)
+    with browsing(inbox(store, user=ada)) as client:
+        page = send(client, waiting, answer="no", walk="")
+        assert "[3/3]" in page.text
+        page = send(client, waiting, act="answer", answer="later", walk=carried(page.text))
+        assert "Where?" not in page.text
+        send(client, waiting, act="send", walk=carried(page.text))
+    assert [request.question_id for request, _ in store.read(waiting.conversation).pairs()] == ["apply", "note"]
+
+
+def test_what_a_page_carries_along_is_not_believed(store: MemoryStore) -> None:
+    waiting = wait_for(agent_with(store, asking_form(FORM)))
+    with browsing(inbox(store, user=ada)) as client:
+        for walk in ("nonsense", "[[[", '[{"value": 7}, 3, null, "back", "back"]', '{"value": true}', '[{"value": "x"}]'):
+            page = send(client, waiting, act="answer", walk=walk)
+            assert page.status_code == 422
+            assert "[1/3]" in page.text
+            assert send(client, waiting, act="send", walk=walk).status_code == 422
+    assert store.pending()
+
+
+def test_an_approval_shows_the_whole_call_and_takes_a_decision(store: MemoryStore) -> None:
+    @mt.tool(run="ask")
+    def erase(path: str) -> str:
+        """Erase."""
+        return f"erased {path}"
+
+    arguments = {"path": "/srv/a\n<script>alert(1)</script>\u202e"}
+    agents = [agent_with(store, erase, arguments=arguments) for _ in range(3)]
+    refused, changed, allowed = (wait_for(agent) for agent in agents)
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/q/{refused.id}").text
+        assert "/srv/a\n&lt;script&gt;alert(1)&lt;/script&gt;⟨U+202E⟩" in page
+        assert send(client, refused, act="refuse", reason="Too dangerous.").status_code == 303
+        assert send(client, changed, act="edit", edited='{"path": ').status_code == 422
+        assert send(client, changed, act="edit", edited='{"path": "/tmp/b"}').status_code == 303
+        assert send(client, allowed, act="approve").status_code == 303
+        assert "refused" in client.get(f"/q/{refused.id}").text
+    outcomes = [_resumed(agent, question) for agent, question in zip(agents, (refused, changed, allowed), strict=True)]
+    assert outcomes == [
+        ['erase was skipped by the user. Reason: "Too dangerous."'],
+        ["erased /tmp/b"],
+        [f"erased {arguments['path']}"],
+    ]
+
+
+def _resumed(agent: mt.Agent, question: mt.OpenQuestion) -> list[str]:
+    asyncio.run(agent.resume(question.conversation))
+    return told(agent.store, question.conversation)
