@@ -117,7 +117,7 @@ def test_keys_of_parts_that_are_not_there_are_said_to_have_no_effect() -> None:
     """A part that comes takes its keys out of that sentence."""
     configuration = (DOCS / "configuration.md").read_text(encoding="utf-8")
     sentence = configuration.split("and have no effect:", 1)[1].split(".\n")[0].split(". ")[0]
-    parts = {"mcp": "`providers.mcp", "servers": "`web`"}
+    parts = {"mcp": "`providers.mcp", "web": "`web`"}
     assert {part for part, key in parts.items() if key in sentence} == {part for part in parts if not (SOURCE / part).exists()}
 
 

@@ -23,6 +23,8 @@ def _commands(context: click.Context) -> Iterator[str]:
         assert command, name
         below = click.Context(command, info_name=name, parent=context)
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield _section(below)
             yield from _commands(below)
         else:
             yield _section(below)
@@ -30,7 +32,7 @@ def _commands(context: click.Context) -> Iterator[str]:
 
 def _section(context: click.Context) -> str:
     usage = " ".join(context.command.collect_usage_pieces(context))
-    head = f"### `{context.command_path} {usage.removeprefix('[OPTIONS]').strip()}".rstrip() + "`\n\n"
+    head = f"### `{context.command_path} {usage.removeprefix('[OPTIONS]').removesuffix('[COMMAND] [ARGS]...').strip()}".rstrip() + "`\n\n"
     return head + _prose(context.command.help or "") + _options(context)
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import Struct
 
 from midturn.core.form import Ask, Completed, Review
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.prompt import AnswersSubject
 from midturn.core.question import Question
@@ -14,7 +15,6 @@ from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion, reviewed_answers
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.content import pretty
-from midturn.prompts.json_text import NotJson, read_json
 from midturn.store.answering import Receipt
 from midturn.web import controls
 from midturn.web.access import Visitor

@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, assert_never, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject, Scalar
 from midturn.core.question import Question
 from midturn.core.question.answer_type import (
@@ -20,7 +21,7 @@ from midturn.core.question.answer_type import (
 )
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.content import other_text, position, pretty, scalar_text
-from midturn.prompts.json_text import NotJson, read_json, skeleton
+from midturn.prompts.json_text import skeleton
 from midturn.web.body import Fields
 
 Kind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]

@@ -10,12 +10,12 @@ from msgspec import UNSET, UnsetType
 
 from midturn.core.events import Event, InquiryAnswered, InquiryRequest
 from midturn.core.form import Ask, Completed, Form, FormWalker, MisplacedReplyError, Review
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.question import Question
 from midturn.core.reply import Answered, WentBack
 from midturn.core.stream import OpenQuestion, pairs
 from midturn.errors import AnswerError
-from midturn.prompts.json_text import NotJson, read_json
 
 _BACK = "back"
 _MOST_STEPS = 500

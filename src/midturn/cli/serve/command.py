@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import click
 
+from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import is_terminal, note, say, tell
@@ -25,12 +26,13 @@ from midturn.cli.shown import block
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  named to be refused
 
 
+_PORT = click.IntRange(1, 65535)
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.group(invoke_without_command=True)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--port", default=7478, show_default=True, type=click.IntRange(1, 65535), help="At which port.")
+@click.option("--port", default=7478, show_default=True, type=_PORT, metavar="PORT", help="At which port.")
 @click.option("--open", is_flag=True, help="Open the page in your browser.")
 @click.option("--user", metavar="NAME", help="Who answers here; recorded with each answer.")
 @click.option("--no-resume", is_flag=True, help="Only take answers; leave the turns to others.")
@@ -52,11 +54,12 @@ def command(context: click.Context, **given: object) -> ExitStatus:
 
 
 @command.command("code")
-@click.option("--port", type=click.IntRange(1, 65535), help="Of the server that is meant, where several run.")
+@click.option("--port", type=_PORT, metavar="PORT", help="Of the server that is meant, where several run.")
 def code(*, port: int | None) -> ExitStatus:
     """Print a new address with a code, for another device, or after a night."""
     from midturn.web.keyring import Keyring
 
+    for_people_only("sign in for one")
     running = find_running(port)
     show_address(entrance(running.url, Keyring(running.directory).new_code()))
     return ExitStatus.DONE
@@ -64,6 +67,7 @@ def code(*, port: int | None) -> ExitStatus:
 
 def run_serve(given: Serve) -> ExitStatus:
     """Serve until Ctrl-C."""
+    for_people_only("take answers for one")
     _check(given)
     place = find_place(given.store)
     from midturn.cli.serve.turns import site_of  # loads what the page needs
