@@ -157,7 +157,55 @@ def test_without_a_value_the_form_is_walked_at_the_terminal_back_and_review_incl
         terminal.send("\r")
         assert terminal.wait_for_end() == 0
 
-    assert responses(midturn) == [("answered", True), ("answered", "staging"), ("answered", "slowly")]
+    assert responses(midturn) == [
+        ("answered", False),
+        ("cancelled", "back"),
+        ("answered", True),
+        ("answered", "staging"),
+        ("answered", "slowly"),
+    ]
+    midturn.ok("resume", question["conversation"])
+    result = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert result["content"] == '{"apply": true, "env": "staging", "note": "slowly"}'
+
+
+def test_what_was_answered_at_the_terminal_is_kept_if_the_terminal_goes_away(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+    midturn.hasty()
+
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        terminal.wait_for("question 1 of 3")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        terminal.wait_for("question 2 of 3")
+        terminal.child.kill(signal.SIGKILL)
+        terminal.child.wait()
+
+    assert responses(midturn) == [("answered", True)]
+
+
+def test_back_at_a_review_that_waits_asks_again_here(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+    midturn.hasty()
+    with midturn.on_a_terminal("answer", question["id"]) as terminal:
+        for number, keys in ((1, "y"), (2, "staging"), (3, "slowly")):
+            terminal.wait_for(f"question {number} of 3")
+            terminal.wait_at("> " if number > 1 else ": ")
+            terminal.send(f"{keys}\r")
+        terminal.wait_for("Press Enter to send")
+        terminal.wait_at(": ")
+        terminal.send("b\r")
+        terminal.wait_until(lambda: terminal.text.count("question 3 of 3") == 2, "the last question again")
+        terminal.wait_at("> ")
+        terminal.send("quickly\r")
+        terminal.wait_until(lambda: terminal.text.count("Press Enter to send") == 2, "the review again")
+        terminal.wait_at(": ")
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+
+    midturn.ok("resume", question["conversation"])
+    result = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert result["content"] == '{"apply": true, "env": "staging", "note": "quickly"}'
 
 
 def test_words_for_the_model_complete_the_call_instead(midturn: CommandLine) -> None:

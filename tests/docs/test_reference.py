@@ -17,6 +17,7 @@ from midturn.core.routing import messages
 from midturn.core.routing.table import TABLE
 from midturn.core.turn.effects import Effect, Record
 from midturn.core.turn.inputs import Happened
+from midturn.core.turn.stage import QUESTIONS, STAGES, Move, Stage
 from midturn.models.script import ScriptedReply
 from midturn.prompts.command import Command, commands
 from support.command_tables import command_tables
@@ -111,6 +112,17 @@ def test_what_happens_to_a_turn_and_what_it_wants_is_described() -> None:
     architecture = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     named = [kind.__name__ for kind in (*get_args(Happened), *get_args(Effect)) if kind is not Record]
     assert [one for one in named if f"`{one}`" not in architecture] == []
+
+
+def test_the_stages_of_a_call_are_those_of_the_code() -> None:
+    """And every stage can be reached, and left."""
+    heads = "".join(f" `{move.value}` |" for move in Move)
+    rows = "".join(
+        f"| {stage.value}: {QUESTIONS[stage]} |" + "".join(f" {ways.get(move, '')} |" for move in Move) + "\n"
+        for stage, ways in STAGES.items()
+    )
+    assert_section(ROOT / "ARCHITECTURE.md", "stages", f"\n| stage |{heads}\n| --- |{' --- |' * len(Move)}\n{rows}\n")
+    assert {to for ways in STAGES.values() for to in ways.values()} | {Stage.PERMIT} == set(STAGES) == set(Stage)
 
 
 def test_keys_of_parts_that_are_not_there_are_said_to_have_no_effect() -> None:

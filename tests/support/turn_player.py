@@ -9,8 +9,8 @@ from midturn.core.reply import Reply
 from midturn.core.stream import OpenQuestion, pending
 from midturn.core.turn.effects import EndTurn, LeaveOpen, Suspend
 from midturn.core.turn.inputs import TurnRequested
-from midturn.core.turn.settle import settle
 from midturn.core.turn.turn import Turn
+from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError
 from support.turn_bridge import reply, settings
 from support.turn_people import person
@@ -65,7 +65,7 @@ def _settle(world: World) -> None:
     for back in (True, False):
         what = _answer(world, waiting, may_go_back=back)
         try:
-            batch = settle(world.events, waiting.id, what, AnsweredBy("user", via="inbox"), ids_after(world.events))
+            batch = Visit(world.events, waiting.id, ids_after(world.events)).take(what, AnsweredBy("user", via="inbox"))
         except AnswerError:
             assert back
             continue

@@ -34,14 +34,15 @@ from midturn.core.turn.inputs import (
     Happened,
     Interrupted,
     PromptFailed,
-    ToolAsked,
+    ToolAwaits,
     ToolFinished,
+    ToolReturned,
     UserReplied,
 )
 from midturn.core.turn.turn import Turn
 from support.turn_bridge import MISFIT, asking, plain_answers, plain_given, reply
 from support.turn_people import ARGUMENTS, EDITED, LOST, MODEL, OVERLOADED, Does, Manner, Says, manner_of, manner_of_decision, model, person
-from support.turn_record_reading import ask_behind, calls_in
+from support.turn_record_reading import ask_behind
 from support.turn_script import Act, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, running
 from support.turn_world import World, decision
 
@@ -120,7 +121,7 @@ class Process:
         return [*tools, *prompts, *consults, *(["00 model "] if self._model else [])]
 
     def _call_of(self, prompt: str) -> str:
-        return next(call for call in calls_in(self._world.events) if self._turn.waits_for(call) == prompt)
+        return next(event for event, call in self._turn._calls.items() if call.waits_for == prompt)
 
     def _happens(self, name: str) -> None:
         _, what, id = name.split(" ", 2)
@@ -202,7 +203,7 @@ class Process:
         match act:
             case Returns(asked):
                 del self._tools[call]
-                self._ask(call, 0, asked)
+                self._step(ToolReturned(call, asking(asked, self._tool(call))))
             case Awaits(rounds):
                 for number, asked in [(tool.ask(), asked) for asked in rounds]:
                     self._ask(call, number, asked)
@@ -219,7 +220,7 @@ class Process:
                 raise AssertionError("the tool waits")
 
     def _ask(self, call: str, number: int, asked: Round) -> None:
-        self._step(ToolAsked(call, number, asking(asked, self._tool(call))))
+        self._step(ToolAwaits(call, number, asking(asked, self._tool(call))))
 
     def _ask_in_vain(self, call: str, tool: RunningTool, asked: Round) -> int:
         """Ask; what is answered at once, the tool does not hear."""
@@ -253,7 +254,7 @@ class Process:
             deed = reply(person(called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)), "tool")
         else:
             how = manner_of_decision(self._script, called, prompt.kind)
-            places = self._turn._calls[call]._walks[0].places if prompt.kind == "review" else [0]
+            places = self._turn._calls[call]._asks._walks[0].places if prompt.kind == "review" else [0]
             deed = decision(self._world, call, prompt.kind, max(places) + 1)
         self._step(self._prompted(prompt, how, deed))
 

@@ -18,7 +18,17 @@ from midturn.core.reply import Answered, Reply
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
 from midturn.core.turn.effects import Effect, PromptUser, Record, RunTool
-from midturn.core.turn.inputs import Asking, Happened, ModelAnswered, OnFailure, ToolAsked, ToolFinished, TurnRequested, UserReplied
+from midturn.core.turn.inputs import (
+    Asking,
+    Happened,
+    ModelAnswered,
+    OnFailure,
+    ToolAwaits,
+    ToolFinished,
+    ToolReturned,
+    TurnRequested,
+    UserReplied,
+)
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 
@@ -78,7 +88,8 @@ class Played:
 
     def asks(self, call: str, *questions: Question[Any], ask: int = 0, review: bool = False, on_failure: OnFailure = "fail_call") -> None:
         """Have the tool ask a form."""
-        self.step(ToolAsked(call, ask, Asking(Form(questions, review), DEPLOY, on_failure)))
+        asking = Asking(Form(questions, review), DEPLOY, on_failure)
+        self.step(ToolAwaits(call, ask, asking) if ask else ToolReturned(call, asking))
 
     def reply(self, reply: Reply) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""

@@ -85,8 +85,13 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     return None
 
 
+_SCALARS = (str, bool, int, float, type(None))
+
+
 def _as_container(item: object) -> Mapping[str, object] | Sequence[object] | None:
     """Return what has something inside; None for a scalar."""
+    if isinstance(item, _SCALARS):  # most values are; asking a class for `Mapping` is slow
+        return None
     if isinstance(item, Mapping):
         return cast("Mapping[str, object]", item)
     return cast("Sequence[object]", item) if isinstance(item, list | tuple) else None
@@ -127,6 +132,8 @@ def _text_problem(text: str) -> str | None:
 
 def _plain(value: Json) -> Json:
     """Write every integral float as the integer that it equals."""
+    if value is None or isinstance(value, str | bool):
+        return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else value
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from midturn.core.outcome import NeedsInput
 from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
-from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAsked, ToolFinished
+from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAwaits, ToolFinished, ToolReturned
 from midturn.ports import Tool
 from midturn.runtime.asked_form import fit_to_be_asked
 from midturn.runtime.executing import execute
@@ -72,7 +72,7 @@ class ToolRuns:
             self._end_asks(call.event)
         match executed.outcome:
             case NeedsInput(form):
-                self._report(ToolAsked(call.event, 0, Asking(form, executed.source)))
+                self._report(ToolReturned(call.event, Asking(form, executed.source)))
             case outcome:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
@@ -85,7 +85,7 @@ class ToolRuns:
 
     async def _ask(self, call: str, number: int, asking: Asking) -> Given:
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()
-        self._report(ToolAsked(call, number, asking))
+        self._report(ToolAwaits(call, number, asking))
         try:
             return await future
         except asyncio.CancelledError:

@@ -11,7 +11,7 @@ from midturn.core.json_value import Json
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, pending
-from midturn.core.turn.settle import settle
+from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, Problem, StoreError
 from midturn.store.batch import stamped
 from midturn.store.handover import Answers, already_answered
@@ -63,7 +63,7 @@ def check(turn: Sequence[Event], conversation: str, event_id: str, submission: S
 def _settled(turn: Sequence[Event], event_id: str, submission: Submission) -> Sequence[Event]:
     """Return what the answer leads to; if it comes second, the error says who was first, and how."""
     try:
-        settled = settle(turn, event_id, submission.as_reply(), submission.by, event_ids())
+        settled = Visit(turn, event_id, event_ids()).take(submission.as_reply(), submission.by)
     except AlreadyAnswered:
         decision = decision_about(turn, event_id)
         by = None if decision is None or isinstance(decision, InquiryCancelled) else decision.answered_by

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from midturn.cli.answer.submitting import Ended, Submitting, read_value, secret_in
+from midturn.cli.answer.submitting import Submitting, read_value, secret_in
 from midturn.cli.attachment import is_attached
 from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
@@ -17,7 +17,7 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
 from midturn.cli.shown import Shown, line
 from midturn.core.asker import Asker
-from midturn.core.reply import WentBack
+from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion
 from midturn.store.answering import find
 
@@ -105,14 +105,10 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> Exit
     from midturn.cli.loading import load_here
 
     held = place.store.is_held(question.conversation)
-    match answer_here(place.store, question, load_here().settings, given.reason):
-        case Ended():
-            note("midturn: the turn of conversation {} was ended.", question.conversation)
-            return ExitStatus.ENDED_BY_USER
-        case WentBack():
-            return _in_place(question, given, "answers that are on record are changed in their turn")
-        case _:
-            return _go_on(question, given, held=held)
+    if isinstance(answer_here(place.store, question, load_here().settings, given.reason), EndedTurn):
+        note("midturn: the turn of conversation {} was ended.", question.conversation)
+        return ExitStatus.ENDED_BY_USER
+    return _go_on(question, given, held=held)
 
 
 def _in_place(question: OpenQuestion, given: Given, why: str) -> ExitStatus:

@@ -35,10 +35,6 @@ class Edit(Struct, frozen=True):
     json: Json
 
 
-class Ended(Struct, frozen=True):
-    """The person ended the turn."""
-
-
 Submitted: TypeAlias = Value | Decision | Edit
 
 

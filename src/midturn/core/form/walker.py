@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from copy import deepcopy
+from typing import Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -16,6 +17,9 @@ from midturn.core.question.answer_type import BooleanType, SecretType
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
+
+_V = TypeVar("_V")
+_IMMUTABLE = (str, int, float, bool, SecretValue, type(None))  # a secret is replaced by identity, so it is never copied
 
 FormReply: TypeAlias = Answered | WentBack | Replied | EndedTurn | Submitted
 
@@ -41,13 +45,16 @@ class FormWalker:
         self._submitted = False
         self._end: Cancelled | FormEnded | None = None
         self._at = self._next_asked(0)
+        self._asked: Ask | None = None  # kept until the walk moves
 
     def step(self) -> Step:
         """Say what comes now."""
         if self._end is not None:
             return self._end
         if self._at < len(self._form.questions):
-            return self._ask(self._form.questions[self._at])
+            if self._asked is None:
+                self._asked = self._ask(self._form.questions[self._at])
+            return self._asked
         if self._form.review and not self._submitted and self._back_from(self._at) is not None:
             return Review(self._answers())
         return Completed(self._answers())
@@ -72,6 +79,18 @@ class FormWalker:
                 self._end = FormEnded()
             case _, step:
                 raise MisplacedReplyError.at(step, reply)
+        self._asked = None
+
+    def reopen(self) -> None:
+        """Go back from the end: somebody who was shown the answers elsewhere chose Back.
+
+        Raises:
+            MisplacedReplyError: The walk is not complete, or no human has answered anything in it.
+        """
+        before = self._back_from(self._at)
+        if before is None or not isinstance(self.step(), Completed):
+            raise MisplacedReplyError.at(self.step(), WentBack())
+        self._at, self._submitted, self._asked = before, False, None
 
     def replace(self, question_id: str, value: Json | SecretValue) -> None:
         """Exchange the answer to a secret, wherever the walk stands; nothing moves.
@@ -108,11 +127,11 @@ class FormWalker:
 
     def _ask(self, question: Question[Any]) -> Ask:
         collected = self._collected.get(question.id)
-        prefill = UNSET if collected is None or isinstance(collected.value, SecretValue) else collected.value
+        prefill = UNSET if collected is None or isinstance(collected.value, SecretValue) else _copied(collected.value)
         return Ask(question, self._at + 1, len(self._form.questions), prefill, self._back_from(self._at) is not None)
 
     def _answer(self, question: Question[Any], answered: Answered) -> None:
-        value = _checked(question, answered.value)
+        value = _copied(_checked(question, answered.value))
         for later in self._form.questions[self._at :]:
             self._collected.pop(later.id, None)
         self._collected[question.id] = _Collected(value, answered.automatic)
@@ -144,7 +163,7 @@ class FormWalker:
 
     def _answers(self) -> dict[str, Json | SecretValue]:
         collected = self._collected
-        return {q.id: collected[q.id].value if q.id in collected else None for q in self._form.questions}
+        return {q.id: _copied(collected[q.id].value) if q.id in collected else None for q in self._form.questions}
 
     def _answered(self) -> dict[str, Json]:
         return {key: value for key, value in self._answers().items() if value is not None and not isinstance(value, SecretValue)}
@@ -155,6 +174,11 @@ def _checked(question: Question[Any], value: Json | SecretValue) -> Json | Secre
     if isinstance(value, SecretValue) and isinstance(question.answer_type, SecretType):
         return value
     return question.check(value)
+
+
+def _copied(value: _V) -> _V:
+    """Return a value of one's own: what goes in and out of a walk may be changed out there, the walk does not change with it."""
+    return value if isinstance(value, _IMMUTABLE) else deepcopy(value)
 
 
 def _as_draft(question: Question[Any], value: Json | SecretValue) -> dict[str, Json]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
@@ -307,12 +308,13 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
         )
 
 
-class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """A question as the stream keeps it: without its id, which stands beside it.
 
     Read tolerantly: unknown keys are passed over (the raw line keeps them), an unknown answer type becomes `UnknownType`, options may
     be bare scalars, the text may have several lines. A default on a secret is dropped: it must never be shown.
-    msgspec writes it as it is on disk (with `encode_custom` as hook, for unknown types), and reads it with these rules.
+    msgspec writes it as it is on disk (with `encode_custom` as hook, for unknown types), and reads it with these rules. (`dict` is where
+    `cached_property` keeps the key, which every look-up of a recorded attempt needs.)
     """
 
     text: str
@@ -345,7 +347,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the persisted shape: defaults omitted, options always objects."""
         return _as_json(self, lambda option: option)
 
-    @property
+    @cached_property
     def key(self) -> bytes:
         """The whole question as canonical bytes: equal exactly for the same question, its context included."""
         return canonical(self.to_json())

@@ -26,6 +26,10 @@ class TurnRequested(Struct, frozen=True):
     delta: JsonObject | None = None
 
 
+class TurnResumed(Struct, frozen=True):
+    """A process goes on with a turn that was left open."""
+
+
 class ModelAnswered(Struct, frozen=True):
     """The model's response is complete."""
 
@@ -70,8 +74,15 @@ class Asking(Struct, frozen=True):
     on_failure: OnFailure = "fail_call"
 
 
-class ToolAsked(Struct, frozen=True):
-    """A tool asks: `ask` 0 is a returned `NeedsInput` (the run is over), others number the `await ctx.ask`s of one run."""
+class ToolReturned(Struct, frozen=True):
+    """A tool has returned what it wants answered: its run is over, and another begins with the answers."""
+
+    call: str
+    asking: Asking
+
+
+class ToolAwaits(Struct, frozen=True):
+    """A coroutine of a running tool waits for answers; `ask` numbers the `await ctx.ask`s of one run."""
 
     call: str
     ask: int
@@ -141,13 +152,15 @@ class Interrupted(Struct, frozen=True):
 
 Happened: TypeAlias = (
     TurnRequested
+    | TurnResumed
     | ModelAnswered
     | CallBegun
     | CallLeft
     | LoopEnded
     | ModelFailed
     | TurnFailed
-    | ToolAsked
+    | ToolReturned
+    | ToolAwaits
     | AskDropped
     | ToolFinished
     | UserReplied

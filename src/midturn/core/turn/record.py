@@ -37,16 +37,13 @@ class Attempt:
 
 
 class Chain:
-    """An attempt with the escalations that follow from it; its last link says how it ended.
+    """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call."""
 
-    `used` belongs to the running process, not to the record: whether this run of the call has had the outcome.
-    """
+    __slots__ = ("links", "place")
 
-    __slots__ = ("links", "used")
-
-    def __init__(self, first: Attempt) -> None:
+    def __init__(self, first: Attempt, place: int) -> None:
         self.links = [first]
-        self.used = False
+        self.place = place
 
     @property
     def asked(self) -> InquiryRequest:
@@ -61,7 +58,7 @@ class Chain:
     @property
     def is_open(self) -> bool:
         """Whether somebody still has to answer."""
-        return self.last.response is None
+        return self.links[-1].response is None
 
     @property
     def is_superseded(self) -> bool:
@@ -224,7 +221,7 @@ class TurnRecord:
             chain = escalated[1]
             chain.links.append(attempt)
         else:
-            chain = Chain(attempt)
+            chain = Chain(attempt, len(call.chains))
             call.chains.append(chain)
         self._chains[event.id] = (call, chain)
         if event.revises:

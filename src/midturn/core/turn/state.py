@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from midturn.core.events import Event
 from midturn.core.json_value import Json
 from midturn.core.turn.desk import Desk
-from midturn.core.turn.effects import Effect, Record
+from midturn.core.turn.effects import Effect, Record, Warn
 from midturn.core.turn.record import TurnRecord
 from midturn.core.turn.settings import TurnSettings
 
@@ -18,15 +19,19 @@ E = TypeVar("E", bound=Event)
 
 
 class TurnState:
-    """`write` is the only way to an event, `want` the only way to any other effect. `drafts`: what people entered before they replied."""
+    """`write` is the only way to an event, `want` the only way to any other effect.
+
+    `written` counts the events of this process; `drafts` is what people entered before they replied.
+    """
 
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
         self.settings = settings
         self.record = TurnRecord(settings.limits)
         self.desk = Desk(settings.prompts_at_once)
-        self.warned: set[str] = set()
         self.drafts: dict[str, dict[str, Json]] = {}
+        self.written = 0
         self._ids = ids
+        self._warned: set[str] = set()
         self._records: list[Record] = []
         self._others: list[Effect] = []
 
@@ -35,11 +40,24 @@ class TurnState:
         identified = replace(event, event_id=next(self._ids))
         self.record.apply(identified)
         self._records.append(Record(identified))
+        self.written += 1
         return identified
 
     def want(self, effect: Effect) -> None:
         """Have something done, after everything that this step records."""
         self._others.append(effect)
+
+    def warn(self, about: str, what: str) -> None:
+        """Tell the user something, once in a process."""
+        if about not in self._warned:
+            self._warned.add(about)
+            self.want(Warn(f"{about}: {what}"))
+
+    def approval_id(self, tool_call_id: str, kind: str) -> str:
+        """Return the first id that is free: calls may share a `tool_call_id`, and not every approval is on record before it is decided."""
+        stem = f"{tool_call_id}.__{kind}__"
+        ids = (f"{stem}.{number}" for number in count(1))
+        return next(free for free in ids if not (self.record.has_approval(free) or self.desk.find(free)))
 
     def drain(self) -> tuple[Effect, ...]:
         """Return the effects of this step: its records first, so that a step is one batch, durable before what it leads to."""

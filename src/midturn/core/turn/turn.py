@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -13,7 +13,6 @@ from midturn.core.events import (
     ChatResponse,
     ConfigDelta,
     Event,
-    InquiryCancelled,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
@@ -21,15 +20,16 @@ from midturn.core.events import (
 )
 from midturn.core.exchange import Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_value import json_equal
-from midturn.core.reply import Submitted
+from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
 from midturn.core.turn.call import Call
-from midturn.core.turn.desk import Askable
+from midturn.core.turn.decision import Closing, Misfit
+from midturn.core.turn.desk import Ticket
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, Suspend
+from midturn.core.turn.ending import ended_by_user, write_ending
 from midturn.core.turn.inputs import (
     AnsweredElsewhere,
     AskDropped,
-    Asking,
     AssistantFailed,
     AssistantReplied,
     CallBegun,
@@ -40,12 +40,15 @@ from midturn.core.turn.inputs import (
     ModelAnswered,
     ModelFailed,
     PromptFailed,
-    ToolAsked,
+    ToolAwaits,
     ToolFinished,
+    ToolReturned,
     TurnFailed,
     TurnRequested,
+    TurnResumed,
     UserReplied,
 )
+from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import TurnState
@@ -72,13 +75,15 @@ class Turn:
     def resume(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> tuple[Turn, tuple[Effect, ...]]:
         """Fold the events of an open turn, and say what is to be done next. A turn that has ended needs nothing."""
         turn = cls.load(events, settings, ids)
-        return turn, turn.go_on()
+        return turn, turn.step(TurnResumed())
 
     @classmethod
     def load(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> Turn:
         """Fold the events of a turn, and do nothing yet."""
         turn = cls(settings, ids)
-        turn.fold(events)
+        for event in events:
+            turn.record.apply(event)
+        turn._over = turn.record.ended is not None
         return turn
 
     @property
@@ -99,53 +104,21 @@ class Turn:
         self._settle()
         return self._state.drain()
 
-    def fold(self, events: Sequence[Event]) -> None:
-        """Take in events that are on record already."""
-        for event in events:
-            self.record.apply(event)
-        self._over = self.record.ended is not None
-
-    def go_on(self) -> tuple[Effect, ...]:
-        """Say what a loaded turn does next."""
-        self._go_on()
-        self._settle()
-        return self._state.drain()
-
-    def restart(self, call: str) -> None:
-        """Start one unfinished call of a loaded turn up to what it waits for, and leave the others alone."""
-        self._begin(self.record.calls[call])
-
-    def come_back(self) -> None:
-        """Let a suspended turn take one more reply: whoever answers is still there."""
-        self._over = self.record.ended is not None
-
-    def reopen(self, call: str, asking: Asking) -> None:
-        """Walk a form of an unfinished call of a loaded turn up to its open question, without running the tool."""
-        record = self.record.calls[call]
-        policy = self._state.settings.tools[record.request.name]
-        self._calls[call] = reopened = Call(self._state, record, policy)
-        reopened.asked(0, asking)
-        reopened.advance()
-
-    def waits_for(self, call: str) -> str | None:
-        """Return the id of the inquiry or approval that a call waits for."""
-        live = self._live(call)
-        return live.waits_for if live else None
-
     # What happened --------------------------------------------------------------------------------------------------
 
     def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input
         match happened:
             case TurnRequested():
                 self._requested(happened)
+            case TurnResumed():
+                self._resumed()
             case ModelAnswered(parts):
                 self._answered(parts)
             case CallBegun():
                 self._begun(happened)
             case CallLeft(call):
-                if live := self._live(call):
-                    live.abandon()
-                    del self._calls[call]
+                if left := self._calls.pop(call, None):
+                    left.abandon()
             case LoopEnded():
                 if self.record.open_calls():
                     self._leave(Suspend())
@@ -154,20 +127,26 @@ class Turn:
             case ModelFailed(error):
                 self._leave(LeaveOpen(error))
             case TurnFailed(error):
-                self._end("failed", error)
-            case ToolAsked(call, ask, asking):
-                if live := self._live(call):
-                    live.asked(ask, asking)
+                self._fail(error)
+            case ToolReturned(call, asking):
+                if live := self._calls.get(call):
+                    live.returned(asking)
+            case ToolAwaits(call, ask, asking):
+                if live := self._calls.get(call):
+                    live.awaits(ask, asking)
             case AskDropped(call, ask):
-                if live := self._live(call):
+                if live := self._calls.get(call):
                     live.dropped(ask)
             case ToolFinished(call, outcome):
-                if live := self._live(call):
+                if live := self._calls.get(call):
                     live.finished(outcome)
-            case UserReplied() | AnsweredElsewhere():
+            case UserReplied():
                 self._replied(happened)
+            case AnsweredElsewhere():
+                self._answered_elsewhere(happened)
             case PromptFailed(id, error):
-                self._prompt_failed(id, error)
+                if ticket := self._came_back(id):
+                    self._close(ticket, ticket.decision.fail(error))
             case AssistantReplied() | AssistantFailed():
                 self._consulted(happened)
             case Interrupted(parts):
@@ -182,6 +161,16 @@ class Turn:
             write(ConfigDelta(delta=request.delta))
         write(ChatRequest(content=request.content, author=request.author, schema=request.schema))
         self._ask_model()
+
+    def _resumed(self) -> None:
+        """Find out what an open turn does next."""
+        if not self.record.started:
+            self._over = True
+            return
+        for record in self.record.open_calls():
+            self._begin(record)
+        if not self._calls and not self.record.waits_for_model:
+            self._finish("completed")
 
     def _answered(self, parts: Sequence[Part]) -> None:
         """Record what the model said; its calls begin, and without calls the turn is over."""
@@ -203,61 +192,62 @@ class Turn:
         if record is None:
             request = self._state.write(ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
             record = self.record.calls[request.event_id]
-        for chain in record.chains:
-            chain.used = False
         self._begin(record)
 
-    def _replied(self, happened: UserReplied | AnsweredElsewhere) -> None:
-        """Act on a reply. One that does not fit is asked for again; the third such reply of a prompter counts as its failure."""
-        askable = self._find(happened.id)
-        if askable is None or (isinstance(happened, AnsweredElsewhere) and self._form_answered(happened)):
+    def _replied(self, happened: UserReplied) -> None:
+        """Act on a prompter's reply. One that does not fit is asked for again; the third such reply counts as the prompter's failure."""
+        ticket = self._came_back(happened.id)
+        misfit = self._take(ticket, happened.reply, happened.who) if ticket else None
+        if ticket is None or misfit is None:
             return
-        desk = self._state.desk
-        if isinstance(happened, UserReplied):
-            desk.returned(happened.id)
-        error = askable.take(happened.reply, happened.who)
-        if error is None or isinstance(happened, AnsweredElsewhere):
-            return
-        if desk.misfit(happened.id) < MISFITS:
-            desk.show_again(happened.id)
-            self._show(askable, error)
+        ticket.misfits += 1
+        if ticket.misfits < MISFITS:
+            self._show(ticket, misfit.why)
         else:
-            askable.fail(error)
+            self._close(ticket, ticket.decision.fail(misfit.why))
 
-    def _form_answered(self, happened: AnsweredElsewhere) -> bool:
-        """Take all answers to a form at once, in one batch: what the map leaves out stays open, a complete map counts as reviewed."""
-        call = next((call for call in self._calls.values() if call.waits_for == happened.id), None)
-        asked = self.record.inquiries.get(happened.id)
-        if call is None or call.form is None or asked is None:
-            return False
+    def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
+        """Act on an answer of somebody who is not at the prompt. Where it does not fit, nothing has happened."""
+        ticket = self._state.desk.find(happened.id)
+        if ticket is None:
+            return
         try:
-            question = asked.request.question.asked(asked.request.question_id)
-            answers = answers_to_form(call.form, question, happened.reply)
+            answers = self._answers_to_form(ticket, happened.reply)
         except AnswerError:
-            return True  # nothing has happened; whoever answered hears that it was not accepted
-        while answers and (waiting := call.waits_for) and (askable := self._find(waiting)):
-            attempt = self.record.inquiries.get(waiting)
-            reply = answers.get(attempt.request.question_id) if attempt else Submitted()
-            if reply is None or askable.take(reply, happened.who):
-                break
-            call.advance()
-        return answers is not None
+            return  # whoever answered hears that it was not accepted
+        if answers is None:
+            self._take(ticket, happened.reply, happened.who)
+        else:
+            self._calls[ticket.call].take_all(answers, happened.who)
 
-    def _prompt_failed(self, id: str, error: str) -> None:
-        askable = self._find(id)
-        if askable:
-            self._state.desk.returned(id)
-            askable.fail(error)
+    def _answers_to_form(self, ticket: Ticket, reply: Reply) -> dict[str, Answered] | None:
+        call, asked = self._calls[ticket.call], self.record.inquiries.get(ticket.decision.id)
+        if call.form is None or asked is None:
+            return None
+        return answers_to_form(call.form, asked.request.question.asked(asked.request.question_id), reply)
+
+    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
+        """Act on what a person did about a decision; return why it does not fit, where it does not."""
+        match reply:
+            case EndedTurn():
+                self._end_by_user({ticket.call})
+            case Unavailable():
+                self._calls[ticket.call].route(ticket.decision.unattended())
+            case _:
+                closing = ticket.decision.take(reply, who)
+                if isinstance(closing, Misfit):
+                    return closing
+                self._close(ticket, closing)
+        return None
 
     def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
-        inquiry = next((i for call in self._calls.values() if (i := call.consult_returned(happened.id))), None)
-        if inquiry is None:
-            return  # the question was closed meanwhile
-        match happened:
-            case AssistantReplied(answer=answer, model=model, reason=reason, metadata=metadata):
-                inquiry.assistant_said(answer, AnsweredBy("assistant", model=model), reason, metadata)
-            case AssistantFailed(error=error, metadata=metadata):
-                inquiry.assistant_failed(error, metadata)
+        """Close a question that a model was asked, unless it was closed meanwhile."""
+        ticket = self._state.desk.find(happened.id)
+        if ticket is None or ticket.place != "model" or not isinstance(ticket.decision, Inquiry):
+            return
+        ticket.place = "back"
+        inquiry = ticket.decision
+        self._close(ticket, inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened))
 
     def _interrupted(self, parts: Sequence[Part]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
@@ -269,32 +259,31 @@ class Turn:
 
     def _settle(self) -> None:
         """Go on until nothing moves by itself: answers that are there are walked past, prompts open, the model is asked."""
-        if self._over:
-            return
         moved = True
         while moved and not self._over:
             for call in list(self._calls.values()):
                 call.advance()
-            ended = [call.event for call in self._calls.values() if call.ends_turn]
-            if ended:
-                self._end_by_user(set(ended))
-                return
-            moved = self._state.desk.open_next(self._show)
+            moved = self._open_prompts()
         self._calls = {event: call for event, call in self._calls.items() if not call.is_done}
+        if self._over:
+            return
         if not self._calls and not self._model_is_asked and self.record.waits_for_model:
             self._ask_model()
         elif self._calls and not any(call.is_moving for call in self._calls.values()):
             self._leave(Suspend())
 
-    def _go_on(self) -> None:
-        """Find out what an open turn does next."""
-        if self._over or not self.record.started:
-            self._over = True
-            return
-        for record in self.record.open_calls():
-            self._begin(record)
-        if not self._calls and not self.record.waits_for_model:
-            self._finish("completed")
+    def _open_prompts(self) -> bool:
+        """Open the prompts that there is room for; True as soon as one needed nobody after all (the calls go on from there)."""
+        desk = self._state.desk
+        while ticket := desk.next_in_line():
+            if ticket.seen != self._state.written:  # an equal question may have been remembered meanwhile
+                self._calls[ticket.call].route(ticket.decision)
+                again = desk.find(ticket.decision.id)
+                if again is None or again.place != "line":
+                    return True
+                ticket = again
+            self._show(ticket)
+        return False
 
     def _begin(self, record: CallRecord) -> None:
         name = record.request.name
@@ -310,67 +299,57 @@ class Turn:
         """Ask the model, unless the turn has had its share."""
         limits = self._state.settings.limits
         if self.record.stopped_by_breaker:
-            self._end("failed", f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to review them")
+            self._fail(f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to review them")
         elif self.record.cycles >= limits.cycles:
-            self._end("failed", f"stopped after {limits.cycles} model calls; raise limits.cycles to allow more")
+            self._fail(f"stopped after {limits.cycles} model calls; raise limits.cycles to allow more")
         else:
             self._model_is_asked = True
             self._state.want(CallModel())
 
     # How it ends ----------------------------------------------------------------------------------------------------
 
-    def _finish(self, status: str, error: str | None = None) -> None:
-        self._state.write(TurnEnd(status=status, error=error))
-        self._leave(EndTurn(status, error))
+    def _finish(self, status: str) -> None:
+        """End a turn in which nothing is open."""
+        self._state.write(TurnEnd(status=status))
+        self._leave(EndTurn(status))
 
     def _end_by_user(self, asked: set[str]) -> None:
-        """End the turn: every open question and call closes in the same batch."""
-        self._close_inquiries()
-        for record in self.record.open_calls():
-            event = record.request.event_id
-            self._close_call(record, messages.INPUT_CANCELLED if event in asked else messages.TURN_ENDED)
-        self._stop_everything("ended_by_user")
+        """End the turn because a person wants it, who was `asked` in these calls."""
+        self._end(ended_by_user(asked), TurnEnd(status="ended_by_user"))
 
-    def _end(self, status: str, error: str) -> None:
+    def _fail(self, error: str) -> None:
         """End the turn for a reason that is nobody's answer."""
-        self._close_inquiries()
-        for record in self.record.open_calls():
-            self._close_call(record, messages.INTERRUPTED)
-        self._stop_everything(status, error)
+        self._end(lambda _: messages.INTERRUPTED, TurnEnd(status="failed", error=error))
 
-    def _close_inquiries(self) -> None:
-        for attempt in list(self.record.inquiries.values()):
-            if attempt.response is None:
-                self._state.write(InquiryCancelled(id=attempt.request.id, reason="user"))
-
-    def _close_call(self, record: CallRecord, content: str) -> None:
-        request = record.request
-        self._state.write(ToolCallResponse(id=request.id, content=content, is_error=True, call=request.event_id))
-
-    def _stop_everything(self, status: str, error: str | None = None) -> None:
+    def _end(self, content: Callable[[CallRecord], str], end: TurnEnd) -> None:
+        """Write the last batch, and stop whatever still moves."""
+        write_ending(self._state, content, end)
         if self._model_is_asked:
             self._model_is_asked = False
             self._state.want(StopModel())
         for call in self._calls.values():
             call.abandon()
-        self._finish(status, error)
+        self._leave(EndTurn(end.status, end.error))
 
     def _leave(self, effect: Suspend | LeaveOpen | EndTurn) -> None:
         self._over = True
         self._state.want(effect)
 
-    # Where things are -----------------------------------------------------------------------------------------------
+    # The desk -------------------------------------------------------------------------------------------------------
 
-    def _live(self, event: str) -> Call | None:
-        call = self._calls.get(event)
-        return None if call is None or call.is_done else call
+    def _came_back(self, id: str) -> Ticket | None:
+        """Return the decision whose prompt has come back: there is nothing to take off a screen."""
+        ticket = self._state.desk.find(id)
+        if ticket is not None:
+            ticket.place = "back"
+        return ticket
 
-    def _find(self, id: str) -> Askable | None:
-        """Return what waits under this id: on the desk, or with a model (a person's answer comes first)."""
-        return self._state.desk.find(id) or next((i for call in self._calls.values() if (i := call.consulted(id))), None)
+    def _close(self, ticket: Ticket, closing: Closing) -> None:
+        self._calls[ticket.call].close(ticket.decision.id, closing)
 
-    def _show(self, askable: Askable, error: str | None = None) -> None:
-        prompt = askable.prompt()
+    def _show(self, ticket: Ticket, error: str | None = None) -> None:
+        ticket.place = "screen"
+        prompt = ticket.decision.prompt()
         self._state.want(PromptUser(replace(prompt, error=error) if error else prompt))
 
 

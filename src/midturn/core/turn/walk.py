@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from midturn.core.form.steps import Cancelled, Completed, Step
 from midturn.core.form.walker import FormWalker
 from midturn.core.json_value import Json
-from midturn.core.reply import Answered, Replied, WentBack
+from midturn.core.reply import Replied, Submitted, WentBack
 from midturn.core.secret import SecretValue
+from midturn.core.turn.decision import Give, GoBack, Leave, Send
 from midturn.core.turn.effects import GivenAnswer
 from midturn.core.turn.inputs import Asking
 
@@ -18,40 +20,60 @@ PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before th
 class Walk:
     """The walker of one ask, and what belongs to its answers: which inquiry each came from, who gave it, and why.
 
-    `waiting` is the id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
+    `waits_for` is the id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
     """
 
-    def __init__(self, ask: int, asking: Asking, drafts: Mapping[str, Json]) -> None:
+    def __init__(self, ask: int | None, asking: Asking, drafts: Mapping[str, Json]) -> None:
         self.ask = ask
         self.asking = asking
         self.walker = FormWalker(asking.form, drafts=drafts)
-        self.waiting: str | None = None
+        self.waits_for: str | None = None
         self.emitted: set[str] = set()
         self.inquiries: dict[str, str] = {}
         self.placeholders: set[str] = set()
         self.goes_back = False
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1
-        self._replied: Cancelled | None = None
+        self._left: Cancelled | None = None
         self._given: dict[str, GivenAnswer] = {}
 
     def step(self) -> Step:
         """Say what comes now."""
-        return self._replied or self.walker.step()
+        return self._left or self.walker.step()
 
-    def reply(self, replied: Replied) -> None:
-        """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""
+    def follow(self, then: Give | GoBack | Leave | Send) -> None:
+        """Move by what a decision led to; it is waited for no more."""
+        self.waits_for = None
+        match then:
+            case Give():
+                self._give(then)
+            case GoBack():
+                self.goes_back = True
+                self._go_back()
+            case Leave(replied):
+                self._leave(replied)
+            case Send():
+                self.walker.feed(Submitted())
+            case _ as other:
+                assert_never(other)
+
+    def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, GivenAnswer]:
+        """Return the answers with who gave each; a question that was skipped was answered by nobody."""
+        return {question_id: self._attributed(question_id, value) for question_id, value in answers.items()}
+
+    def _go_back(self) -> None:
+        """Go back; from the end, where a visitor chose it at a review that the form itself does not have."""
         match self.walker.step():
-            case Completed(answers):
-                plain: dict[str, Json] = {key: v for key, v in answers.items() if v is not None and not isinstance(v, SecretValue)}
-                self._replied = Cancelled(plain, replied.text)
+            case Completed():
+                self.walker.reopen()
             case _:
-                self.walker.feed(replied)
+                self.walker.feed(WentBack())
 
-    def answer(self, question_id: str, answered: Answered, inquiry: str, by: str) -> None:
+    def _give(self, give: Give) -> None:
         """Feed an answer; after the walk has ended, it is a secret that had to be asked again."""
-        self._given[question_id] = GivenAnswer(answered.value, by, answered.reason)
-        self.inquiries[question_id] = inquiry
+        question_id, answered = give.question_id, give.answered
+        self._given[question_id] = GivenAnswer(answered.value, give.by, answered.reason)
+        self.inquiries[question_id] = give.inquiry
         if answered.value is PLACEHOLDER:
             self.placeholders.add(question_id)
         else:
@@ -62,14 +84,14 @@ class Walk:
             case _:
                 self.walker.feed(answered)
 
-    def back(self) -> None:
-        """Go back to the previous answered question."""
-        self.goes_back = True
-        self.walker.feed(WentBack())
-
-    def given(self, answers: dict[str, Json | SecretValue]) -> dict[str, GivenAnswer]:
-        """Return the answers with who gave each; a question that was skipped was answered by nobody."""
-        return {question_id: self._attributed(question_id, value) for question_id, value in answers.items()}
+    def _leave(self, replied: Replied) -> None:
+        """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""
+        match self.walker.step():
+            case Completed(answers):
+                plain: dict[str, Json] = {key: v for key, v in answers.items() if v is not None and not isinstance(v, SecretValue)}
+                self._left = Cancelled(plain, replied.text)
+            case _:
+                self.walker.feed(replied)
 
     def _attributed(self, question_id: str, value: Json | SecretValue) -> GivenAnswer:
         given = self._given.get(question_id)

@@ -1,0 +1,211 @@
+"""Everything that a call wants answered: its walks, the answers so far, and the requests that they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias, assert_never
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from midturn.core.events import AskedForm, InquiryCancelled, InquiryRequest
+from midturn.core.form import Form
+from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
+from midturn.core.json_value import Json
+from midturn.core.question import PersistedQuestion, Question
+from midturn.core.secret import SecretValue
+from midturn.core.turn import result
+from midturn.core.turn.approval import ReviewStep
+from midturn.core.turn.decision import Escalate, Give, GoBack, Leave, Respond, Send, View
+from midturn.core.turn.effects import Given, NoAnswer
+from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inquiry import Inquiry
+from midturn.core.turn.record import Chain
+from midturn.core.turn.replay import Replay, recorded
+from midturn.core.turn.state import TurnState
+from midturn.core.turn.walk import Walk
+
+
+class Answers(Struct, frozen=True):
+    """A form is done: what its ask is given. `ask` is None for a form that the tool returned, to be run again with the answers."""
+
+    ask: int | None
+    given: Given
+
+
+Next: TypeAlias = Inquiry | ReviewStep | Answers | Respond
+
+
+class Asks:
+    """Walks the forms of a call. `answers` is what the tool gets when it runs again, by question id."""
+
+    def __init__(self, state: TurnState, view: View, replay: Replay) -> None:
+        self._state = state
+        self._view = view
+        self._replay = replay
+        self._walks: list[Walk] = []
+        self.answers: dict[str, Json | SecretValue] = {}
+
+    @property
+    def waits_for(self) -> str | None:
+        """The id of the decision that the first form waits for."""
+        return self._walks[0].waits_for if self._walks else None
+
+    @property
+    def form(self) -> Form | None:
+        """The first form."""
+        return self._walks[0].asking.form if self._walks else None
+
+    def add(self, ask: int | None, asking: Asking) -> None:
+        """Take a form that the tool wants answered."""
+        self._walks.append(Walk(ask, asking, self._state.drafts.get(self._view.tool, {})))
+
+    def drop(self, ask: int) -> list[str]:
+        """Forget an ask that its coroutine gave up; return the decisions that it waited for."""
+        gone = [walk for walk in self._walks if walk.ask == ask]
+        self._walks = [walk for walk in self._walks if walk.ask != ask]
+        return [walk.waits_for for walk in gone if walk.waits_for]
+
+    def clear(self) -> list[str]:
+        """Forget every ask; return the decisions that they waited for."""
+        waited = [walk.waits_for for walk in self._walks if walk.waits_for]
+        self._walks = []
+        return waited
+
+    def next(self) -> Next | None:
+        """Say what comes next, past everything that is on record; None where somebody has to decide first, or nothing is asked."""
+        while self._walks and self._walks[0].waits_for is None:
+            found = self._step(self._walks[0])
+            if found is not None:
+                return found
+        return None
+
+    def follow(self, id: str, then: Give | GoBack | Leave | Send) -> None:
+        """Move the walk that waited for a decision."""
+        self._waiting_for(id).follow(then)
+
+    def report(self, id: str, reason: str) -> Answers | None:
+        """Return what a coroutine hears that wants to know why there is no answer; None where its call fails."""
+        walk = self._waiting_for(id)
+        return self._report(walk, reason) if walk.asking.on_failure == "report" else None
+
+    def escalate(self, id: str, then: Escalate) -> Inquiry:
+        """Record a person's review of what a model said, as the next link, and return it."""
+        walk, previous = self._waiting_for(id), then.previous
+        template = InquiryRequest(id="", source=previous.source, question=then.question.persisted(), escalates=previous.id)
+        return self._inquiry(walk, then.ask, self._request(previous.question_id, template))
+
+    # One walk -------------------------------------------------------------------------------------------------------
+
+    def _waiting_for(self, id: str) -> Walk:
+        return next(walk for walk in self._walks if walk.waits_for == id)
+
+    def _step(self, walk: Walk) -> Next | None:
+        match walk.step():
+            case Ask() as ask:
+                return self._reach(walk, ask)
+            case Review(answers):
+                return self._review(walk, answers)
+            case Completed() if self._replay.goes_back(walk):
+                walk.follow(GoBack())
+                return None
+            case Completed(answers) if walk.placeholders:
+                return self._secret_again(walk, answers)
+            case Completed(answers):
+                self._walks.remove(walk)
+                self.answers |= answers
+                return Answers(walk.ask, walk.given(answers))
+            case Cancelled() as cancelled:
+                self._state.drafts[self._view.tool] = walk.walker.drafts
+                return Respond(result.cancel_marker(cancelled), is_error=False)
+            case FormEnded():
+                raise AssertionError("End Turn ends the turn, not a walk")
+            case _ as other:
+                assert_never(other)
+
+    def _reach(self, walk: Walk, ask: Ask) -> Inquiry | Answers | None:
+        """Count what the tool emits, then answer from the record, or ask."""
+        question = ask.question
+        persisted = question.persisted()
+        emissions = self._replay.emits(walk, question.id, persisted.key)
+        chain = self._replay.find(walk, question.id, persisted.key) or self._ask_anew(walk, question, persisted)
+        self._replay.comes_to(walk, chain)
+        if chain.is_open:
+            return self._inquiry(walk, ask, chain.last.request, emissions)
+        match recorded(chain):
+            case Give() | GoBack() as outcome:
+                walk.follow(outcome)
+                return None
+            case refused:
+                return self._report(walk, refused.reason)
+
+    def _report(self, walk: Walk, reason: str) -> Answers:
+        """Tell a coroutine that there is no answer, and why."""
+        self._walks.remove(walk)
+        return Answers(walk.ask, {question.id: NoAnswer(reason) for question in walk.asking.form.questions})
+
+    def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | None:
+        """Show all answers once more, unless the record says what was done with them."""
+        if self._replay.goes_back(walk):
+            walk.follow(GoBack())
+            return None
+        if self._replay.is_reviewed(walk):
+            walk.follow(Send())
+            return None
+        shown = {question_id: value for question_id, value in answers.items() if not isinstance(value, SecretValue)}
+        waiting = self._view.call.waiting("review")
+        walk.waits_for = waiting.id if waiting else self._state.approval_id(self._view.call.request.id, "review")
+        return ReviewStep(self._view, walk.waits_for, self._view.settings.attached, walk.asking.form.questions, shown)
+
+    def _secret_again(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> Inquiry | None:
+        """Ask once more for a secret that was given before the process died: it was never written."""
+        questions = walk.asking.form.questions
+        index, question = next((i, q) for i, q in enumerate(questions, 1) if q.id in walk.placeholders)
+        if answers.get(question.id) is None:
+            walk.placeholders.discard(question.id)  # a later answer has gated the question off
+            return None
+        persisted = question.persisted()
+        again = self._replay.secret(question.id, persisted.key) or self._ask_anew(walk, question, persisted)
+        self._replay.use(again)
+        return self._inquiry(walk, Ask(question, index, len(questions)), again.last.request)
+
+    # Requests -------------------------------------------------------------------------------------------------------
+
+    def _inquiry(self, walk: Walk, ask: Ask, request: InquiryRequest, emissions: int = 1) -> Inquiry:
+        """Open the inquiry of a request; the link of an escalation asks with what the model said above it, and shows no default."""
+        question = ask.question
+        if request.escalates:
+            question = replace(question, context=request.question.context, default=UNSET)
+        if ask.prefill is UNSET and (draft := walk.walker.draft) is not UNSET:
+            ask = replace(ask, prefill=draft)
+        walk.waits_for = request.id
+        policy = self._view.policy.question(request.question_id)
+        return Inquiry(self._view, ask, request, question, policy, self._view.settings.attached, emissions)
+
+    def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
+        """Record a request; what is still open under the same question id, and nobody waits for in this run, asked something else."""
+        chains = self._view.call.chains
+        for chain in chains:
+            if chain.is_open and chain.asked.question_id == question.id and not self._replay.has_had(chain):
+                self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
+        form = None
+        if not walk.form_is_recorded:
+            questions = walk.asking.form.questions
+            form = AskedForm(len(questions), tuple(one.to_json() for one in questions))
+        revises = walk.inquiries.get(question.id) if walk.goes_back else None
+        template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form)
+        self._request(question.id, template)
+        return chains[-1]
+
+    def _request(self, question_id: str, template: InquiryRequest) -> InquiryRequest:
+        """Record a request: its id is allocated here, once."""
+        call = self._view.call.request
+        attempt = self._state.record.next_attempt(call.id, question_id)
+        request = replace(
+            template,
+            id=f"{call.id}.{question_id}.{attempt}",
+            call=call.event_id,
+            tool_call_id=call.id,
+            question_id=question_id,
+        )
+        return self._state.write(request)

@@ -1,0 +1,102 @@
+"""What a call is told from its record: which recorded attempts this run of it has had, and what each of them led to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import assert_never
+
+from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.core.reply import Answered
+from midturn.core.turn.decision import Give, GoBack, Refuse
+from midturn.core.turn.record import CallRecord, Chain
+from midturn.core.turn.walk import PLACEHOLDER, Walk
+
+
+class Replay:
+    """One run of a call beside its record, which is only read: a call that begins again gets a new one.
+
+    `skip` leaves out the attempts that came before the form where somebody takes a call up. `latest` is what was asked last.
+    """
+
+    def __init__(self, record: CallRecord, skip: int = 0) -> None:
+        self._record = record
+        self._used = set(range(skip))
+        self._emissions: Counter[tuple[str, bytes]] = Counter()
+        self.latest: Chain | None = None
+
+    def emits(self, walk: Walk, question_id: str, key: bytes) -> int:
+        """Note that the tool asks this, once in a walk; return how often it has."""
+        if question_id not in walk.emitted:
+            walk.emitted.add(question_id)
+            self._emissions[question_id, key] += 1
+        return self._emissions[question_id, key]
+
+    def find(self, walk: Walk, question_id: str, key: bytes) -> Chain | None:
+        """Return the first recorded attempt of this very question that this run has not had.
+
+        That nobody could answer is told again only to a coroutine that wants to know; a superseded attempt counts as never recorded.
+        """
+        reports = walk.asking.on_failure == "report"
+        for chain in self._record.chains:
+            if chain.place in self._used or not chain.asks(question_id, key):
+                continue
+            if not chain.is_superseded and (reports or not chain.is_refused):
+                return chain
+        return None
+
+    def comes_to(self, walk: Walk, chain: Chain) -> None:
+        """Note that a walk has come to an attempt, recorded before or now."""
+        self.use(chain)
+        walk.form_is_recorded = True
+        walk.goes_back = False
+        walk.places.append(chain.place)
+        self.latest = chain
+
+    def use(self, chain: Chain) -> None:
+        """Note that this run has had an attempt."""
+        self._used.add(chain.place)
+
+    def has_had(self, chain: Chain) -> bool:
+        """Whether this run has had an attempt."""
+        return chain.place in self._used
+
+    def goes_back(self, walk: Walk) -> bool:
+        """Whether Back was chosen at the review: an attempt that this run has not had revises an answer of this walk."""
+        of_walk = set(walk.inquiries.values())
+        return any(c.asked.revises in of_walk and not (self.has_had(c) or c.is_superseded) for c in self._record.chains)
+
+    def is_reviewed(self, walk: Walk) -> bool:
+        """Whether a person has approved the answers of this very walk: since it began, and before anything that this run has yet to ask."""
+        began = min(walk.places)
+        chains = self._record.chains
+        return any(began < place and all(map(self.has_had, chains[began:place])) for place in self._record.reviewed)
+
+    def secret(self, question_id: str, key: bytes) -> Chain | None:
+        """Return the open request of a secret; every recorded answer to it is used up, for none of them was written."""
+        found: Chain | None = None
+        for chain in self._record.chains:
+            if chain.asks(question_id, key):
+                found = chain if chain.is_open else found
+                if isinstance(chain.last.response, InquiryRedacted):
+                    self.use(chain)
+        return found
+
+
+def recorded(chain: Chain) -> Give | GoBack | Refuse:
+    """Return what a closed attempt led to, as if it had just happened."""
+    response, question_id = chain.last.response, chain.asked.question_id
+    match response:
+        case InquiryAnswered(answer=answer, reason=reason, answered_by=who):
+            by = who.by if who else "user"
+            return Give(question_id, Answered(answer, reason=reason, automatic=by != "user"), response.id, by)
+        case InquiryRedacted(answered_by=who):
+            by = who.by if who else "user"
+            return Give(question_id, Answered(PLACEHOLDER, automatic=by != "user"), response.id, by)
+        case InquiryCancelled(reason="back"):
+            return GoBack()
+        case InquiryCancelled(reason=reason):
+            return Refuse(reason)
+        case None:
+            raise AssertionError("an open attempt is taken over, not replayed")
+        case _ as other:
+            assert_never(other)

@@ -1,0 +1,226 @@
+"""An open turn, visited by somebody who answers from outside: the machine says what is asked, and which events an answer leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest, TurnEnd
+from midturn.core.form import Form
+from midturn.core.json_value import Json
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
+from midturn.core.secret import SecretValue
+from midturn.core.source import Source
+from midturn.core.turn.call import Call
+from midturn.core.turn.decision import Closing, Misfit, Spoken
+from midturn.core.turn.desk import Ticket
+from midturn.core.turn.effects import Record
+from midturn.core.turn.ending import ended_by_user, write_ending
+from midturn.core.turn.inputs import Asking
+from midturn.core.turn.record import CallRecord, Chain, TurnRecord
+from midturn.core.turn.replay import Replay
+from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.state import TurnState
+from midturn.core.turn.whole_form import answers_to_form
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
+
+_EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
+
+
+class Visit:
+    """One call of an open turn, brought up to what it waits for by replaying its record. Nothing runs, and whatever else there is waits.
+
+    `prompt` is what a person is shown, `take` returns the batch that a reply appends. A visitor may go on: `prompt` then shows the next
+    question of the form, Back included. What one reply leads to (a next request) is held back, because the next run's settings may answer
+    it; it goes out in front of the visitor's next reply. Not so after a map of answers, where what is left out is to stay open, nor
+    after Back at a review, which is on record only as the request that it leads to.
+
+    Args:
+        window: The events of the last turn.
+        event_id: The request that is to be answered.
+        ids: Gives the new events their ids.
+
+    Raises:
+        NotOpen: No such request waits in this turn.
+        AlreadyAnswered: Somebody answered it first.
+    """
+
+    def __init__(self, window: Sequence[Event], event_id: str, ids: Iterator[str]) -> None:
+        self._window = window
+        self._ids = ids
+        self._walk: tuple[int, Asking] | None = None
+        request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
+        self._state = self._loaded()
+        if request is None or self._state.record.ended or not self._state.record.started:
+            raise NotOpen(f"No question with the id {event_id!r} is open. `midturn inbox` lists the open ones.")
+        if isinstance(request, InquiryRequest):
+            self._call = self._at_question(request)
+        else:
+            self._call = self._at_approval(request)
+        self._held = self._drained()
+
+    @property
+    def form(self) -> Form | None:
+        """The form that the question belongs to, alone or not; None at a call's permission or delivery."""
+        return self._call.form
+
+    @property
+    def answers(self) -> Mapping[str, Json]:
+        """The answers of a form that is complete, without secrets."""
+        return {key: value for key, value in self._call.answers.items() if not isinstance(value, SecretValue)}
+
+    def prompt(self) -> Prompt | None:
+        """Return what a person is shown; None when the visit is over."""
+        return self._call.prompt()
+
+    def take(self, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
+        """Return the batch that a reply appends, durably, before anybody is shown what comes next.
+
+        For a form of several questions, `Answered` may hold a map of answers by question id: every pair is recorded, and the form counts
+        as reviewed.
+
+        Raises:
+            AnswerError: The reply does not fit; nothing has happened.
+        """
+        ticket = self._ticket()
+        keeps_all = isinstance(reply, WentBack) and ticket.decision.id not in self._state.record.inquiries
+        match reply:
+            case EndedTurn():
+                write_ending(self._state, ended_by_user({self._call.event}), TurnEnd(status="ended_by_user"))
+                self._call.abandon()
+            case Unavailable():
+                raise AnswerError([Problem("", "Nobody was there to answer.")])
+            case _ if (answers := self._whole_form(ticket, reply)) is not None:
+                self._call.take_all(answers, who)
+                keeps_all = True
+            case _:
+                self._close(ticket, ticket.decision.take(reply, who))
+        self._call.advance()
+        events = self._drained()
+        asked = next((place for place, event in enumerate(events) if _asks(event)), len(events))
+        now = len(events) if keeps_all else asked
+        batch, self._held = (*self._held, *events[:now]), events[now:]
+        return batch
+
+    def catch_up(self, window: Sequence[Event]) -> None:
+        """Bring the same call up anew: somebody else has written to the turn since the visit began.
+
+        Raises:
+            NotOpen: The call waits for something else now.
+        """
+        shown = self.prompt()
+        self._window = window
+        self._state = self._loaded()
+        call = self._state.record.calls.get(self._call.event)
+        if call is None or call.response or self._state.record.ended:
+            raise NotOpen("Somebody else went on with the turn meanwhile.")
+        self._call = self._brought_up(call)
+        self._held = self._drained()
+        now = self.prompt()
+        if shown is None or now is None or (shown.kind, shown.question) != (now.kind, now.question):
+            raise NotOpen("Somebody else went on with the turn meanwhile, and it waits for something else.")
+
+    def _whole_form(self, ticket: Ticket, reply: Spoken) -> dict[str, Answered] | None:
+        asked = self._state.record.inquiries.get(ticket.decision.id)
+        if asked is None or self._call.form is None:
+            return None
+        return answers_to_form(self._call.form, asked.request.question.asked(asked.request.question_id), reply)
+
+    def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
+        if isinstance(closing, Misfit):
+            raise AnswerError(closing.problems)
+        self._call.close(ticket.decision.id, closing)
+
+    def _ticket(self) -> Ticket:
+        ticket = self._state.desk.find(self._call.waits_for or "")
+        if ticket is None:
+            raise NotOpen("The visit is over: nothing of this call waits any more.")
+        return ticket
+
+    def _drained(self) -> tuple[Event, ...]:
+        return tuple(effect.event for effect in self._state.drain() if isinstance(effect, Record))
+
+    # Bringing a call up ---------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> TurnState:
+        """Return the state of the turn, under settings where nothing is decided but by the visitor."""
+        names = {event.name for event in self._window if isinstance(event, ToolCallRequest)}
+        policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
+        state = TurnState(TurnSettings(tools=policies, attached=False), self._ids)
+        for event in self._window:
+            state.record.apply(event)
+        return state
+
+    def _at_question(self, request: InquiryRequest) -> Call:
+        """Walk the form of a question up to it.
+
+        A question that a tool asks alone after it has asked the same in a form looks like one of that form; whether it is, the walk knows.
+        """
+        record, chain = _open_chain(self._state.record, request)
+        for first, form in _forms(record, chain):
+            self._walk = first, Asking(form, request.source)
+            self._state = self._loaded()
+            call = self._brought_up(self._state.record.calls[request.call])
+            if call.waits_for == request.id:
+                return call
+        raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
+
+    def _at_approval(self, request: Approval) -> Call:
+        call = self._state.record.calls.get(request.call)
+        decision = next((a for a in call.approvals if a.id == request.id and a.state != "waiting"), None) if call else None
+        if decision is not None:
+            by = decision.answered_by.by if decision.answered_by else "somebody"
+            raise AlreadyAnswered(f"The approval {request.event_id!r} was decided already, by {by}.", by)
+        if call is None or call.response is not None:
+            raise NotOpen(f"The approval {request.event_id!r} is closed.")
+        if request.kind == "review":
+            self._walk = _reviewed(call, request)
+        return self._brought_up(call)
+
+    def _brought_up(self, record: CallRecord) -> Call:
+        """Return the call at what it waits for: its approval, or the place that its form has come to."""
+        first, asking = self._walk or (0, None)
+        call = Call(self._state, record, self._state.settings.tools[record.request.name], Replay(record, first))
+        if asking is None:
+            call.begin()
+        else:
+            call.returned(asking)
+            call.advance()
+        return call
+
+
+def _open_chain(turn: TurnRecord, request: InquiryRequest) -> tuple[CallRecord, Chain]:
+    """Return the call and the chain that a request belongs to, if it still waits."""
+    response = turn.inquiries[request.id].response
+    if isinstance(response, InquiryAnswered | InquiryRedacted):
+        by = response.answered_by.by if response.answered_by else "somebody"
+        raise AlreadyAnswered(f"The question {request.event_id!r} was answered already, by {by}.", by)
+    call = turn.calls.get(request.call)
+    chain = next((c for c in call.chains if c.last.request.id == request.id), None) if call else None
+    if response is not None or call is None or chain is None or call.response is not None:
+        raise NotOpen(f"The question {request.event_id!r} is closed.")
+    return call, chain
+
+
+def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
+    """Yield the forms that a question may belong to, at last the question alone, each with the place at which its walk began."""
+    question_id = chain.asked.question_id
+    for first in range(chain.place, -1, -1):
+        asked = call.chains[first].asked.form
+        if asked and any(question.get("id") == question_id for question in asked.questions):
+            yield first, Form.from_json(list(asked.questions), review=True)
+            break
+    yield chain.place, Form((chain.asked.question.asked(question_id),))
+
+
+def _reviewed(call: CallRecord, request: Approval) -> tuple[int, Asking]:
+    """Return the form that a review is about, with the place at which its walk began."""
+    first = next((chain for chain in reversed(call.chains) if chain.asked.form), None)
+    if first is None or first.asked.form is None:
+        raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
+    return first.place, Asking(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source)
+
+
+def _asks(event: Event) -> bool:
+    return isinstance(event, InquiryRequest) or (isinstance(event, Approval) and event.state == "waiting")
