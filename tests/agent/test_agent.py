@@ -201,7 +201,7 @@ def test_one_agent_runs_many_conversations_at_once(store: ConversationStore) -> 
 
 
 def test_several_questions_of_one_call_wait_together(store: ConversationStore) -> None:
-    """`asyncio.gather` of asks queues; while nobody is there the first one is what waits."""
+    """All of them are open at once; they may be answered in any order."""
 
     @mt.tool
     async def both(ctx: mt.ToolContext) -> str:
@@ -216,10 +216,12 @@ def test_several_questions_of_one_call_wait_together(store: ConversationStore) -
     async def scene() -> None:
         agent = mt.Agent(calling("both"), tools=[both], store=store)
         result = await agent.run("Ask")
-        for value in ("x", "y"):
-            assert len(result.pending) == 1
-            await agent.store.answer(result.pending[0].id, value)
-            result = await agent.resume(result.conversation)
+        assert [question.question.text for question in result.pending] == ["A?", "B?"]
+        await agent.store.answer(result.pending[1].id, "y")
+        result = await agent.resume(result.conversation)
+        assert [question.question.text for question in result.pending] == ["A?"]
+        await agent.store.answer(result.pending[0].id, "x")
+        result = await agent.resume(result.conversation)
         assert told(store, result.conversation) == ["xy"]
 
     asyncio.run(scene())

@@ -39,6 +39,25 @@ def test_a_concurrent_prompter_has_all_prompts_at_once_and_answers_in_any_order(
     asyncio.run(scene())
 
 
+def test_a_concurrent_prompter_has_everything_that_one_coroutine_asks_at_once(store: ConversationStore) -> None:
+    @mt.tool
+    async def both(ctx: mt.ToolContext) -> str:
+        """Ask twice at once."""
+        async with asyncio.TaskGroup() as group:
+            first, second = (group.create_task(ctx.ask(mt.Question.text(id, f"{id}?"))) for id in ("a", "b"))
+        return first.result() + second.result()
+
+    async def scene() -> None:
+        chat = Chat()
+        run = asyncio.create_task(mt.Agent(calling("both"), tools=[both], prompter=chat, store=store).run("Ask"))
+        await until(lambda: len(chat.waiting) == 2)
+        chat.says("b", mt.Answered("y"))
+        chat.says("a", mt.Answered("x"))
+        assert told(store, (await run).conversation) == ["xy"]
+
+    asyncio.run(scene())
+
+
 def test_a_prompter_that_is_not_concurrent_has_one_prompt_at_a_time(store: ConversationStore) -> None:
     class OneByOne(Chat):
         concurrent = False

@@ -10,7 +10,7 @@ from midturn.core.exchange import Finished, ModelEvent, ModelRequest, TextDelta,
 from midturn.core.limits import Limits
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Reply
-from midturn.core.turn.inputs import TurnRequested
+from midturn.core.turn.inputs import Asking, TurnRequested
 from midturn.ports import TextShown
 from midturn.testing.prompter import ScriptedPrompter
 from support.sessions import OneConversation
@@ -280,3 +280,36 @@ def test_a_secret_that_a_tool_echoes_never_reaches_the_model_or_the_log() -> Non
 
     assert conversation.contents == ["logged in with [redacted]"]
     assert "hunter2" not in repr(conversation.journal.events)
+
+
+def test_a_task_that_a_tool_left_behind_cannot_ask_after_its_run() -> None:
+    """Whether the run ended with a result or with a question: a person is never shown what nobody waits for."""
+    refused: list[str] = []
+    tasks: list[asyncio.Task[None]] = []
+
+    class Leaves(mt.Tool):
+        @property
+        def definition(self) -> mt.ToolDefinition:
+            return mt.ToolDefinition("leaves", "Leave a task behind.", {"type": "object", "properties": {}})
+
+        async def execute(self, run: mt.ToolRun) -> mt.Outcome:
+            if "confirm" in run.answers:
+                await tasks[0]
+                return mt.Success("done")
+            tasks.append(asyncio.create_task(self._late(run)))
+            return mt.NeedsInput(mt.Form([CONFIRM]))
+
+        async def _late(self, run: mt.ToolRun) -> None:
+            await asyncio.sleep(0)
+            try:
+                await run.ask(Asking(mt.Form([mt.Question.text("late", "Late?")]), mt.Source.tool("leaves")))
+            except RuntimeError as error:
+                refused.append(str(error))
+
+    conversation = OneConversation()
+    prompter = ScriptedPrompter({"leaves.confirm": True})
+    ending = asyncio.run(conversation.session(calling("leaves"), [Leaves()], prompter=prompter).run(SHIP_IT))
+
+    assert ending.status == "completed"
+    assert refused == ["This run of leaves is over: a task that it has left behind cannot ask any more."]
+    assert [event["question_id"] for event in conversation.recorded("inquiry_request")] == ["confirm"]

@@ -108,8 +108,11 @@ class Process:
                 assert not self._prompts or isinstance(self._ending, Suspend | LeaveOpen), "a prompt stays open after the end"
                 return self._ending
             ready = self._ready()
-            assert ready, "nothing can happen any more, and the machine waits"
-            self._happens(self._world.pick(ready))
+            if ready:
+                self._happens(self._world.pick(ready))
+            else:
+                self._perform(self._turn.rest())
+                assert self._ending, "nothing can happen any more, and the machine waits"
         raise AssertionError("the process never ends")
 
     # What may happen ------------------------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ class Process:
         return [*tools, *prompts, *consults, *(["00 model "] if self._model else [])]
 
     def _call_of(self, prompt: str) -> str:
-        return next(event for event, call in self._turn._calls.items() if call.waits_for == prompt)
+        return next(event for event, call in self._turn._calls.items() if prompt in call.waiting)
 
     def _happens(self, name: str) -> None:
         _, what, id = name.split(" ", 2)
@@ -254,7 +257,7 @@ class Process:
             deed = reply(person(called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)), "tool")
         else:
             how = manner_of_decision(self._script, called, prompt.kind)
-            places = self._turn._calls[call]._asks._walks[0].places if prompt.kind == "review" else [0]
+            places = self._turn._calls[call]._asks.waiting_for(id).places if prompt.kind == "review" else [0]
             deed = decision(self._world, call, prompt.kind, max(places) + 1)
         self._step(self._prompted(prompt, how, deed))
 

@@ -95,8 +95,12 @@ class Stage:
 
     def unique(self, tool: Tool) -> Ask:
         """Draw a question that is asked nowhere else: what was given up would be answered by whatever is asked next."""
+        return self.only(self.ask(self.pick(*self.kinds(tool))))
+
+    def only(self, ask: Ask) -> Ask:
+        """Make a question one that is asked nowhere else."""
         self._uniques += 1
-        return replace(self.ask(self.pick(*self.kinds(tool))), context=f"for the {self._uniques}. time")
+        return replace(ask, context=f"for the {self._uniques}. time")
 
     def round(self, tool: Tool, how: How, least: int = 1, most: int = 3) -> Round:
         """Draw a round of questions; who only tries asks one."""
@@ -134,9 +138,7 @@ def coroutines(stage: Stage) -> list[list[Called]]:
 
     def op() -> Op:
         asked = stage.round(tool, stage.pick("await", "try"), most=2)
-        match stage.pick("one", "together", "together", "until", "give up"):
-            case "together":
-                return Together((asked, stage.round(tool, stage.pick("await", "try"), most=2)))
+        match stage.pick("one", "until", "give up"):
             case "until":
                 return Until(Round((YES,), "await"))
             case "give up" if not patient:
@@ -148,6 +150,29 @@ def coroutines(stage: Stage) -> list[list[Called]]:
     if not patient and stage.pick(False, False, True):
         return [[stage.call(tool, *ops, end="leaves", left=Round((stage.unique(tool),), "await"))]]
     return [[stage.call(tool, *ops)]]
+
+
+def at_once(stage: Stage) -> list[list[Called]]:
+    """A coroutine asks several forms at once. Nobody ends the call there: what the others have come to by then is up to the schedule."""
+    if stage.few:  # who is shown the last question is up to the schedule, too
+        return coroutines(stage)
+    tool = stage.tool()
+    answered = stage.attached or tool.detached["tool"] == "defer"
+
+    def round_() -> Round:
+        if not answered:
+            return Round((stage.unique(tool),), "try")
+        ids = stage.draw(st.lists(st.sampled_from(stage.kinds(tool)), min_size=1, max_size=3, unique=True))
+        asks: list[Ask] = []
+        for id in ids:
+            asks.append(stage.only(stage.ask(id, asks)))
+        return Round(tuple(asks), "await", review=len(asks) > 1 and stage.pick(False, True))
+
+    manners = {f"manner {id}": stage.pick(0, 0, 10) for id in (*KINDS, "review")}
+    people = {f"person {id}": stage.pick(0, 4, 7, 9) for id in KINDS}
+    forced = {**people, **(manners if answered else {}), "review": 0}
+    ops = stage.several(lambda: Together(tuple(stage.several(round_, 2, 3))), 1, 2)
+    return [[stage.call(tool, *ops, forced=forced, may_end=False)]]
 
 
 def refused(stage: Stage) -> list[list[Called]]:
@@ -236,7 +261,7 @@ def oddities(stage: Stage) -> list[list[Called]]:
 
 
 SCENES: tuple[Scene, ...] = (
-    chains, forms, coroutines, refused, memories, approvals, looked_at, secrets, escalations, breakers, repeats, oddities,
+    chains, forms, coroutines, at_once, refused, memories, approvals, looked_at, secrets, escalations, breakers, repeats, oddities,
 )  # fmt: skip
 
 

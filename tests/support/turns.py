@@ -61,14 +61,14 @@ class Played:
         if events:
             self.turn, effects = Turn.resume(events, self.settings, self.ids)
             self.last: tuple[Effect, ...] = ()
-            self._take(effects)
+            self._take((*effects, *self.turn.rest()))
         else:
             self.turn = Turn(self.settings, self.ids)
             self.step(TurnRequested("Ship it"))
 
     def step(self, happened: Happened) -> tuple[Effect, ...]:
         """Feed one input; keep what it recorded."""
-        return self._take(self.turn.step(happened))
+        return self._take((*self.turn.step(happened), *self.turn.rest()))
 
     def _take(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         self.last = effects
@@ -90,6 +90,10 @@ class Played:
         """Have the tool ask a form."""
         asking = Asking(Form(questions, review), DEPLOY, on_failure)
         self.step(ToolAwaits(call, ask, asking) if ask else ToolReturned(call, asking))
+
+    def step_only(self, call: str, *questions: Question[Any], ask: int, review: bool = False) -> tuple[Effect, ...]:
+        """Have a coroutine ask, and let what else it does at the same time happen first: the turn does not rest yet."""
+        return self._take(self.turn.step(ToolAwaits(call, ask, Asking(Form(questions, review), DEPLOY))))
 
     def reply(self, reply: Reply) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""

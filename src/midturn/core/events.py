@@ -199,6 +199,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
     It is `superseded` when it was decided where nobody of ours could see it. `arguments_sha256` binds an approved run to its exact
     bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries the `content` and `is_error` that it is about.
+    `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
     """
 
     id: str
@@ -212,6 +213,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     arguments: Json | UnsetType = UNSET
     content: str | None = None
     is_error: bool | None = None
+    form: str | None = None
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})

@@ -41,6 +41,8 @@ from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import ToolRuns
 
+_BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
+
 
 class Ending(Struct, frozen=True):
     """How a run of a turn ended: `completed`, `ended_by_user`, `failed` (with `error`), `suspended`, or `open` (the model is down).
@@ -106,6 +108,9 @@ class Driver:
         self._spawn(self._elsewhere.listen(self._services.clock))
         await self._perform(effects)
         while self._ending is None:
+            if self._turn.only_people_can_move_it and await self._is_quiet():
+                await self._perform(self._turn.rest())
+                continue
             happened = await self._happenings.get()
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_answer(happened.id, happened.who)
@@ -114,6 +119,14 @@ class Driver:
                 self._prompts.expect_nothing(happened.id)
                 self._elsewhere.taken(happened.id)
         return self._ending
+
+    async def _is_quiet(self) -> bool:
+        """Whether nothing has happened that the machine has yet to hear: tasks that a tool has begun get to the point where they ask."""
+        for _ in range(_BREATHS):
+            if not self._happenings.empty():
+                return False
+            await asyncio.sleep(0)
+        return self._happenings.empty()
 
     async def _perform(self, effects: Sequence[Effect]) -> None:
         """Make the records durable, as one batch; then begin everything else, in order."""

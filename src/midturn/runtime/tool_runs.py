@@ -59,9 +59,12 @@ class ToolRuns:
         tool = self._tools[call.name]
         self._secrets.of(call.event).learn(answers.values())
         numbers = itertools.count(1)
+        is_over = False
 
         async def ask(asking: Asking) -> Given:
             """Ask what the tool may ask, as whoever it is."""
+            if is_over:
+                raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
             form = fit_to_be_asked(asking.form, run)
             return await self._ask(call.event, next(numbers), Asking(form, source_of(tool), asking.on_failure))
 
@@ -69,19 +72,24 @@ class ToolRuns:
         try:
             executed = await execute(tool, run)
         finally:
-            self._end_asks(call.event)
+            is_over = True
+            left = self._end_asks(call.event)
         match executed.outcome:
             case NeedsInput(form):
+                for number in left:
+                    self._report(AskDropped(call.event, number))
                 self._report(ToolReturned(call.event, Asking(form, executed.source)))
             case outcome:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
                 self._report(ToolFinished(call.event, outcome))
 
-    def _end_asks(self, call: str) -> None:
-        """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind."""
-        for key in [key for key in self._asks if key[0] == call]:
-            self._asks.pop(key).cancel()
+    def _end_asks(self, call: str) -> list[int]:
+        """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind. Return their asks."""
+        left = [number for of_call, number in self._asks if of_call == call]
+        for number in left:
+            self._asks.pop((call, number)).cancel()
+        return left
 
     async def _ask(self, call: str, number: int, asking: Asking) -> Given:
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()

@@ -13,7 +13,7 @@ from support.turn_check import check, cut_everywhere
 from support.turn_oracle import expected
 from support.turn_player import play
 from support.turn_script import Script
-from support.turn_scripts import SCENES, Scene, approvals, chains, coroutines, escalations, memories, scripts
+from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, memories, scripts
 
 RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same few hundred
 EXAMPLES = int(RANDOM or 400)
@@ -34,7 +34,7 @@ INGREDIENTS = {
 
 EMPHASES: tuple[tuple[Sequence[Scene], int], ...] = (
     (SCENES, EXAMPLES // 2),
-    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, memories, approvals, escalations)),
+    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations)),
 )
 
 

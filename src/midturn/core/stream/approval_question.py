@@ -31,15 +31,15 @@ def approval_question(approval: Approval, tool: str, before: Iterable[Event]) ->
         case "deliver":
             context = fenced(approval.content or "")
         case "review":
-            context = _answers(approval.call, before)
+            context = _answers(approval, before)
         case _:
             context = ""
     return PersistedQuestion(text=approval_text(approval.kind, tool), answer_type=BooleanType(), context=_cut(context) or None)
 
 
-def _answers(call: str, before: Iterable[Event]) -> str:
+def _answers(approval: Approval, before: Iterable[Event]) -> str:
     """List the answers that would be sent; secrets are not among them."""
-    reviewed = reviewed_answers(call, before)
+    reviewed = reviewed_answers(approval.call, before, approval.form)
     given = [(question, reviewed.answers[question.id]) for question in reviewed.questions if question.id in reviewed.answers]
     return "\n".join(f"- {question.text}: {shown(answer)}" for question, answer in given)
 

@@ -59,7 +59,16 @@ class _Turn:
         """A review of answers waits only once all of them are there: Back may have opened a question again."""
         if approval.id in self._decided or approval.call in self._done:
             return False
-        return approval.kind != "review" or approval.call not in asking
+        return approval.kind != "review" or approval.call not in asking or (approval.form is not None and not self._asks_again(approval))
+
+    def _asks_again(self, approval: Approval) -> bool:
+        """Whether Back has opened a question again of the very form that a review is about."""
+        asked = [event for event in self._events if isinstance(event, InquiryRequest) and event.call == approval.call]
+        first = next((place for place, request in enumerate(asked) if request.id == approval.form), 0)
+        form = asked[first].form if asked else None
+        ids = {str(question.get("id")) for question in form.questions} if form else set[object]()
+        open_now = {self._events[place].event_id for place in pair_inquiries(self._events).unanswered}
+        return any(request.revises and request.question_id in ids and request.event_id in open_now for request in asked[first:])
 
     def _asked(self, request: InquiryRequest, place: int) -> OpenQuestion:
         return OpenQuestion(

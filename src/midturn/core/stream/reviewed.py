@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from midturn.core.events import Event, InquiryAnswered
 from midturn.core.form import Ask, Form, FormWalker
@@ -11,15 +11,20 @@ from midturn.core.prompt import AnswersSubject
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
-from midturn.core.stream.pairing import pairs
+from midturn.core.stream.pairing import InquiryPair, pairs
 from midturn.errors import AnswerError, QuestionError
 
 _UNKNOWN = SecretValue("")
 
 
-def reviewed_answers(call: str, events: Iterable[Event]) -> AnswersSubject:
-    """Return the form that a call asked last, with the answers that hold now; secrets and questions that are not asked are left out."""
+def reviewed_answers(call: str, events: Iterable[Event], form_id: str | None = None) -> AnswersSubject:
+    """Return a form of a call with the answers that hold now; secrets and questions that are not asked are left out.
+
+    `form_id` is the `form` of the approval, where the call asked several at once; otherwise it is the form that was asked last.
+    """
     paired = [(request, response) for request, response in pairs(events) if request.call == call]
+    if form_id is not None:
+        paired = _of_form(paired, form_id)
     latest = {request.question_id: response.answer for request, response in paired if isinstance(response, InquiryAnswered)}
     forms = [request.form for request, _ in paired if request.form]
     try:
@@ -30,6 +35,14 @@ def reviewed_answers(call: str, events: Iterable[Event]) -> AnswersSubject:
         asked = {request.question_id: request.question.asked(request.question_id) for request, _ in paired}
         return AnswersSubject(tuple(asked.values()), latest)
     return AnswersSubject(form.questions, _walked(form, latest))
+
+
+def _of_form(paired: Sequence[InquiryPair], form_id: str) -> list[InquiryPair]:
+    """Return what was asked for one form: from its first question on, and under its ids."""
+    first = next((place for place, (request, _) in enumerate(paired) if request.id == form_id), 0)
+    form = paired[first][0].form if paired else None
+    ids = {str(question.get("id")) for question in form.questions} if form else set[object]()
+    return [pair for pair in paired[first:] if pair[0].question_id in ids and pair[0].form in (None, form)]
 
 
 def _walked(form: Form, latest: Mapping[str, Json]) -> dict[str, Json]:

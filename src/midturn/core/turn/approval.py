@@ -41,7 +41,7 @@ class _Approving(Struct, frozen=True):
     @property
     def waiting(self) -> Approval | None:
         """The event that says that this is waited for."""
-        return self.view.call.waiting(self.kind)
+        return self.view.call.undecided(self.id)
 
     @property
     def _text(self) -> str:
@@ -194,12 +194,13 @@ class Delivery(_Approving, frozen=True):
 
 
 class ReviewStep(_Approving, frozen=True):
-    """Are the answers of this form right? Recorded only where no person is attached."""
+    """Are the answers of this form right? Recorded only where no person is attached; `form` says which one, where that is not plain."""
 
     kind: ClassVar[PromptKind] = "review"
 
     questions: Sequence[Question[Any]]
     answers: dict[str, Json]
+    form: str | None
 
     def going(self) -> Asked | Closing:
         """Ask, else follow the policy for deliveries."""
@@ -214,6 +215,9 @@ class ReviewStep(_Approving, frozen=True):
                 return Closing(Send(), (self._record("approved", answered_by=BY_DEFAULT),))
             case _ as other:
                 assert_never(other)
+
+    def _record(self, state: str, **fields: Any) -> Approval:
+        return super()._record(state, form=self.form, **fields)
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""

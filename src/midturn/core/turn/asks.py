@@ -44,61 +44,74 @@ class Asks:
         self._view = view
         self._replay = replay
         self._walks: list[Walk] = []
+        self._asked = 0
         self.answers: dict[str, Json | SecretValue] = {}
 
     @property
-    def waits_for(self) -> str | None:
-        """The id of the decision that the first form waits for."""
-        return self._walks[0].waits_for if self._walks else None
+    def waiting(self) -> list[str]:
+        """The ids of the decisions that forms wait for, in the order in which the forms were asked."""
+        return [walk.waits_for for walk in self._walks if walk.waits_for]
 
-    @property
-    def form(self) -> Form | None:
-        """The first form."""
-        return self._walks[0].asking.form if self._walks else None
+    def form(self, id: str) -> Form | None:
+        """Return the form that waits for a decision."""
+        return next((walk.asking.form for walk in self._walks if walk.waits_for == id), None)
+
+    def waiting_for(self, id: str) -> Walk:
+        """Return the walk that waits for a decision."""
+        return next(walk for walk in self._walks if walk.waits_for == id)
+
+    def screen(self, id: str) -> str | None:
+        """Return the name under which a form of several questions keeps a screen, by what it waits for."""
+        walk = next((walk for walk in self._walks if walk.waits_for == id), None)
+        return self._screen(walk) if walk else None
 
     def add(self, ask: int | None, asking: Asking) -> None:
         """Take a form that the tool wants answered."""
-        self._walks.append(Walk(ask, asking, self._state.drafts.get(self._view.tool, {})))
+        self._asked += 1
+        self._walks.append(Walk(self._asked, ask, asking, self._state.drafts.get(self._view.tool, {})))
 
     def drop(self, ask: int) -> list[str]:
         """Forget an ask that its coroutine gave up; return the decisions that it waited for."""
-        gone = [walk for walk in self._walks if walk.ask == ask]
-        self._walks = [walk for walk in self._walks if walk.ask != ask]
-        return [walk.waits_for for walk in gone if walk.waits_for]
+        return self._forget([walk for walk in self._walks if walk.ask == ask])
 
     def clear(self) -> list[str]:
         """Forget every ask; return the decisions that they waited for."""
-        waited = [walk.waits_for for walk in self._walks if walk.waits_for]
-        self._walks = []
-        return waited
+        return self._forget(list(self._walks))
 
     def next(self) -> Next | None:
         """Say what comes next, past everything that is on record; None where somebody has to decide first, or nothing is asked."""
-        while self._walks and self._walks[0].waits_for is None:
-            found = self._step(self._walks[0])
+        while walk := next((walk for walk in self._walks if walk.waits_for is None), None):
+            found = self._step(walk)
             if found is not None:
                 return found
         return None
 
     def follow(self, id: str, then: Give | GoBack | Leave | Send) -> None:
         """Move the walk that waited for a decision."""
-        self._waiting_for(id).follow(then)
+        self.waiting_for(id).follow(then)
 
     def report(self, id: str, reason: str) -> Answers | None:
         """Return what a coroutine hears that wants to know why there is no answer; None where its call fails."""
-        walk = self._waiting_for(id)
+        walk = self.waiting_for(id)
         return self._report(walk, reason) if walk.asking.on_failure == "report" else None
 
     def escalate(self, id: str, then: Escalate) -> Inquiry:
         """Record a person's review of what a model said, as the next link, and return it."""
-        walk, previous = self._waiting_for(id), then.previous
+        walk, previous = self.waiting_for(id), then.previous
         template = InquiryRequest(id="", source=previous.source, question=then.question.persisted(), escalates=previous.id)
         return self._inquiry(walk, then.ask, self._request(previous.question_id, template))
 
     # One walk -------------------------------------------------------------------------------------------------------
 
-    def _waiting_for(self, id: str) -> Walk:
-        return next(walk for walk in self._walks if walk.waits_for == id)
+    def _screen(self, walk: Walk) -> str | None:
+        return f"{self._view.call.request.event_id}.{walk.number}" if len(walk.asking.form.questions) > 1 else None
+
+    def _forget(self, gone: list[Walk]) -> list[str]:
+        """Forget walks, and the screens that they keep; return the decisions that they waited for."""
+        for walk in gone:
+            self._walks.remove(walk)
+            self._state.desk.leave(self._screen(walk))
+        return [walk.waits_for for walk in gone if walk.waits_for]
 
     def _step(self, walk: Walk) -> Next | None:
         match walk.step():
@@ -112,7 +125,7 @@ class Asks:
             case Completed(answers) if walk.placeholders:
                 return self._secret_again(walk, answers)
             case Completed(answers):
-                self._walks.remove(walk)
+                self._forget([walk])
                 self.answers |= answers
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
@@ -141,7 +154,7 @@ class Asks:
 
     def _report(self, walk: Walk, reason: str) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
-        self._walks.remove(walk)
+        self._forget([walk])
         return Answers(walk.ask, {question.id: NoAnswer(reason) for question in walk.asking.form.questions})
 
     def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | None:
@@ -149,13 +162,15 @@ class Asks:
         if self._replay.goes_back(walk):
             walk.follow(GoBack())
             return None
-        if self._replay.is_reviewed(walk):
+        recorded = self._replay.review(walk)
+        if recorded and recorded.state == "approved":
             walk.follow(Send())
             return None
         shown = {question_id: value for question_id, value in answers.items() if not isinstance(value, SecretValue)}
-        waiting = self._view.call.waiting("review")
-        walk.waits_for = waiting.id if waiting else self._state.approval_id(self._view.call.request.id, "review")
-        return ReviewStep(self._view, walk.waits_for, self._view.settings.attached, walk.asking.form.questions, shown)
+        waiting = recorded.id if recorded and recorded.state == "waiting" else None
+        walk.waits_for = waiting or self._state.approval_id(self._view.call.request.id, "review")
+        form = self._replay.form_of_review(walk)
+        return ReviewStep(self._view, walk.waits_for, self._view.settings.attached, walk.asking.form.questions, shown, form)
 
     def _secret_again(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> Inquiry | None:
         """Ask once more for a secret that was given before the process died: it was never written."""

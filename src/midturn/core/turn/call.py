@@ -11,7 +11,6 @@ from midturn.core.events import AnsweredBy, InquiryCancelled, ToolCallResponse
 from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
-from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Submitted
 from midturn.core.routing import messages
 from midturn.core.routing.policy import ToolPolicy
@@ -74,14 +73,13 @@ class Call:
         return self.stage is Stage.DONE
 
     @property
-    def waits_for(self) -> str | None:
-        """The id of the decision that the call cannot go on without."""
-        return self._approval or self._asks.waits_for
+    def waiting(self) -> list[str]:
+        """The ids of the decisions that the call waits for: its approval, or one for each of its forms."""
+        return [self._approval] if self._approval else self._asks.waiting
 
-    @property
-    def form(self) -> Form | None:
-        """The form that the call cannot go on without."""
-        return self._asks.form
+    def form(self, id: str) -> Form | None:
+        """Return the form that waits for a decision."""
+        return self._asks.form(id)
 
     @property
     def answers(self) -> Mapping[str, Json | SecretValue]:
@@ -91,8 +89,8 @@ class Call:
     @property
     def is_moving(self) -> bool:
         """Whether something happens without a person who comes by later: the tool works, a model or an attached person is asked."""
-        waits = self.waits_for
-        return waits is None or not self._state.desk.is_in_inbox(waits)
+        waiting = self.waiting
+        return not waiting or not all(map(self._state.desk.is_in_inbox, waiting))
 
     # Its stages -----------------------------------------------------------------------------------------------------
 
@@ -139,8 +137,7 @@ class Call:
         if not self._may(Move.FINISH):
             return
         self._move(Move.FINISH)
-        latest = self._replay.latest
-        content, is_error = result.for_model(self.record, outcome, latest.last if latest else None)
+        content, is_error = result.for_model(self.record, outcome, self._replay)
         self._close_questions()
         match self._view.policy.result:
             case "unattended":
@@ -200,9 +197,13 @@ class Call:
             self._state.write(record)
         self._follow(id, closing.then)
 
-    def take_all(self, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
-        """Answer one question of the form after the other; what `answers` leaves out stays open, a whole map counts as reviewed."""
-        while ticket := self._state.desk.find(self.waits_for or ""):
+    def take_all(self, id: str, answers: Mapping[str, Answered], who: AnsweredBy) -> None:
+        """Answer one question after the other of the form that waits for a decision.
+
+        What `answers` leaves out stays open; a whole map counts as reviewed.
+        """
+        walk = self._asks.waiting_for(id)
+        while ticket := self._state.desk.find(walk.waits_for or ""):
             decision = ticket.decision
             reply = answers.get(decision.request.question_id) if isinstance(decision, Inquiry) else Submitted()
             closing = decision.take(reply, who) if reply else None
@@ -210,11 +211,6 @@ class Call:
                 return
             self.close(decision.id, closing)
             self.advance()
-
-    def prompt(self) -> Prompt | None:
-        """Return what a person is shown who decides what the call waits for."""
-        ticket = self._state.desk.find(self.waits_for or "")
-        return ticket.decision.prompt() if ticket else None
 
     def _follow(self, id: str, then: Then) -> None:
         match then:
@@ -278,7 +274,10 @@ class Call:
         self._approval = None
 
     def _put(self, decision: Decision, place: Place) -> None:
-        self._state.desk.put(Ticket(decision, self.event, place, self._state.written))
+        screen = self._asks.screen(decision.id)
+        if place == "inbox":
+            self._state.desk.leave(screen)
+        self._state.desk.put(Ticket(decision, self.event, screen, place, self._state.written))
 
     def _take_down(self, id: str) -> None:
         """Take a decision off the desk; whoever is being asked is told that nobody needs the answer."""

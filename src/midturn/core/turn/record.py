@@ -80,14 +80,14 @@ class Chain:
 class CallRecord:
     """A call, everything that was asked in it, everything that was decided about it, and its response.
 
-    `reviewed` holds how many chains there were each time that a person approved the answers of a form.
+    `reviews` holds what was recorded about reviews, each with how many chains there were by then.
     """
 
     def __init__(self, request: ToolCallRequest) -> None:
         self.request = request
         self.chains: list[Chain] = []
         self.approvals: list[Approval] = []
-        self.reviewed: set[int] = set()
+        self.reviews: list[tuple[Approval, int]] = []
         self.response: ToolCallResponse | None = None
 
     @property
@@ -106,6 +106,11 @@ class CallRecord:
         wanted = canonical(answer)
         responses = (chain.last.response for chain in self.chains if chain.asks(question_id, key))
         return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
+
+    def undecided(self, id: str) -> Approval | None:
+        """Return the approval with this id, where it waits."""
+        found = next((approval for approval in reversed(self.approvals) if approval.id == id), None)
+        return found if found and found.state == "waiting" else None
 
     def waiting(self, kind: str) -> Approval | None:
         """Return the approval of this kind that was left undecided."""
@@ -266,7 +271,7 @@ class TurnRecord:
             return
         call.approvals.append(event)
         self._approvals.add(event.id)
-        if event.kind == "review" and event.state == "approved":
-            call.reviewed.add(len(call.chains))
+        if event.kind == "review":
+            call.reviews.append((event, len(call.chains)))
         if event.remembered and event.kind == "run":
             self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import assert_never
 
-from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.core.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.reply import Answered
 from midturn.core.turn.decision import Give, GoBack, Refuse
 from midturn.core.turn.record import CallRecord, Chain
@@ -15,14 +15,29 @@ from midturn.core.turn.walk import PLACEHOLDER, Walk
 class Replay:
     """One run of a call beside its record, which is only read: a call that begins again gets a new one.
 
-    `skip` leaves out the attempts that came before the form where somebody takes a call up. `latest` is what was asked last.
+    `skip` leaves out the attempts that came before the form where somebody takes a call up. What matters to the model stands in the order
+    in which the tool asked: which of several forms at once moves first is up to those who answer.
     """
 
     def __init__(self, record: CallRecord, skip: int = 0) -> None:
         self._record = record
         self._used = set(range(skip))
         self._emissions: Counter[tuple[str, bytes]] = Counter()
-        self.latest: Chain | None = None
+        self._came_to: dict[int, int] = {}  # the number of the walk, by the place of an attempt
+
+    @property
+    def latest(self) -> Chain | None:
+        """What was asked last: the last attempt of the last form."""
+        last = max(self._came_to, key=self._order, default=None)
+        return None if last is None else self._record.chains[last]
+
+    @property
+    def in_order(self) -> list[Chain]:
+        """Every attempt that is on record, as the tool asked in this run; what it has not asked comes first."""
+        return sorted(self._record.chains, key=lambda chain: self._order(chain.place))
+
+    def _order(self, place: int) -> tuple[int, int]:
+        return self._came_to.get(place, -1), place
 
     def emits(self, walk: Walk, question_id: str, key: bytes) -> int:
         """Note that the tool asks this, once in a walk; return how often it has."""
@@ -50,7 +65,7 @@ class Replay:
         walk.form_is_recorded = True
         walk.goes_back = False
         walk.places.append(chain.place)
-        self.latest = chain
+        self._came_to[chain.place] = walk.number
 
     def use(self, chain: Chain) -> None:
         """Note that this run has had an attempt."""
@@ -65,11 +80,28 @@ class Replay:
         of_walk = set(walk.inquiries.values())
         return any(c.asked.revises in of_walk and not (self.has_had(c) or c.is_superseded) for c in self._record.chains)
 
-    def is_reviewed(self, walk: Walk) -> bool:
-        """Whether a person has approved the answers of this very walk: since it began, and before anything that this run has yet to ask."""
+    def review(self, walk: Walk) -> Approval | None:
+        """Return what is on record about the review of this very walk: that it waits, or what was decided.
+
+        Where a call asks several forms at once, the approval says which one it is about. Otherwise it is about the form that was asked
+        before it, all of which this run has come to.
+        """
+        found: Approval | None = None
         began = min(walk.places)
         chains = self._record.chains
-        return any(began < place and all(map(self.has_had, chains[began:place])) for place in self._record.reviewed)
+        for approval, place in self._record.reviews:
+            if approval.form is None:
+                about = began < place and all(map(self.has_had, chains[began:place]))
+            else:
+                about = approval.form == chains[began].asked.id
+            found = approval if about else found
+        return found
+
+    def form_of_review(self, walk: Walk) -> str | None:
+        """Return what an approval of this walk's answers has to say about which form it means: nothing where that is plain."""
+        began = min(walk.places)
+        alone = all(place in walk.places for place in range(began, len(self._record.chains)))
+        return None if alone else self._record.chains[began].asked.id
 
     def secret(self, question_id: str, key: bytes) -> Chain | None:
         """Return the open request of a secret; every recorded answer to it is used up, for none of them was written."""

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import cast
 
 from midturn.core.events import InquiryAnswered
 from midturn.core.form.steps import Cancelled
 from midturn.core.outcome import Success, ToolError
 from midturn.core.routing import messages
-from midturn.core.turn.record import Attempt, CallRecord
+from midturn.core.turn.record import Attempt, CallRecord, Chain
+from midturn.core.turn.replay import Replay
 
 
-def for_model(call: CallRecord, outcome: Success | ToolError, latest: Attempt | None) -> tuple[str, bool]:
+def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tuple[str, bool]:
     """Return the content of the response and whether it is an error, with the reasons that people and models gave.
 
-    `latest` is what this run of the tool asked last. (What was recorded last may be a secret that an earlier run had to ask again.)
+    What counts is the order in which this run of the tool asked: what was recorded last may be a secret that an earlier run had to ask
+    again, or what one of several forms at once came to while another waited.
     """
     match outcome:
         case Success(content):
             body, told = content, None
         case ToolError(message):
-            body, told = _explained(call, message, latest)
-    typed = _typed_reasons(call, told)
+            body, told = _explained(call, message, run.latest.last if run.latest else None)
+    typed = _typed_reasons(run.in_order, told)
     passed_on = _passed_on(body) if typed else None
     added = [messages.user_added(reason) for reason in typed if reason != passed_on]
     return "\n".join([body, *added]), isinstance(outcome, ToolError)
@@ -59,8 +62,8 @@ def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple
             return message, None
 
 
-def _typed_reasons(call: CallRecord, told: Attempt | None) -> list[str]:
+def _typed_reasons(chains: Sequence[Chain], told: Attempt | None) -> list[str]:
     """Return what people typed with a "no" in this call, in order, without what the message tells already."""
-    attempts = [link for chain in call.chains for link in chain.links if link is not told]
+    attempts = [link for chain in chains for link in chain.links if link is not told]
     answered = [a.response for a in attempts if isinstance(a.response, InquiryAnswered)]
     return [r.reason for r in answered if r.answer is False and r.reason and r.answered_by and r.answered_by.by == "user"]

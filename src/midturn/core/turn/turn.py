@@ -104,6 +104,20 @@ class Turn:
         self._settle()
         return self._state.drain()
 
+    @property
+    def only_people_can_move_it(self) -> bool:
+        """Whether every call of the turn waits for a person who comes by later."""
+        return bool(self._calls) and not self._over and not any(call.is_moving for call in self._calls.values())
+
+    def rest(self) -> tuple[Effect, ...]:
+        """Say what is to be done when nothing else is under way: a turn that only people who come by later can move is suspended.
+
+        This is not part of `step`, because a coroutine that asks several things at once asks them one after the other.
+        """
+        if self.only_people_can_move_it:
+            self._leave(Suspend())
+        return self._state.drain()
+
     # What happened --------------------------------------------------------------------------------------------------
 
     def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input
@@ -218,13 +232,13 @@ class Turn:
         if answers is None:
             self._take(ticket, happened.reply, happened.who)
         else:
-            self._calls[ticket.call].take_all(answers, happened.who)
+            self._calls[ticket.call].take_all(ticket.decision.id, answers, happened.who)
 
     def _answers_to_form(self, ticket: Ticket, reply: Reply) -> dict[str, Answered] | None:
-        call, asked = self._calls[ticket.call], self.record.inquiries.get(ticket.decision.id)
-        if call.form is None or asked is None:
+        form, asked = self._calls[ticket.call].form(ticket.decision.id), self.record.inquiries.get(ticket.decision.id)
+        if form is None or asked is None:
             return None
-        return answers_to_form(call.form, asked.request.question.asked(asked.request.question_id), reply)
+        return answers_to_form(form, asked.request.question.asked(asked.request.question_id), reply)
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
@@ -269,8 +283,6 @@ class Turn:
             return
         if not self._calls and not self._model_is_asked and self.record.waits_for_model:
             self._ask_model()
-        elif self._calls and not any(call.is_moving for call in self._calls.values()):
-            self._leave(Suspend())
 
     def _open_prompts(self) -> bool:
         """Open the prompts that there is room for; True as soon as one needed nobody after all (the calls go on from there)."""
@@ -348,7 +360,7 @@ class Turn:
         self._calls[ticket.call].close(ticket.decision.id, closing)
 
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
-        ticket.place = "screen"
+        self._state.desk.show(ticket)
         prompt = ticket.decision.prompt()
         self._state.want(PromptUser(replace(prompt, error=error) if error else prompt))
 

@@ -63,7 +63,7 @@ class Visit:
     @property
     def form(self) -> Form | None:
         """The form that the question belongs to, alone or not; None at a call's permission or delivery."""
-        return self._call.form
+        return self._walk[1].form if self._walk else None
 
     @property
     def answers(self) -> Mapping[str, Json]:
@@ -72,7 +72,8 @@ class Visit:
 
     def prompt(self) -> Prompt | None:
         """Return what a person is shown; None when the visit is over."""
-        return self._call.prompt()
+        ticket = self._ticket()
+        return ticket.decision.prompt() if ticket else None
 
     def take(self, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
         """Return the batch that a reply appends, durably, before anybody is shown what comes next.
@@ -84,6 +85,8 @@ class Visit:
             AnswerError: The reply does not fit; nothing has happened.
         """
         ticket = self._ticket()
+        if ticket is None:
+            raise NotOpen("The visit is over: nothing of this call waits any more.")
         keeps_all = isinstance(reply, WentBack) and ticket.decision.id not in self._state.record.inquiries
         match reply:
             case EndedTurn():
@@ -92,7 +95,7 @@ class Visit:
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])
             case _ if (answers := self._whole_form(ticket, reply)) is not None:
-                self._call.take_all(answers, who)
+                self._call.take_all(ticket.decision.id, answers, who)
                 keeps_all = True
             case _:
                 self._close(ticket, ticket.decision.take(reply, who))
@@ -123,20 +126,18 @@ class Visit:
 
     def _whole_form(self, ticket: Ticket, reply: Spoken) -> dict[str, Answered] | None:
         asked = self._state.record.inquiries.get(ticket.decision.id)
-        if asked is None or self._call.form is None:
+        if asked is None or self.form is None:
             return None
-        return answers_to_form(self._call.form, asked.request.question.asked(asked.request.question_id), reply)
+        return answers_to_form(self.form, asked.request.question.asked(asked.request.question_id), reply)
 
     def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
         if isinstance(closing, Misfit):
             raise AnswerError(closing.problems)
         self._call.close(ticket.decision.id, closing)
 
-    def _ticket(self) -> Ticket:
-        ticket = self._state.desk.find(self._call.waits_for or "")
-        if ticket is None:
-            raise NotOpen("The visit is over: nothing of this call waits any more.")
-        return ticket
+    def _ticket(self) -> Ticket | None:
+        waiting = self._call.waiting
+        return self._state.desk.find(waiting[0]) if waiting else None
 
     def _drained(self) -> tuple[Event, ...]:
         return tuple(effect.event for effect in self._state.drain() if isinstance(effect, Record))
@@ -162,7 +163,7 @@ class Visit:
             self._walk = first, Asking(form, request.source)
             self._state = self._loaded()
             call = self._brought_up(self._state.record.calls[request.call])
-            if call.waits_for == request.id:
+            if request.id in call.waiting:
                 return call
         raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
 
@@ -216,7 +217,7 @@ def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
 
 def _reviewed(call: CallRecord, request: Approval) -> tuple[int, Asking]:
     """Return the form that a review is about, with the place at which its walk began."""
-    first = next((chain for chain in reversed(call.chains) if chain.asked.form), None)
+    first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
     if first is None or first.asked.form is None:
         raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
     return first.place, Asking(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source)

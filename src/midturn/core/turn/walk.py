@@ -20,10 +20,12 @@ PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before th
 class Walk:
     """The walker of one ask, and what belongs to its answers: which inquiry each came from, who gave it, and why.
 
-    `waits_for` is the id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
+    `number` counts the walks of a run of its call. `waits_for` is the id of the decision that the walk waits for, `places` say which
+    attempts of its call it has come by.
     """
 
-    def __init__(self, ask: int | None, asking: Asking, drafts: Mapping[str, Json]) -> None:
+    def __init__(self, number: int, ask: int | None, asking: Asking, drafts: Mapping[str, Json]) -> None:
+        self.number = number
         self.ask = ask
         self.asking = asking
         self.walker = FormWalker(asking.form, drafts=drafts)

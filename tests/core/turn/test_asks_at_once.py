@@ -1,0 +1,202 @@
+"""Several asks of one coroutine: each is recorded when it is made, and all of them are open at once."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
+from midturn.core.prompt import AnswersSubject
+from midturn.core.question import Question
+from midturn.core.reply import Answered, EndedTurn, Replied, Submitted
+from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
+from midturn.core.stream import pending
+from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, Suspend
+from midturn.core.turn.inputs import AskDropped, AssistantReplied, UserReplied
+from midturn.core.turn.visit import Visit
+from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
+
+A = Question.text("a", "A?")
+B = Question.text("b", "B?")
+C = Question.text("c", "C?")
+SOMEBODY = AnsweredBy("user", via="inbox")
+DEFER = replace(UNATTENDED, detached=DetachedPolicies("defer", "defer", "defer"))
+
+
+def asking(played: Played, *forms: tuple[Question[object], ...], review: bool = False) -> str:
+    """Have a coroutine ask several forms at once."""
+    (call,) = played.turn.record.calls or played.model_calls("deploy")
+    for number, questions in enumerate(forms, 1):
+        played.asks(call, *questions, ask=number, review=review)
+    return call
+
+
+def replied(played: Played, id: str, value: str) -> None:
+    played.step(UserReplied(id, Answered(value), AnsweredBy("user")))
+
+
+def given(played: Played) -> list[tuple[int, object]]:
+    """Return which asks the last step answered, with what."""
+    return [(e.ask, [getattr(a, "value", a) for a in e.answers.values()]) for e in played.wanted(GiveAnswers)]
+
+
+def test_a_prompter_for_several_prompts_has_them_all_and_answers_in_any_order() -> None:
+    played = Played(settings(prompts_at_once=9))
+    asking(played, (A,), (B,))
+    assert [request.id for request in played.recorded(InquiryRequest)] == ["call_1.a.1", "call_1.b.1"]
+
+    replied(played, "call_1.b.1", "second")
+    assert given(played) == [(2, ["second"])]
+    replied(played, "call_1.a.1", "first")
+    assert given(played) == [(1, ["first"])]
+
+
+def test_a_terminal_shows_one_after_the_other() -> None:
+    played = Played()
+    asking(played, (A,), (B,))
+
+    assert played.wanted(PromptUser) == []
+    replied(played, "call_1.a.1", "first")
+
+    assert [e.prompt.question.id for e in played.wanted(PromptUser)] == ["b"]
+
+
+def test_a_model_and_a_person_are_asked_at_the_same_time() -> None:
+    policy = replace(UNATTENDED, questions={"a": QuestionPolicy(Target("assistant"))})
+    played = Played(settings(policy))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, A, ask=1)
+    assert played.wanted(ConsultAssistant)
+    played.asks(call, B, ask=2)
+    assert played.wanted(PromptUser)
+
+    played.step(AssistantReplied("call_1.a.1", "model's", "m", "why"))
+
+    assert given(played) == [(1, ["model's"])]
+
+
+def test_who_comes_by_later_sees_all_of_them() -> None:
+    played = Played(settings(DEFER, attached=False))
+    call = played.model_calls("deploy")[0]
+    for number, question in enumerate((A, B), 1):
+        played.step_only(call, question, ask=number)
+    assert played.turn.rest() == (Suspend(),)
+    assert [question.question.text for question in pending(played.events, "1")] == ["A?", "B?"]
+
+    second = pending(played.events, "1")[1]
+    events = [*played.events, *Visit(played.events, second.id, counting_ids(100)).take(Answered("two"), SOMEBODY)]
+    again = Played(settings(DEFER, attached=False), events)
+    again.step_only(call, A, ask=1)
+    again.step_only(call, B, ask=2)
+
+    assert [(e.ask, [getattr(a, "value", a) for a in e.answers.values()]) for e in again.wanted(GiveAnswers)] == [(2, ["two"])]
+    assert [question.question.text for question in pending(again.events, "1")] == ["A?"]
+
+
+def test_different_questions_of_one_id_do_not_close_each_other() -> None:
+    played = Played(settings(prompts_at_once=9))
+    asking(played, (Question.text("a", "Which?"),), (Question.text("a", "And which else?"),))
+
+    assert [request.id for request in played.recorded(InquiryRequest)] == ["call_1.a.1", "call_1.a.2"]
+    assert played.recorded(InquiryCancelled) == []
+
+
+def test_a_reply_to_one_ends_the_call_and_closes_the_others() -> None:
+    played = Played(settings(prompts_at_once=9))
+    asking(played, (A,), (B,))
+
+    played.step(UserReplied("call_1.a.1", Replied("Never mind.")))
+
+    assert [response.reason for response in played.recorded(InquiryCancelled)] == ["reply", "superseded"]
+    assert played.recorded(ToolCallResponse)[0].content == '{"cancelled": true, "answered": {}, "reply": "Never mind."}'
+    assert played.wanted(ClosePrompt) == [ClosePrompt("call_1.b.1")]
+    assert played.wanted(StopTool)
+
+
+def test_the_end_of_the_turn_at_one_closes_them_all() -> None:
+    played = Played(settings(prompts_at_once=9))
+    asking(played, (A,), (B,))
+
+    played.step(UserReplied("call_1.a.1", EndedTurn()))
+
+    assert [response.reason for response in played.recorded(InquiryCancelled)] == ["user", "user"]
+    assert played.wanted(ClosePrompt) == [ClosePrompt("call_1.b.1")]
+
+
+def test_an_ask_that_is_given_up_leaves_the_others() -> None:
+    played = Played(settings(prompts_at_once=9))
+    call = asking(played, (A,), (B,))
+
+    played.step(AskDropped(call, 1))
+
+    assert [(response.id, response.reason) for response in played.recorded(InquiryCancelled)] == [("call_1.a.1", "superseded")]
+    replied(played, "call_1.b.1", "second")
+    assert given(played) == [(2, ["second"])]
+
+
+def test_a_form_that_has_begun_keeps_the_screen() -> None:
+    """First come, first served is by form: no question of another one comes in between."""
+    played = Played()
+    first, second = played.model_calls("deploy", "deploy")
+    played.asks(first, A, B, C)
+    played.asks(second, CONFIRM, REGION)
+    shown: list[str] = []
+    for value in ("one", "two", "three"):
+        shown += [e.prompt.question.id for e in played.wanted(PromptUser)]
+        played.step(UserReplied(f"call_1.{'abc'[('one', 'two', 'three').index(value)]}.1", Answered(value)))
+
+    shown += [e.prompt.question.id for e in played.wanted(PromptUser)]
+    assert shown == ["b", "c", "confirm"]
+
+
+def test_a_form_keeps_the_screen_while_a_model_answers_in_between() -> None:
+    policy = replace(UNATTENDED, questions={"b": QuestionPolicy(Target("assistant"))})
+    played = Played(settings(policy))
+    first, second = played.model_calls("deploy", "deploy")
+    played.asks(first, A, B, C)
+    played.asks(second, CONFIRM)
+
+    replied(played, "call_1.a.1", "one")
+    assert played.wanted(PromptUser) == []
+    played.step(AssistantReplied("call_1.b.1", "two", "m", "why"))
+    assert [e.prompt.question.id for e in played.wanted(PromptUser)] == ["c"]
+    replied(played, "call_1.c.1", "three")
+    assert [e.prompt.question.id for e in played.wanted(PromptUser)] == ["confirm"]
+
+
+def test_each_review_that_waits_is_about_its_own_form() -> None:
+    """Sending one form never sends another that nobody has looked at."""
+    detached = settings(DEFER, attached=False)
+    played = Played(detached)
+    call = played.model_calls("deploy")[0]
+    forms = ((A, B), (CONFIRM, REGION))
+    events: list[Event] = []
+    for values in (None, ("a", "one"), ("confirm", True), ("b", "two"), ("region", "eu-1")):
+        if values:
+            question = next(q for q in pending(events, "1") if getattr(q.request, "question_id", "") == values[0])
+            events += Visit(events, question.id, (f"v{len(events)}.{id}" for id in counting_ids())).take(Answered(values[1]), SOMEBODY)
+        played = Played(detached, events) if values else played
+        for number, questions in enumerate(forms, 1):
+            played.step_only(call, *questions, ask=number, review=True)
+        events = list(played.events)
+    waiting = pending(events, "1")
+    assert [question.kind for question in waiting] == ["review", "review"]
+    assert [question.question.context for question in waiting] == [
+        "- A?: one\n- B?: two",
+        "- Deploy to staging?: true\n- Which region?: eu-1",
+    ]
+
+    visit = Visit(events, waiting[1].id, counting_ids(900))
+    prompt = visit.prompt()
+    assert prompt
+    assert isinstance(prompt.subject, AnswersSubject)
+    assert prompt.subject.answers == {"confirm": True, "region": "eu-1"}
+    events += visit.take(Submitted(), SOMEBODY)
+
+    assert [(question.kind, question.id) for question in pending(events, "1")] == [("review", waiting[0].id)]
+    again = Played(detached, events)
+    again.step_only(call, A, B, ask=1, review=True)
+    assert again.wanted(GiveAnswers) == []
+    again.step_only(call, CONFIRM, REGION, ask=2, review=True)
+    assert [e.ask for e in again.wanted(GiveAnswers)] == [2]
+    assert len([a for a in again.recorded(Approval) if a.state == "approved"]) == 1
+    assert len(again.recorded(InquiryAnswered)) == 4
