@@ -109,12 +109,10 @@ async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json
 
 def prepared(root: Path, events: int) -> tuple[Path, str]:
     """Make a store with one conversation of that many events."""
-    store = mt.open_store(root)
-    journal = store.create("ship it")
-    journal.close()
-    path = store.path(journal.conversation)
+    conversation = mt.open_store(root).new_sync("ship it")
+    (path,) = root.glob(f"{conversation}-*")
     (path / "events.jsonl").write_bytes(history(events))
-    return path, journal.conversation
+    return path, conversation
 
 
 def measure(events: int, tool: mt.Tool, answers: list[Json]) -> tuple[Measured, bytes]:

@@ -37,7 +37,8 @@ class Chat:
 
     async def withdrawn(self, id: str, by: str) -> None:
         """Somebody else answered: take the buttons away."""
-        print(f"({id} was answered by {by})")
+        del id  # there is one message for each text here
+        print(f"(answered by {by})")
 
     def press(self, text: str, reply: mt.Reply) -> None:
         """Press a button under a message."""
@@ -47,7 +48,7 @@ class Chat:
 async def people(agent: mt.Agent, chat: Chat) -> None:
     """Have two people answer: one presses a button, the other answers on a web page, in another program."""
     staging, production = await chat.posted.get(), await chat.posted.get()
-    await agent.store.answer(production.event, False, reason="Not on a Friday.", user="ada", via="web")
+    await agent.store.answer(production.id, False, reason="Not on a Friday.", user="ada", via="web")
     chat.press(staging.question.text, mt.Answered(value=True))
 
 

@@ -50,7 +50,7 @@ def main(model: mt.Model | str) -> None:
     agent = mt.Agent(model, tools=[deploy], instructions="You run our services.")
     result = agent.run_sync("Ship it.", prompter=Person())
     print(result.text)
-    for request, response in agent.store.read(result.conversation).pairs():
+    for request, response in agent.store.read_sync(result.conversation).pairs():
         match response:
             case mt.events.InquiryAnswered(answer=answer):
                 print(f"{request.question.text} {answer}")

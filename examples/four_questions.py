@@ -70,7 +70,7 @@ def main(prompter: mt.Prompter) -> None:
     agent = mt.Agent(MODEL, tools=[mt.ask_user])
     result = agent.run_sync("Migrate the database.", prompter=prompter)
     print(result.text)
-    for event in agent.store.read(result.conversation).events:
+    for event in agent.store.read_sync(result.conversation).events:
         if isinstance(event, mt.events.ToolCallResponse):
             print(event.content)
 

@@ -43,11 +43,10 @@ async def framework(inquirer: mt.Inquirer) -> str | None:
 async def main(directory: Path) -> None:
     """Run until the turn is over; each time around could be another process, on another day."""
     store = mt.open_store(directory)
-    journal = store.create("Ship it.")
-    journal.close()
+    conversation = await store.new("Ship it.")
     answers = iter((True, "us-2"))
-    while (result := await framework(mt.Inquirer(store.path(journal.conversation)))) is None:
-        (question,) = store.pending()
+    while (result := await framework(mt.Inquirer(store, conversation))) is None:
+        (question,) = await store.pending()
         await store.answer(question.id, next(answers), user="u42")
     print(result)
 

@@ -2,9 +2,9 @@
 
     $ python examples/server/worker.py var/conversations
     {"do": "run", "text": "Ship it"}
-    {"conversation": "17952676011", "status": "suspended", "questions": [{"id": "gxmmdckrm7q4", …}]}
-    {"do": "answer", "id": "gxmmdckrm7q4", "value": true, "user": "u42"}
-    {"do": "resume", "conversation": "17952676011"}
+    {"conversation": "1795267601123456", "status": "suspended", "questions": [{"id": "1795267601123456-gxmmdckrm7q4", …}]}
+    {"do": "answer", "id": "1795267601123456-gxmmdckrm7q4", "value": true, "user": "u42"}
+    {"do": "resume", "conversation": "1795267601123456"}
 
 The turn waits on disk: any worker, also one that is started tomorrow, may take the answer, and go on. A request with `"stay": true` keeps
 its turn running instead, shows its questions as they come, and hears when another worker has taken the answer.
@@ -45,7 +45,7 @@ class Page:
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
         """Show the question. The answer comes as a request of its own, to this worker or to another one."""
-        show({"asked": prompt.event, "text": prompt.question.text, "prompt": prompt.id})
+        show({"asked": prompt.id, "text": prompt.question.text})
         await asyncio.Event().wait()
         return mt.Unavailable()
 
@@ -67,10 +67,10 @@ class Worker:
                 page = Page() if request.get("stay") else None
                 return shown(await self.agent.run(text, author=request.get("user"), prompter=page))
             case {"do": "questions"}:
-                return {"questions": [question.to_json() for question in self.agent.store.pending()]}
+                return {"questions": [question.to_json() for question in await self.agent.store.pending()]}
             case {"do": "answer", "id": str(id), "value": value}:
                 receipt = await self.agent.store.answer(id, value, user=request.get("user"), via="web")
-                return {"answered": receipt.event_id, "conversation": receipt.conversation}
+                return {"answered": receipt.id, "conversation": receipt.conversation}
             case {"do": "resume", "conversation": str(conversation)}:
                 return shown(await self.agent.resume(conversation))
             case _:

@@ -28,7 +28,7 @@ _HOMES: dict[str, str] = {
     ".core.source": "Source",
     ".core.stream": "OpenQuestion sanitize",
     ".errors": (
-        "AlreadyAnswered AnswerError CallEnded ConfigError MidturnError ModelError "
+        "AlreadyAnswered AnswerError Busy CallEnded ConfigError MidturnError ModelError "
         "NotOpen Problem QuestionError StoreError StoreLocked Suspended"
     ),
     ".inquirer.call": "InquirerCall",
@@ -39,8 +39,9 @@ _HOMES: dict[str, str] = {
     ".runtime.prompter": "Prompter",
     ".store.answering": "Receipt",
     ".store.conversation": "Conversation",
-    ".store.memory_store": "MemoryStore",
-    ".store.store": "ConversationJournal ConversationStore open_store",
+    ".store.store": "ConversationStore",
+    ".store.stores": "MemoryStore open_store",
+    ".store.watching": "StoreChange",
     ".terminal.prompter": "TerminalPrompter",
     ".testing.prompter": "ScriptedPrompter",
     ".tools.answers": "Answer FormAnswers Unanswered",

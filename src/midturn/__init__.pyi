@@ -87,6 +87,7 @@ from midturn.core.stream import OpenQuestion as OpenQuestion, sanitize as saniti
 from midturn.errors import (
     AlreadyAnswered as AlreadyAnswered,
     AnswerError as AnswerError,
+    Busy as Busy,
     CallEnded as CallEnded,
     ConfigError as ConfigError,
     MidturnError as MidturnError,
@@ -106,8 +107,9 @@ from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.runtime.prompter import Prompter as Prompter
 from midturn.store.answering import Receipt as Receipt
 from midturn.store.conversation import Conversation as Conversation
-from midturn.store.memory_store import MemoryStore as MemoryStore
-from midturn.store.store import ConversationJournal as ConversationJournal, ConversationStore as ConversationStore, open_store as open_store
+from midturn.store.store import ConversationStore as ConversationStore
+from midturn.store.stores import MemoryStore as MemoryStore, open_store as open_store
+from midturn.store.watching import StoreChange as StoreChange
 from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
 from midturn.tools.answers import Answer as Answer, FormAnswers as FormAnswers, Unanswered as Unanswered

@@ -8,7 +8,8 @@ MidturnError
 ├── NotOpen            the question is not (or no longer) open
 ├── AlreadyAnswered    somebody else answered first
 ├── StoreError         a conversation cannot be read or written
-│   └── StoreLocked    another process writes it
+│   ├── StoreLocked    another process writes it
+│   └── Busy           many write it in quick succession; try again
 ├── ModelError         a model cannot be reached or does not do what was asked
 │   ├── ContextTooLong the conversation does not fit into the model
 │   └── ScriptError    a scripted model has nothing (more) to say, or was asked something else: the turn ends
@@ -63,11 +64,20 @@ class NotOpen(MidturnError):  # noqa: N818 (a public name)
     """The question is not open: unknown, closed, or its turn has ended."""
 
 
-class AlreadyAnswered(MidturnError):  # noqa: N818
-    """Somebody answered first; `by` says who."""
+class Answerer(NamedTuple):
+    """Who answered (`who`: a user, a model, or what kind of answerer it was), how (`via`), and when (RFC 3339)."""
 
-    def __init__(self, message: str, by: str = "") -> None:
+    who: str
+    via: str | None
+    when: str
+
+
+class AlreadyAnswered(MidturnError):  # noqa: N818
+    """Somebody answered first; `by` says who in a few words, `answered_by` who, how and when."""
+
+    def __init__(self, message: str, by: str = "", *, answered_by: Answerer | None = None) -> None:
         self.by = by
+        self.answered_by = answered_by
         super().__init__(message)
 
 
@@ -76,12 +86,18 @@ class StoreError(MidturnError):
 
 
 class StoreLocked(StoreError):  # noqa: N818
-    """Another process writes this conversation; `pid` and `since` say which, where they are known."""
+    """Somebody else writes this conversation; `holder` (such as `pid 4711 on host-3`) and `since` say who, where they are known."""
 
-    def __init__(self, message: str, pid: int | None = None, since: str | None = None) -> None:
-        self.pid = pid
+    def __init__(self, message: str, holder: str = "", since: str | None = None) -> None:
+        self.holder = holder
         self.since = since
         super().__init__(message)
+
+
+class Busy(StoreError):  # noqa: N818
+    """Others write this conversation in quick succession, and waiting for them did not help: try again."""
+
+    transient = True
 
 
 class ModelError(MidturnError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeAlias
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
@@ -93,7 +94,7 @@ class Consultant(Protocol):
 
 
 class Journal(Protocol):
-    """The log of one conversation, held for writing. Nothing above it knows of files."""
+    """The log of one conversation, held for writing until the `async with` block is left. Nothing above it knows where it is kept."""
 
     @property
     def conversation(self) -> str:
@@ -102,19 +103,29 @@ class Journal(Protocol):
 
     @property
     def events(self) -> Sequence[Event]:
-        """Everything recorded so far, oldest first."""
+        """Everything recorded so far, oldest first; it grows with every batch, and cannot be changed otherwise."""
+        ...
+
+    @property
+    def answers(self) -> AnswerFeed:
+        """What others hand over meanwhile."""
         ...
 
     async def append(self, batch: Sequence[Event]) -> None:
         """Write a batch at once; when this returns, it is durable.
 
         Raises:
-            StoreError: The disk refused; nothing of the batch is recorded.
+            StoreLocked: Somebody else has taken the conversation over; nothing of the batch is recorded.
+            StoreError: The store refused; nothing of the batch is recorded.
         """
         ...
 
-    def close(self) -> None:
-        """Release the conversation."""
+    async def __aenter__(self) -> Self:
+        """Hold the conversation; it is held already."""
+        ...
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Release the conversation. The error says why, so that the store knows when to have somebody try again."""
         ...
 
 
@@ -138,14 +149,21 @@ class HandedAnswer(Protocol):
 
 
 class AnswerFeed(Protocol):
-    """The answers that were handed over to whoever holds the conversation."""
+    """The answers that were handed over to whoever holds the conversation.
 
-    def collect(self) -> Sequence[HandedAnswer]:
+    One that is recorded goes away with the batch that records it, and one whose question is closed goes away unread.
+    """
+
+    async def collect(self) -> Sequence[HandedAnswer]:
         """Return all that are there, oldest first."""
         ...
 
-    def remove(self, event_id: str) -> None:
-        """Take one away: it is recorded, or its question is closed."""
+    async def changed(self) -> None:
+        """Return when something may have been handed over."""
+        ...
+
+    async def refuse(self, event_id: str) -> None:
+        """Turn one down: whoever gave it hears so, and its question stays open."""
         ...
 
 

@@ -37,8 +37,8 @@ def test_without_a_prompter_the_turn_waits_and_any_agent_on_the_store_goes_on(st
         assert [question.question.text for question in result.pending] == ["Sure?"]
 
         later = mt.Agent(calling("careful"), tools=[careful], store=store)
-        receipt = await later.store.answer(result.pending[0].id[:6], True, user="u42")
-        assert (receipt.conversation, receipt.event_id) == (result.conversation, result.pending[0].id)
+        receipt = await later.store.answer(result.pending[0].id, True, user="u42")
+        assert (receipt.conversation, receipt.id) == (result.conversation, result.pending[0].id)
         assert (await later.resume(result.conversation)).status == "completed"
         assert told(store, result.conversation) == ["went ahead"]
 
@@ -58,7 +58,7 @@ def test_a_conversation_goes_on_with_every_run(store: ConversationStore) -> None
     second = agent.run_sync("Second", conversation=first.conversation)
 
     assert (second.conversation, second.text) == (first.conversation, "Two.")
-    assert [(e.content, e.author) for e in store.read(first.conversation).events if isinstance(e, ChatRequest)] == [
+    assert [(e.content, e.author) for e in store.read_sync(first.conversation).events if isinstance(e, ChatRequest)] == [
         ("First", "ada"),
         ("Second", None),
     ]

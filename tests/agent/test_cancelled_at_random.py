@@ -67,7 +67,7 @@ def new_agent() -> mt.Agent:
 
 async def answer_some(store: mt.ConversationStore, dice: random.Random) -> None:
     """Answer some of what waits."""
-    for question in store.pending():
+    for question in await store.pending():
         if dice.random() < 0.6:
             await store.answer(question.id, answer(question.tool, question.request.id.split(".")[1]))
 
@@ -76,9 +76,9 @@ async def play(seed: int) -> mt.Agent:
     """Go on until the turn has ended."""
     dice, agent = random.Random(seed), new_agent()
     for _ in range(300):
-        conversations = agent.store.ids()
+        conversations = await agent.store.ids()
         prompter = Person(dice) if dice.random() < 0.7 else None
-        turns = agent.store.read(conversations[0]).turns if conversations else ()
+        turns = (await agent.store.read(conversations[0])).turns if conversations else ()
         if turns and not turns[-1].open:
             return agent
         run = agent.resume(conversations[0], prompter=prompter) if turns else agent.run("Go", conversation=next(iter(conversations), None))
@@ -96,7 +96,7 @@ async def play(seed: int) -> mt.Agent:
 def test_the_turn_comes_to_its_end(seed: int) -> None:
     agent = asyncio.run(play(seed))
 
-    (conversation,) = agent.store.ids()
+    (conversation,) = agent.store.ids_sync()
     expected = [" ".join(answer(tool, question.id) for question in QUESTIONS) for tool in (*TOOLS, *CALLED_AGAIN)]
     assert sorted(told(agent.store, conversation)) == sorted(expected)
-    assert not any(pair.outcome == "open" for pair in recorded_pairs(agent.store.read(conversation)))
+    assert not any(pair.outcome == "open" for pair in recorded_pairs(agent.store.read_sync(conversation)))

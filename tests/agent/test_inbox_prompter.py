@@ -8,6 +8,7 @@ import pytest
 
 import midturn as mt
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 from support.agents import CONFIRM, calling, careful, told
 from support.waiting import until
 
@@ -24,9 +25,9 @@ def test_the_run_waits_and_goes_on_at_once(store: ConversationStore) -> None:
         agent = mt.Agent(calling("careful"), tools=[careful], prompter=prompter, store=store)
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: announced)
-        await agent.store.answer(announced[0].event, True, user="ada")
+        await agent.store.answer(announced[0].id, True, user="ada")
         assert (await run).status == "completed"
-        assert told(store, store.ids()[0]) == ["went ahead"]
+        assert told(store, (await store.ids())[0]) == ["went ahead"]
         assert heard == [(announced[0].id, "ada")]
 
     asyncio.run(scene())
@@ -71,13 +72,13 @@ def test_a_second_answer_hears_who_was_first(store: ConversationStore) -> None:
     async def scene() -> None:
         agent = mt.Agent(calling("slow"), tools=[slow], prompter=mt.InboxPrompter(), store=store)
         run = asyncio.create_task(agent.run("Ask"))
-        await until(agent.store.pending)
-        first = agent.store.pending()[0].id
+        await until(lambda: drive(agent.store.pending()))
+        first = (await agent.store.pending())[0].id
         await agent.store.answer(first, True, user="ada")
         with pytest.raises(mt.AlreadyAnswered) as raised:
             await agent.store.answer(first, False, user="bob")
         assert "ada" in raised.value.by
-        await agent.store.answer(agent.store.pending()[0].id, cancel=True)
+        await agent.store.answer((await agent.store.pending())[0].id, cancel=True)
         assert (await run).status == "ended_by_user"
 
     asyncio.run(scene())
@@ -98,12 +99,12 @@ def test_a_whole_form_may_be_answered_at_once_and_what_is_left_out_stays_open(st
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: len(announced) == 1)
         with pytest.raises(mt.AnswerError) as raised:
-            await agent.store.answer(announced[0].event, {"first": 1, "fourth": "?"})
+            await agent.store.answer(announced[0].id, {"first": 1, "fourth": "?"})
         assert [problem.pointer for problem in raised.value.problems] == ["/fourth", "/first"]
-        await agent.store.answer(announced[0].event, {"first": "1", "second": "2"})
+        await agent.store.answer(announced[0].id, {"first": "1", "second": "2"})
         await until(lambda: len(announced) == 2)
         assert announced[1].question.id == "third"
-        await agent.store.answer(announced[1].event, {"third": "3"})
+        await agent.store.answer(announced[1].id, {"third": "3"})
         result = await run
         assert (result.status, told(store, result.conversation)) == ("completed", ["1 2 3"])
 

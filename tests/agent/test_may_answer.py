@@ -11,8 +11,10 @@ import midturn as mt
 from midturn.core.events import InquiryAnswered
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
+from midturn.store.sync_forms import drive
 from support.agents import calling, careful, told
 from support.processes import output, python
+from support.stored import hand_over
 from support.waiting import until
 
 ANSWER_FROM_OUTSIDE = """
@@ -48,13 +50,13 @@ def test_an_answer_may_be_refused_and_the_question_stays_open(store: Conversatio
                 await agent.store.answer(question.id, True, user=user)
         for how in ({"cancel": True}, {"reply": "no"}):
             with pytest.raises(mt.AnswerError, match="may not answer"):
-                await agent.store.answer(question.id[:5], user="bob", **how)  # type: ignore[arg-type]  # either of the two
-        assert [open_question.id for open_question in agent.store.pending()] == [question.id]
+                await agent.store.answer(question.id, user="bob", **how)  # type: ignore[arg-type]  # either of the two
+        assert [open_question.id for open_question in await agent.store.pending()] == [question.id]
         assert (await agent.resume(result.conversation)).status == "suspended"
 
-        await agent.store.answer(question.id[:5], True, user="ada")
+        await agent.store.answer(question.id, True, user="ada")
         assert (await agent.resume(result.conversation)).status == "completed"
-        (answered,) = [e for e in store.read(result.conversation).events if isinstance(e, InquiryAnswered)]
+        (answered,) = [e for e in (await store.read(result.conversation)).events if isinstance(e, InquiryAnswered)]
         assert answered.answered_by
         assert answered.answered_by.user == "ada"
 
@@ -77,13 +79,12 @@ def test_what_does_not_exist_or_is_closed_is_explained_by_the_store(store: Conve
 def test_the_store_is_otherwise_the_one_that_was_given(store: ConversationStore) -> None:
     agent = agent_on(store)
     result = agent.run_sync("Ask")
-    assert agent.store.ids() == store.ids() == [result.conversation]
-    assert agent.store.path(result.conversation) == store.path(result.conversation)
-    assert agent.store.read(result.conversation).pending()
-    assert agent.store.ready() == []
-    assert agent.store.fork(result.conversation) in store.ids()
-    agent.store.remove(result.conversation)
-    assert result.conversation not in store.ids()
+    assert agent.store.ids_sync() == store.ids_sync() == [result.conversation]
+    assert agent.store.read_sync(result.conversation).pending()
+    assert agent.store.ready_sync() == []
+    assert agent.store.fork_sync(result.conversation) in store.ids_sync()
+    agent.store.remove_sync(result.conversation)
+    assert result.conversation not in store.ids_sync()
     assert mt.Agent(calling("careful"), store=store).store is store
 
 
@@ -98,8 +99,8 @@ def test_what_another_program_hands_over_is_looked_at_too(tmp_path: Path) -> Non
     async def scene() -> None:
         agent = agent_on(mt.open_store(tmp_path), mt.InboxPrompter())
         run = asyncio.create_task(agent.run("Ask"))
-        await until(agent.store.pending)
-        question = agent.store.pending()[0].id
+        await until(lambda: drive(agent.store.pending()))
+        question = (await agent.store.pending())[0].id
         refused = await asyncio.to_thread(lambda: output(python(ANSWER_FROM_OUTSIDE, tmp_path, question, "bob")))
         assert "did not accept the answer; the question is still open" in refused
         assert not run.done()
@@ -118,8 +119,8 @@ def test_a_may_answer_that_fails_refuses_what_was_handed_over_and_harms_nobody_e
     async def scene() -> None:
         guarded = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=broken, prompter=mt.InboxPrompter())
         run = asyncio.create_task(guarded.run("Ask"))
-        await until(store.pending)
-        question = store.pending()[0].id
+        await until(lambda: drive(store.pending()))
+        question = (await store.pending())[0].id
         with pytest.raises(LookupError, match="nobody knows ada"):
             await guarded.store.answer(question, True, user="ada")
         with pytest.raises(mt.AnswerError, match="still open"):
@@ -136,8 +137,9 @@ def test_what_was_handed_over_to_a_process_that_died_counts_only_if_it_may(tmp_p
     store = mt.open_store(tmp_path)
     result = mt.Agent(calling("careful"), tools=[careful], store=store).run_sync("Ask")
     (question,) = result.pending
-    with store.answers(result.conversation) as answers:
-        answers.put(HandedOver(event_id=question.id, at="2026-01-01T00:00:00Z", submission=Submission(value=True, user="bob")))
+    event_id = question.request.event_id
+    answer = HandedOver(event_id=event_id, at="2026-01-01T00:00:00Z", submission=Submission(value=True, user="bob"))
+    hand_over(store, result.conversation, answer)
 
     resumed = asyncio.run(agent_on(store).resume(result.conversation))
 

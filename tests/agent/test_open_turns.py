@@ -35,7 +35,7 @@ def test_cancelling_the_task_leaves_the_turn_open_and_nobody_is_asked_twice(stor
         with pytest.raises(asyncio.CancelledError):
             await run
         assert chat.taken_away == ["why"]
-        (question,) = store.pending()
+        (question,) = await store.pending()
         assert question.question.text == "Why?"
 
         person = mt.ScriptedPrompter({"two_steps.why": "because"})
@@ -84,7 +84,7 @@ def test_a_model_that_stays_down_leaves_the_turn_open(store: ConversationStore) 
             await agent.run("Go", prompter=person)
         error = raised.value
         assert error.conversation
-        assert [error.conversation] == store.ids()
+        assert [error.conversation] == await store.ids()
         assert (error.status, error.transient) == (401, False)
         assert "no such key" in str(error)
         assert f"`await agent.resume({error.conversation!r})` goes on with it" in str(error)
@@ -106,7 +106,7 @@ def test_a_model_that_breaks_is_the_programs_own_error_and_the_turn_is_open(stor
         with pytest.raises(ValueError, match="no such setting") as raised:
             await mt.Agent(mt.FunctionModel(broken), store=store).run("Go")
         assert isinstance(raised.value.__cause__, KeyError), "what led to it is not lost"
-        result = await mt.Agent(mt.FunctionModel(lambda _: "Done."), store=store).resume(store.ids()[0])
+        result = await mt.Agent(mt.FunctionModel(lambda _: "Done."), store=store).resume((await store.ids())[0])
         assert result.text == "Done."
 
     asyncio.run(scene())
@@ -118,10 +118,10 @@ def test_two_runs_on_one_conversation_do_not_mix(store: ConversationStore) -> No
         agent = mt.Agent(calling("careful"), tools=[careful], store=store)
         run = asyncio.create_task(agent.run("Go", prompter=chat))
         await until(lambda: chat.waiting)
-        for second in (agent.run("Go", conversation=store.ids()[0]), agent.resume(store.ids()[0])):
+        for second in (agent.run("Go", conversation=(await store.ids())[0]), agent.resume((await store.ids())[0])):
             with pytest.raises(mt.StoreLocked) as raised:
                 await second
-            assert raised.value.pid == os.getpid()
+            assert raised.value.holder == f"pid {os.getpid()} on {os.uname().nodename}"
             assert raised.value.since
             assert raised.value.since in str(raised.value)
         chat.says("confirm", mt.Answered(value=True))
@@ -157,9 +157,9 @@ def test_another_process_that_holds_the_conversation_is_named(tmp_path: Path) ->
     with pytest.raises(mt.StoreLocked) as raised:
         asyncio.run(agent.resume(conversation))
 
-    assert raised.value.pid == holder.pid
+    assert raised.value.holder == f"pid {holder.pid} on {os.uname().nodename}"
     assert raised.value.since
-    asyncio.run(agent.store.answer(agent.store.pending()[0].id, True))
+    asyncio.run(agent.store.answer(agent.store.pending_sync()[0].id, True))
     assert output(holder) == "completed\n"
 
 
@@ -182,7 +182,7 @@ agent = mt.Agent(model, tools=[{name}], store=mt.open_store(sys.argv[1]))
 try:
     agent.run_sync("Go", prompter=Person())
 except KeyboardInterrupt:
-    print("interrupted", [question.question.text for question in agent.store.pending()])
+    print("interrupted", [question.question.text for question in agent.store.pending_sync()])
 alive = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
 print("threads", [name for name in alive if not name.startswith("midturn-tool")])
 import time; time.sleep(0.2)
@@ -200,7 +200,7 @@ def test_ctrl_c_during_run_sync_leaves_the_turn_open_and_nothing_behind(tmp_path
     assert printed.splitlines() == ["interrupted ['Sure?']", "threads []", "threads []"]
     store = mt.open_store(tmp_path)
     agent = mt.Agent(calling("careful"), tools=[careful], store=store)
-    result = asyncio.run(agent.resume(store.ids()[0], prompter=mt.ScriptedPrompter({"careful.confirm": True})))
+    result = asyncio.run(agent.resume(store.ids_sync()[0], prompter=mt.ScriptedPrompter({"careful.confirm": True})))
     assert (result.status, told(store, result.conversation)) == ("completed", ["went ahead"])
 
 

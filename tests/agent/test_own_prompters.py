@@ -10,6 +10,7 @@ import pytest
 import midturn as mt
 from midturn.core.events import InquiryAnswered, InquiryCancelled
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 from support.agents import CONFIRM, calling, careful, told
 from support.people import Chat
 from support.waiting import until
@@ -28,12 +29,12 @@ def test_a_concurrent_prompter_has_all_prompts_at_once_and_answers_in_any_order(
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: len(chat.waiting) == 2)
         chat.says("where", mt.Answered("here"))
-        await until(lambda: len(told(store, store.ids()[0])) == 1)
+        await until(lambda: len(told(store, drive(store.ids())[0])) == 1)
         assert set(chat.waiting) == {"confirm"}
         chat.says("confirm", mt.Answered(value=True))
         result = await run
         assert sorted(told(store, result.conversation)) == ["here", "went ahead"]
-        answers = [e for e in store.read(result.conversation).events if isinstance(e, InquiryAnswered)]
+        answers = [e for e in (await store.read(result.conversation)).events if isinstance(e, InquiryAnswered)]
         assert [(e.answered_by.by, e.answered_by.via) for e in answers if e.answered_by] == [("user", "web")] * 2
 
     asyncio.run(scene())
@@ -83,9 +84,9 @@ def test_a_prompt_says_who_asks_what_in_which_call(store: ConversationStore) -> 
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: chat.waiting)
         (prompt,) = chat.prompts
-        (waiting,) = agent.store.pending()
-        assert (prompt.event, prompt.conversation, prompt.tool, prompt.arguments) == (waiting.id, waiting.conversation, "careful", {})
-        assert (prompt.id, prompt.kind, prompt.asked_by, prompt.may_remember) == ("call_1.confirm.1", "tool", "careful", True)
+        (waiting,) = await agent.store.pending()
+        assert (prompt.id, prompt.conversation, prompt.tool, prompt.arguments) == (waiting.id, waiting.conversation, "careful", {})
+        assert (prompt.kind, prompt.asked_by, prompt.may_remember) == ("tool", "careful", True)
         chat.says("confirm", mt.Answered(value=False))
         await run
 
@@ -98,9 +99,10 @@ def test_an_answer_from_elsewhere_takes_the_prompt_away_and_says_who_gave_it(sto
         agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat, store=store)
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: chat.waiting)
-        await agent.store.answer(agent.store.pending()[0].id, True, user="ada")
+        (waiting,) = await agent.store.pending()
+        await agent.store.answer(waiting.id, True, user="ada")
         result = await run
-        assert (chat.taken_away, chat.heard) == (["confirm"], [("call_1.confirm.1", "ada")])
+        assert (chat.taken_away, chat.heard) == (["confirm"], [(waiting.id, "ada")])
         assert told(store, result.conversation) == ["went ahead"]
 
     asyncio.run(scene())
@@ -117,9 +119,10 @@ def test_withdrawn_may_be_a_coroutine_which_the_run_waits_for() -> None:
         agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat)
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: chat.waiting)
-        await agent.store.answer(agent.store.pending()[0].id, True, user="ada")
+        (waiting,) = await agent.store.pending()
+        await agent.store.answer(waiting.id, True, user="ada")
         assert (await run).status == "completed"
-        assert chat.heard == [("call_1.confirm.1", "ada")]
+        assert chat.heard == [(waiting.id, "ada")]
 
     asyncio.run(scene())
 
@@ -148,7 +151,7 @@ def test_a_prompter_that_fails_to_hear_who_answered_does_not_harm_the_turn(caplo
         agent = mt.Agent(calling("careful"), tools=[careful], prompter=chat)
         run = asyncio.create_task(agent.run("Ask"))
         await until(lambda: chat.waiting)
-        await agent.store.answer(agent.store.pending()[0].id, True, user="ada")
+        await agent.store.answer((await agent.store.pending())[0].id, True, user="ada")
         assert (await run).status == "completed"
 
     asyncio.run(scene())
@@ -213,7 +216,7 @@ def test_a_prompter_that_misbehaves_fails_the_call_and_the_turn_goes_on(prompter
     result = agent.run_sync("Ask")
     assert (result.status, result.text) == ("completed", "Done.")
     assert told(agent.store, result.conversation) == [f'careful: the prompt for "Sure?" failed: {says}.']
-    cancelled = [e.reason for e in agent.store.read(result.conversation).events if isinstance(e, InquiryCancelled)]
+    cancelled = [e.reason for e in agent.store.read_sync(result.conversation).events if isinstance(e, InquiryCancelled)]
     assert cancelled == ["backend_error"]
 
 
@@ -265,7 +268,7 @@ def test_who_answers_where_is_a_matter_of_routes(store: ConversationStore) -> No
     for to in routes:
         agent = mt.Agent(mt.ScriptedModel(replies, inquiries), tools=[careful], routes={"careful.*": to}, store=store)  # type: ignore[dict-item]  # a list of all forms
         result = agent.run_sync("Ask")
-        response = next(e for e in store.read(result.conversation).events if isinstance(e, InquiryAnswered))
+        response = next(e for e in store.read_sync(result.conversation).events if isinstance(e, InquiryAnswered))
         assert (response.answer, response.reason) == (False, "It is late.")
 
     for escalates in ("assistant_with_escalation", {"escalation": True}, mt.Target("assistant_with_escalation")):

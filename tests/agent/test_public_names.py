@@ -31,7 +31,7 @@ OF_THE_SIGNATURES = """
 """
 BESIDE_THEM = """
     ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallEnded InquirerCall
-    RunOptions Streamed TurnStream Receipt ConversationJournal Reply Step CallSubject ResultSubject AnswersSubject
+    RunOptions Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
 """
 """What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""

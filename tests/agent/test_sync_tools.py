@@ -76,4 +76,4 @@ def test_a_thread_learns_that_its_call_was_cancelled(store: ConversationStore) -
         await until(heard.is_set)
 
     asyncio.run(scene())
-    assert store.read(store.ids()[0]).turns[-1].open
+    assert store.read_sync(store.ids_sync()[0]).turns[-1].open

@@ -20,7 +20,7 @@ def test_a_turn_is_seen_event_by_event(store: ConversationStore) -> None:
             store=store,
         )
         async with agent.stream("Ask", prompter=mt.ScriptedPrompter({"careful.confirm": True}), author="ada") as events:
-            assert events.conversation in store.ids()
+            assert events.conversation in await store.ids()
             return [event async for event in events]
 
     seen = asyncio.run(scene())
@@ -111,7 +111,7 @@ def test_leaving_early_stops_the_run_and_leaves_the_turn_open(store: Conversatio
                 if isinstance(event, mt.ToolStarted):
                     break
         assert stopped == ["stopped"]
-        assert store.read(events.conversation).turns[-1].open
+        assert (await store.read(events.conversation)).turns[-1].open
         assert [event async for event in events] == []
         store.open(events.conversation).close()  # nobody holds it any more
 
@@ -143,7 +143,7 @@ def test_an_error_in_the_block_is_raised_and_the_turn_left_open(store: Conversat
         agent = mt.Agent(calling("careful"), tools=[careful], store=store)
         with pytest.raises(ZeroDivisionError):
             await breaks(agent)
-        (question,) = store.pending()
+        (question,) = await store.pending()
         await store.answer(question.id, True)
         assert (await agent.resume(question.conversation)).status == "completed"
         assert told(store, question.conversation) == ["went ahead"]

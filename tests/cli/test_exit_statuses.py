@@ -95,7 +95,7 @@ def test_3_prints_the_open_questions_with_their_ids_and_the_command_that_answers
     request = next(event for event in midturn.events() if event["type"] == "inquiry_request")
     number = midturn.conversations()[0].name.split("-")[0]
     assert finished.status == 3
-    assert f"  {request['event_id']}  deploy asks: Deploy to staging?\n" in finished.stderr
+    assert f"-{request['event_id']}  deploy asks: Deploy to staging?\n" in finished.stderr
     assert f"midturn answer {request['event_id']} [VALUE]\n" in finished.stderr
     assert f"midturn resume {number}\n" in finished.stderr
 

@@ -108,7 +108,7 @@ def test_an_id_that_nothing_has_is_an_error(midturn: CommandLine) -> None:
     finished = midturn.run("answer", "zzzz", "yes")
 
     assert finished.status == 1
-    assert "`midturn inbox` lists the open ones." in finished.stderr
+    assert "`midturn inbox` lists those that there are." in finished.stderr
 
 
 def test_a_whole_form_is_answered_by_a_map(midturn: CommandLine) -> None:

@@ -31,7 +31,7 @@ def test_a_turn_is_drawn_and_the_question_is_handed_to_a_program(midturn: Comman
 
     first, second = (json.loads(line) for line in heard.read_text().splitlines())
     request = next(event for event in midturn.events() if event["type"] == "inquiry_request")
-    assert first["id"] == request["event_id"]
+    assert first["id"] == f"{first['conversation']}-{request['event_id']}"
     assert first["asked_at"].startswith(request["timestamp"][:10])
     assert first["form"]["total"] == 2
     assert (first["kind"], first["tool"], first["source"]) == ("tool", "deploy", {"source": "tool", "name": "deploy"})

@@ -10,7 +10,7 @@ from support.documents import Block
 from support.examples import Examples
 from support.transcripts import Names
 
-SHOWN = "qaxmved2qven  waits in 17952673957, since 13:23\nanswer qaxmved2qven\n"
+SHOWN = "qaxmved2qven  waits in 1795267395701234, since 13:23\nanswer qaxmved2qven\n"
 
 
 def block(info: str, text: str, follows: str = "") -> Block:
@@ -21,7 +21,7 @@ def block(info: str, text: str, follows: str = "") -> Block:
 def test_ids_and_times_may_differ_and_stay_the_same_inside_a_document() -> None:
     names = Names()
 
-    assert names.fits(SHOWN, "bbbbbb7bbbbb  waits in 17952600000, since 07:01\nanswer bbbbbb7bbbbb\n")
+    assert names.fits(SHOWN, "bbbbbb7bbbbb  waits in 1795260000001234, since 07:01\nanswer bbbbbb7bbbbb\n")
     assert names.in_this_run("midturn answer qaxmved2qven") == "midturn answer bbbbbb7bbbbb"
     assert not names.fits("answer qaxmved2qven\n", "answer cccccccccccc\n")
 
@@ -29,9 +29,9 @@ def test_ids_and_times_may_differ_and_stay_the_same_inside_a_document() -> None:
 @pytest.mark.parametrize(
     "printed",
     [
-        "bbbbbb7bbbbb  waits in 17952600000, since 07:01\nanswer cccccccccccc\n",
-        "bbbbbb7bbbbb  waits in 17952600000, since then\nanswer bbbbbb7bbbbb\n",
-        "bbbbbb7bbbbb  waits in 17952600000, since 07:01\nanswer bbbbbb7bbbbb\nand more\n",
+        "bbbbbb7bbbbb  waits in 1795260000001234, since 07:01\nanswer cccccccccccc\n",
+        "bbbbbb7bbbbb  waits in 1795260000001234, since then\nanswer bbbbbb7bbbbb\n",
+        "bbbbbb7bbbbb  waits in 1795260000001234, since 07:01\nanswer bbbbbb7bbbbb\nand more\n",
     ],
     ids=["another-id", "no-time", "more"],
 )
@@ -45,9 +45,9 @@ def test_dots_stand_for_what_is_left_out() -> None:
 
 
 def test_what_is_written_anew_keeps_the_ids_of_the_document() -> None:
-    printed = "bbbbbb7bbbbb  is open in 17952600000\nanswer bbbbbb7bbbbb\n"
+    printed = "bbbbbb7bbbbb  is open in 1795260000001234\nanswer bbbbbb7bbbbb\n"
 
-    assert Names().as_shown(SHOWN, printed) == "qaxmved2qven  is open in 17952673957\nanswer qaxmved2qven\n"
+    assert Names().as_shown(SHOWN, printed) == "qaxmved2qven  is open in 1795267395701234\nanswer qaxmved2qven\n"
 
 
 @pytest.mark.parametrize(

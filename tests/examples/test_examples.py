@@ -42,7 +42,7 @@ True AMERICA 3 web SHOP None 06 SecretValue(hidden)
 CHAT = """\
 deploy: Deploy to staging?  [yes] [no]
 deploy: Deploy to production?  [yes] [no]
-(call_2.confirm.1 was answered by ada)
+(answered by ada)
 The user reviewed the `deploy` call and rejected it.
 
 Question: Deploy to production?

@@ -11,6 +11,7 @@ import midturn as mt
 from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.core.json_value import JsonObject
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 from midturn.testing.recorded import Recorded, recorded_pairs
 from support.agents import told
 from support.people import Chat
@@ -29,27 +30,37 @@ async def deploy(inquirer: mt.Inquirer, call_id: str = "call_1") -> str:
         return call.finish(f"Deployed in {await call.ask(REGION)}.")
 
 
+def begun(store: ConversationStore) -> str:
+    """Begin a conversation, and let go of it."""
+    return drive(store.new("their loop"))
+
+
+def recorded(store: ConversationStore, conversation: str) -> mt.Conversation:
+    """Read a conversation, in a loop or not."""
+    return drive(store.read(conversation))
+
+
 def kinds(store: ConversationStore, conversation: str) -> list[str]:
     """Return the kinds of the events, in order."""
-    return [event.type for event in store.read(conversation).events]
+    return [event.type for event in recorded(store, conversation).events]
 
 
 def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStore) -> None:
-    journal = store.create("their loop")
+    conversation = begun(store)
     person = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "us-2"})
 
-    assert asyncio.run(deploy(mt.Inquirer(journal, person))) == "Deployed in us-2."
+    assert asyncio.run(deploy(mt.Inquirer(store, conversation, person))) == "Deployed in us-2."
 
-    assert kinds(store, journal.conversation) == [
+    assert kinds(store, conversation) == [
         "turn_start",
         "tool_call_request",
         *["inquiry_request", "inquiry_response"] * 2,
         "tool_call_response",
         "turn_end",
     ]
-    request = next(e for e in journal.events if isinstance(e, ToolCallRequest))
+    request = next(e for e in recorded(store, conversation).events if isinstance(e, ToolCallRequest))
     assert (request.id, request.name, request.arguments) == ("call_1", "deploy", ARGUMENTS)
-    assert recorded_pairs(journal) == [
+    assert recorded_pairs(recorded(store, conversation)) == [
         Recorded("deploy.confirm", "answered", True, "user"),
         Recorded("deploy.region", "answered", "us-2", "user"),
     ]
@@ -58,35 +69,29 @@ def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStor
 
 def test_nobody_there_suspends_and_the_call_is_made_again(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
-        conversation = journal.conversation
-        journal.close()
+        conversation = begun(store)
         for value in (True, "us-2"):
-            held = store.open(conversation)
             with pytest.raises(mt.Suspended) as raised:
-                await deploy(mt.Inquirer(held))
-            held.close()
+                await deploy(mt.Inquirer(store, conversation))
             (question,) = raised.value.pending
             assert question.id in str(raised.value)
-            assert question == store.pending()[0]
+            assert question == (await store.pending())[0]
             await store.answer(question.id, value, user="u42")
-        held = store.open(conversation)
-        assert await deploy(mt.Inquirer(held)) == "Deployed in us-2."
-        held.close()
+        assert await deploy(mt.Inquirer(store, conversation)) == "Deployed in us-2."
         assert kinds(store, conversation).count("tool_call_request") == 1
         assert kinds(store, conversation).count("inquiry_request") == 2
-        assert store.read(conversation).turns[-1].open is False
+        assert (await store.read(conversation)).turns[-1].open is False
 
     asyncio.run(scene())
 
 
 def test_another_call_than_the_one_that_waits_is_another_call(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         with pytest.raises(mt.Suspended):
-            await deploy(mt.Inquirer(journal))
+            await deploy(mt.Inquirer(store, conversation))
         with pytest.raises(mt.Suspended) as raised:
-            await deploy(mt.Inquirer(journal), "call_2")
+            await deploy(mt.Inquirer(store, conversation), "call_2")
         assert [question.request.id for question in raised.value.pending] == ["call_1.confirm.1", "call_2.confirm.1"]
 
     asyncio.run(scene())
@@ -94,24 +99,24 @@ def test_another_call_than_the_one_that_waits_is_another_call(store: Conversatio
 
 def test_a_turn_is_held_over_several_calls_and_remembers(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         person = mt.ScriptedPrompter({"deploy.confirm": mt.Answered(value=True, remember=True), "deploy.region": ["eu-1", "us-2"]})
-        inquirer = mt.Inquirer(journal, person)
+        inquirer = mt.Inquirer(store, conversation, person)
         async with inquirer.turn("Ship it", author="ada"):
             assert await deploy(inquirer, "call_1") == "Deployed in eu-1."
             assert await deploy(inquirer, "call_2") == "Deployed in us-2."
         assert [prompt.question.id for prompt in person.prompts] == ["confirm", "region", "region"]
-        asked = [(e.content, e.author) for e in journal.events if isinstance(e, ChatRequest)]
+        asked = [(e.content, e.author) for e in recorded(store, conversation).events if isinstance(e, ChatRequest)]
         assert asked == [("Ship it", "ada")]
-        assert kinds(store, journal.conversation).count("turn_end") == 1
+        assert kinds(store, conversation).count("turn_end") == 1
 
     asyncio.run(scene())
 
 
 def test_calls_at_once_ask_at_once(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal, chat = store.create("their loop"), Chat()
-        inquirer = mt.Inquirer(journal, chat)
+        conversation, chat = begun(store), Chat()
+        inquirer = mt.Inquirer(store, conversation, chat)
 
         async def asks(tool: str) -> bool:
             async with inquirer.call(tool, "call_1") as call:
@@ -122,7 +127,7 @@ def test_calls_at_once_ask_at_once(store: ConversationStore) -> None:
         chat.says("right", mt.Answered(value=False))
         chat.says("left", mt.Answered(value=True))
         assert await both == [True, False]
-        assert kinds(store, journal.conversation).count("turn_start") == 1
+        assert kinds(store, conversation).count("turn_start") == 1
 
     asyncio.run(scene())
 
@@ -131,8 +136,8 @@ def test_questions_of_calls_at_once_wait_until_nothing_moves(store: Conversation
     """Under `defer` the turn stops when nothing else can move."""
 
     async def scene() -> None:
-        journal = store.create("their loop")
-        inquirer = mt.Inquirer(journal)
+        conversation = begun(store)
+        inquirer = mt.Inquirer(store, conversation)
         worked: list[str] = []
 
         async def works() -> None:
@@ -143,21 +148,21 @@ def test_questions_of_calls_at_once_wait_until_nothing_moves(store: Conversation
         async with inquirer.turn():
             asked, done = await asyncio.gather(deploy(inquirer), works(), return_exceptions=True)
         assert isinstance(asked, mt.Suspended)
-        assert (done, worked, told(store, journal.conversation)) == (None, ["worked"], ["worked"])
-        assert store.read(journal.conversation).turns[-1].open
+        assert (done, worked, told(store, conversation)) == (None, ["worked"], ["worked"])
+        assert (await store.read(conversation)).turns[-1].open
 
     asyncio.run(scene())
 
 
 def test_what_the_block_raises_is_the_tools_error(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         with pytest.raises(mt.Rejected):
-            await deploy(mt.Inquirer(journal, mt.ScriptedPrompter({"deploy.confirm": False})))
+            await deploy(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": False})))
         with pytest.raises(ZeroDivisionError):
-            async with mt.Inquirer(journal).call("divides", "call_2"):
+            async with mt.Inquirer(store, conversation).call("divides", "call_2"):
                 raise ZeroDivisionError("by nothing")
-        rejected, failed = [e for e in journal.events if isinstance(e, ToolCallResponse)]
+        rejected, failed = [e for e in recorded(store, conversation).events if isinstance(e, ToolCallResponse)]
         assert rejected.is_error
         assert failed.is_error
         assert rejected.content.startswith("The user reviewed the `deploy` call and rejected it.")
@@ -176,8 +181,8 @@ def test_what_the_block_raises_is_the_tools_error(store: ConversationStore) -> N
 )
 def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: ConversationStore, reply: mt.Reply, ended: mt.CallEnded) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
-        inquirer = mt.Inquirer(journal, mt.ScriptedPrompter({"deploy.confirm": reply}))
+        conversation = begun(store)
+        inquirer = mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": reply}))
         async with inquirer.turn():
             with pytest.raises(mt.CallEnded) as raised:
                 await deploy(inquirer)
@@ -186,8 +191,8 @@ def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: Convers
                 with pytest.raises(mt.CallEnded, match="the user ended the turn") as raised:
                     await deploy(inquirer, "call_2")
                 assert raised.value.turn_ended
-        assert told(store, journal.conversation) == [ended.content]
-        end = journal.events[-1]
+        assert told(store, conversation) == [ended.content]
+        end = recorded(store, conversation).events[-1]
         assert isinstance(end, TurnEnd)
         assert end.status == ("ended_by_user" if ended.turn_ended else "completed")
 
@@ -196,10 +201,10 @@ def test_a_call_without_its_answer_says_what_the_model_is_to_read(store: Convers
 
 def test_detached_policies_hold_as_they_do_for_an_agent(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         with pytest.raises(mt.CallEnded, match="no interactive terminal is available"):
-            await deploy(mt.Inquirer(journal, None, "deny"))
-        async with mt.Inquirer(journal, detached="defaults").call("deploy", "call_2") as call:
+            await deploy(mt.Inquirer(store, conversation, None, "deny"))
+        async with mt.Inquirer(store, conversation, detached="defaults").call("deploy", "call_2") as call:
             assert await call.ask(mt.Question.boolean("sure", "Sure?", default=True)) is True
             assert await call.try_ask(CONFIRM) == mt.Unanswered("no_default")
 
@@ -208,12 +213,12 @@ def test_detached_policies_hold_as_they_do_for_an_agent(store: ConversationStore
 
 def test_a_model_may_answer_where_a_route_says_so(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         model = mt.ScriptedModel([], [{"tool": "*", "question": "*", "answers": [{"reason": "It fits.", "answer": True}]}])
-        inquirer = mt.Inquirer(journal, routes={"deploy.*": "assistant"}, model=model)
+        inquirer = mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"}, model=model)
         async with inquirer.turn("Ship it"), inquirer.call("deploy", "call_1") as call:
             assert await call.try_ask(CONFIRM) == mt.Answer(value=True, reason="It fits.", by="assistant")
-        nobody = mt.Inquirer(journal, routes={"deploy.*": "assistant"})
+        nobody = mt.Inquirer(store, conversation, routes={"deploy.*": "assistant"})
         with pytest.raises(mt.CallEnded, match="No model is there to answer"):
             await deploy(nobody)
 
@@ -222,9 +227,9 @@ def test_a_model_may_answer_where_a_route_says_so(store: ConversationStore) -> N
 
 def test_forms_are_asked_whole(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         person = mt.ScriptedPrompter({"deploy.confirm": [True, True], "deploy.region": [mt.WentBack(), "eu-1"]})
-        async with mt.Inquirer(journal, person).call("deploy", "call_1") as call:
+        async with mt.Inquirer(store, conversation, person).call("deploy", "call_1") as call:
             answers = await call.ask_form(mt.Form([CONFIRM, REGION], review=True))
             assert (answers[CONFIRM], answers[REGION]) == (True, "eu-1")
         person.assert_exhausted()
@@ -234,25 +239,25 @@ def test_forms_are_asked_whole(store: ConversationStore) -> None:
 
 def test_a_secret_is_not_in_what_the_model_reads(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
-        async with mt.Inquirer(journal, mt.ScriptedPrompter({"login.token": "hunter2"})).call("login", "call_1") as call:
+        conversation = begun(store)
+        async with mt.Inquirer(store, conversation, mt.ScriptedPrompter({"login.token": "hunter2"})).call("login", "call_1") as call:
             token = await call.ask(mt.Question.secret("token", "The token?"))
             assert call.finish(f"with {token.reveal()}") == "with [redacted]"
-        assert "hunter2" not in repr(journal.events)
+        assert "hunter2" not in repr(recorded(store, conversation).events)
 
     asyncio.run(scene())
 
 
 def test_cancelling_leaves_the_call_open_and_giving_up_one_question_does_not(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal, chat = store.create("their loop"), Chat()
-        inquirer = mt.Inquirer(journal, chat)
+        conversation, chat = begun(store), Chat()
+        inquirer = mt.Inquirer(store, conversation, chat)
         task = asyncio.create_task(deploy(inquirer))
         await until(lambda: chat.waiting)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert chat.taken_away == ["confirm"]
-        assert [pair.outcome for pair in recorded_pairs(journal)] == ["open"]
+        assert [pair.outcome for pair in recorded_pairs(recorded(store, conversation))] == ["open"]
 
         async with inquirer.call("deploy", "call_1", ARGUMENTS) as call:
             with pytest.raises(TimeoutError):
@@ -262,44 +267,42 @@ def test_cancelling_leaves_the_call_open_and_giving_up_one_question_does_not(sto
             await until(lambda: "region" in chat.waiting)
             chat.says("region", mt.Answered("eu-1"))
             assert await asking == "eu-1"
-        assert [(pair.question, pair.outcome) for pair in recorded_pairs(journal)] == [
+        assert [(pair.question, pair.outcome) for pair in recorded_pairs(recorded(store, conversation))] == [
             ("deploy.confirm", "cancelled"),
             ("deploy.region", "answered"),
         ]
-        assert store.read(journal.conversation).turns[-1].open is False
+        assert (await store.read(conversation)).turns[-1].open is False
 
     asyncio.run(scene())
 
 
 def test_an_answer_may_come_from_elsewhere_while_it_waits(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
-        task = asyncio.create_task(deploy(mt.Inquirer(journal, mt.InboxPrompter())))
+        conversation = begun(store)
+        task = asyncio.create_task(deploy(mt.Inquirer(store, conversation, mt.InboxPrompter())))
         for value in (True, "eu-1"):
-            await until(store.pending)
-            await store.answer(store.pending()[0].id, value)
+            await until(lambda: drive(store.pending()))
+            await store.answer((await store.pending())[0].id, value)
         assert await task == "Deployed in eu-1."
 
     asyncio.run(scene())
 
 
-def test_a_conversation_on_disk_is_held_while_a_turn_is(tmp_path: Path) -> None:
+def test_a_conversation_is_held_while_a_turn_is(store: ConversationStore) -> None:
     async def scene() -> None:
-        store = mt.open_store(tmp_path)
-        journal = store.create("their loop")
-        conversation = journal.conversation
+        conversation = begun(store)
         person = mt.ScriptedPrompter({"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"})
-        path = store.path(conversation)
-        with pytest.raises(mt.StoreLocked):
-            await deploy(mt.Inquirer(path, person))
-        journal.close()
-        for number, stand in enumerate((path, str(path), store.read(conversation))):
-            inquirer = mt.Inquirer(stand, person)
+        async with await store.open(conversation):
+            with pytest.raises(mt.StoreLocked):
+                await deploy(mt.Inquirer(store, conversation, person))
+        for number in range(3):
+            inquirer = mt.Inquirer(store, conversation, person)
             await asyncio.gather(*(deploy(inquirer, f"call_{number}_{n}") for n in range(3)))
             async with inquirer.turn():
                 with pytest.raises(mt.StoreLocked):
-                    store.open(conversation)
-            store.open(conversation).close()
+                    await store.open(conversation)
+            async with await store.open(conversation):
+                pass
         assert len(told(store, conversation)) == 9
 
     asyncio.run(scene())
@@ -307,8 +310,8 @@ def test_a_conversation_on_disk_is_held_while_a_turn_is(tmp_path: Path) -> None:
 
 def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal = store.create("their loop")
-        inquirer = mt.Inquirer(journal)
+        conversation = begun(store)
+        inquirer = mt.Inquirer(store, conversation)
         for tool, call_id, arguments, says in [
             ("de.ploy", "call_1", {}, "`de.ploy` is not a name for a tool"),
             ("deploy", "", {}, "has no id"),
@@ -323,10 +326,6 @@ def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
                 call.finish(CONFIRM)
         with pytest.raises(RuntimeError, match="This call is over"):
             await call.ask(CONFIRM)
-        memory = mt.MemoryStore()
-        read_only = mt.Inquirer(memory.read(memory.create("their loop").conversation))
-        with pytest.raises(mt.StoreError, match=r"store\.open\("):
-            await deploy(read_only)
 
     asyncio.run(scene())
 
@@ -336,20 +335,19 @@ def test_nothing_of_the_answer_survives_a_process_that_dies_unasked(tmp_path: Pa
 
     async def first() -> None:
         store = mt.open_store(tmp_path)
-        journal = store.create("their loop")
+        conversation = begun(store)
         chat = Chat()
-        task = asyncio.create_task(deploy(mt.Inquirer(journal, chat)))
+        task = asyncio.create_task(deploy(mt.Inquirer(store, conversation, chat)))
         await until(lambda: chat.waiting)
         chat.says("confirm", mt.Answered(value=True))
         await until(lambda: "region" in chat.waiting)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        journal.close()
 
     async def second() -> None:
         store = mt.open_store(tmp_path)
         person = mt.ScriptedPrompter({"deploy.region": "eu-1"})
-        assert await deploy(mt.Inquirer(store.path(store.ids()[0]), person)) == "Deployed in eu-1."
+        assert await deploy(mt.Inquirer(store, (await store.ids())[0], person)) == "Deployed in eu-1."
         person.assert_exhausted()
 
     asyncio.run(first())
@@ -361,14 +359,15 @@ def test_a_turn_that_was_left_with_nothing_to_do_is_over_before_the_next_begins(
 
     async def scene() -> None:
         person = mt.ScriptedPrompter({"deploy.confirm": lambda _: True, "deploy.region": lambda _: "eu-1"})
-        complete = mt.MemoryStore().create("their loop")
-        await deploy(mt.Inquirer(complete, person))
-        journal = store.create("their loop")
-        await journal.append(complete.events[:-1])
-        async with (inquirer := mt.Inquirer(journal, person)).turn("Next"):
+        complete = begun(memory := mt.MemoryStore())
+        await deploy(mt.Inquirer(memory, complete, person))
+        conversation = begun(store)
+        async with await store.open(conversation) as journal:
+            await journal.append(recorded(memory, complete).events[:-1])
+        async with (inquirer := mt.Inquirer(store, conversation, person)).turn("Next"):
             await deploy(inquirer)
-        assert kinds(store, journal.conversation).count("turn_start") == 2
-        assert not any(window.open for window in store.read(journal.conversation).turns)
+        assert kinds(store, conversation).count("turn_start") == 2
+        assert not any(window.open for window in (await store.read(conversation)).turns)
 
     asyncio.run(scene())
 
@@ -396,7 +395,7 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
         raise asyncio.CancelledError
 
     async def scene() -> None:
-        journal = store.create("their loop")
+        conversation = begun(store)
         person = mt.ScriptedPrompter({"asks.confirm": True, "returns.region": "us-2", "ask_user.answer": "well"})
         expected: list[tuple[mt.Tool, JsonObject, str | None]] = [
             (asks, {}, "True ['x']"),
@@ -404,21 +403,25 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
             (mt.ask_user, {"question": "How?"}, None),
         ]
         for number, (tool, arguments, content) in enumerate(expected):
-            async with mt.Inquirer(journal, person).call(tool, f"call_{number}", arguments) as call:
+            async with mt.Inquirer(store, conversation, person).call(tool, f"call_{number}", arguments) as call:
                 outcome = await call.execute(tool, deps=["x"])
             assert content is None or outcome == mt.Success(content)
-        assert [pair.question for pair in recorded_pairs(journal)] == ["asks.confirm", "returns.region", "ask_user.answer"]
+        assert [pair.question for pair in recorded_pairs(recorded(store, conversation))] == [
+            "asks.confirm",
+            "returns.region",
+            "ask_user.answer",
+        ]
         assert person.prompts[-1].asked_by == "Assistant"
-        async with mt.Inquirer(journal).call("gives_up", "call_3") as call:
+        async with mt.Inquirer(store, conversation).call("gives_up", "call_3") as call:
             assert isinstance(await call.execute(gives_up), mt.ToolError)
 
         cleaned.clear()
         with pytest.raises(mt.Suspended):
-            async with mt.Inquirer(journal).call("asks", "call_4") as call:
+            async with mt.Inquirer(store, conversation).call("asks", "call_4") as call:
                 await call.execute(asks)
         assert cleaned == ["cleaned"]
         with pytest.raises(mt.CallEnded):
-            async with mt.Inquirer(journal, detached="deny").call("asks", "call_4") as call:
+            async with mt.Inquirer(store, conversation, detached="deny").call("asks", "call_4") as call:
                 await call.execute(asks)
         assert cleaned == ["cleaned"] * 2
 
@@ -427,15 +430,15 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
 
 def test_giving_up_one_of_two_questions_lets_the_other_be_asked(store: ConversationStore) -> None:
     async def scene() -> None:
-        journal, chat = store.create("their loop"), Chat()
-        async with mt.Inquirer(journal, chat).call("deploy", "call_1") as call:
+        conversation, chat = begun(store), Chat()
+        async with mt.Inquirer(store, conversation, chat).call("deploy", "call_1") as call:
             first, second = asyncio.create_task(call.ask(CONFIRM)), asyncio.create_task(call.ask(REGION))
             await until(lambda: "confirm" in chat.waiting)
             first.cancel()
             await until(lambda: "region" in chat.waiting)
             chat.says("region", mt.Answered("eu-1"))
             assert await second == "eu-1"
-        assert [(pair.question, pair.outcome, pair.reason) for pair in recorded_pairs(journal)] == [
+        assert [(pair.question, pair.outcome, pair.reason) for pair in recorded_pairs(recorded(store, conversation))] == [
             ("deploy.confirm", "cancelled", "superseded"),
             ("deploy.region", "answered", None),
         ]

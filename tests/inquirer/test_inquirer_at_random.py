@@ -9,6 +9,7 @@ import pytest
 
 import midturn as mt
 from midturn.core.events import InquiryRequest, ToolCallResponse
+from midturn.store.sync_forms import drive
 from midturn.testing.recorded import recorded_pairs
 
 CALLS = 5
@@ -25,9 +26,7 @@ class Loop:
         self.results: dict[int, str] = {}
 
     def _begin(self) -> str:
-        journal = self.store.create("their loop")
-        journal.close()
-        return journal.conversation
+        return drive(self.store.new("their loop"))
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
         """Answer, now or later or not at all."""
@@ -54,19 +53,15 @@ class Loop:
 
     async def round(self) -> None:
         """Make every call that has no result yet; some of them are cancelled on the way."""
-        journal = self.store.open(self.conversation)
-        try:
-            inquirer = mt.Inquirer(journal, self if self.dice.random() < 0.7 else None)
-            calls = [asyncio.create_task(self.call(inquirer, number)) for number in range(CALLS) if number not in self.results]
-            for task in calls:
-                if self.dice.random() < 0.3:
-                    asyncio.get_running_loop().call_later(self.dice.uniform(0, 0.004), task.cancel)
-            async with asyncio.timeout(20):
-                for error in await asyncio.gather(*calls, return_exceptions=True):
-                    assert error is None or isinstance(error, mt.Suspended | asyncio.CancelledError), error
-        finally:
-            journal.close()
-        for question in self.store.pending():
+        inquirer = mt.Inquirer(self.store, self.conversation, self if self.dice.random() < 0.7 else None)
+        calls = [asyncio.create_task(self.call(inquirer, number)) for number in range(CALLS) if number not in self.results]
+        for task in calls:
+            if self.dice.random() < 0.3:
+                asyncio.get_running_loop().call_later(self.dice.uniform(0, 0.004), task.cancel)
+        async with asyncio.timeout(20):
+            for error in await asyncio.gather(*calls, return_exceptions=True):
+                assert error is None or isinstance(error, mt.Suspended | asyncio.CancelledError), error
+        for question in await self.store.pending():
             if self.dice.random() < 0.7:
                 request = question.request
                 assert isinstance(request, InquiryRequest)
@@ -84,7 +79,7 @@ def test_every_call_gets_its_answers_and_its_result(seed: int) -> None:
         raise AssertionError("the calls never came to an end")
 
     loop = asyncio.run(play())
-    recorded = loop.store.read(loop.conversation)
+    recorded = loop.store.read_sync(loop.conversation)
     contents = sorted(event.content for event in recorded.events if isinstance(event, ToolCallResponse))
     assert contents == sorted(loop.results.values())
     assert contents == [", ".join(f"tool_{number} q{place}" for place in range(QUESTIONS)) for number in range(CALLS)]

@@ -43,7 +43,7 @@ def test_each_prompt_is_described_as_an_open_question() -> None:
 
     asyncio.run(conversation.session(model, [deploy], prompter=prompter).run(TurnRequested("Ship it")))
 
-    assert [question.id for question in prompter.told] == [prompt.event for prompt in prompter.asked]
+    assert [question.id for question in prompter.told] == [prompt.id for prompt in prompter.asked]
     assert {question.kind for question in prompter.told} <= {"run", "tool"}
     asked = [question for question in prompter.told if question.kind == "tool"]
     assert [question.question.text for question in asked] == ["Sure?", "Announce it?"]

@@ -152,14 +152,15 @@ def test_an_answer_from_elsewhere_closes_the_prompt_and_says_who_answered() -> N
     async def play() -> None:
         turn = asyncio.create_task(conversation.session(calling("careful"), [careful], prompter=patient).run(SHIP_IT))
         await until(lambda: patient.asked)
-        await conversation.store.answer(conversation.store.pending()[0].id, True, user="ada")
+        await conversation.store.answer((await conversation.store.pending())[0].id, True, user="ada")
         assert (await turn).status == "completed"
 
     conversation, patient = OneConversation(), Patient()
     asyncio.run(play())
 
     assert conversation.contents == ["True"]
-    assert patient.heard == ("call_1.confirm.1", "ada")
+    assert patient.asked
+    assert patient.heard == (patient.asked.id, "ada")
 
 
 def test_an_interrupt_keeps_what_the_model_had_said() -> None:

@@ -24,7 +24,7 @@ store = mt.open_store(sys.argv[1])
 model = mt.ScriptedModel([{"calls": [{"name": "fill"}]}, {"text": "Done."}])
 agent = mt.Agent(model, tools=[fill], store=store, prompter=mt.ScriptedPrompter({"fill.sure": True}))
 try:
-    ids = store.ids()
+    ids = store.ids_sync()
     result = asyncio.run(agent.resume(ids[0]) if ids else agent.run("Fill it"))
     print(result.status)
 except mt.StoreError as error:

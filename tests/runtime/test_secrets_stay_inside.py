@@ -48,9 +48,9 @@ class Watched:
     async def foreign(self, act: Any, encode: Any) -> None:
         """Do the same in a loop that is not ours."""
         person = mt.ScriptedPrompter(REPLIES, unscripted="end_turn")
-        journal = self.store.create("Log in.")
+        conversation = await self.store.new("Log in.")
         try:
-            async with mt.Inquirer(journal, person, limits=LIMITS).call("login", "call_1") as call:
+            async with mt.Inquirer(self.store, conversation, person, limits=LIMITS).call("login", "call_1") as call:
                 given = [await call.ask(ASK), await call.ask(ASK)]
                 outcome = act(call.context, " ".join(encode(secret.reveal()) for secret in given))
                 if isinstance(outcome, mt.NeedsInput):
@@ -58,8 +58,6 @@ class Watched:
                 self.seen.append(call.finish(outcome))
         except (Exception, SystemExit):  # noqa: BLE001  what the block raises is its caller's own; what is recorded counts
             pass
-        finally:
-            journal.close()
         self.seen += [repr(prompt) for prompt in person.prompts]
 
     def everything(self) -> str:

@@ -48,7 +48,7 @@ class Claims(Ping):
 
 def sources(agent: mt.Agent, conversation: str) -> list[mt.Source]:
     """Return who asked, as recorded and read back."""
-    return [event.source for event in agent.store.read(conversation).events if isinstance(event, mt.events.InquiryRequest)]
+    return [event.source for event in agent.store.read_sync(conversation).events if isinstance(event, mt.events.InquiryRequest)]
 
 
 def test_a_tool_asks_under_its_name_unless_it_says_otherwise() -> None:
@@ -131,11 +131,11 @@ def test_an_unsound_question_is_an_error_that_names_the_field_and_is_not_asked(p
 
     async def foreign() -> tuple[mt.Conversation, str]:
         store = mt.MemoryStore()
-        journal = store.create("Go.")
+        conversation = await store.new("Go.")
         with pytest.raises(mt.QuestionError) as raised:
-            async with mt.Inquirer(journal, mt.ScriptedPrompter()).call("ping", "call_1") as call:
+            async with mt.Inquirer(store, conversation, mt.ScriptedPrompter()).call("ping", "call_1") as call:
                 await call.ask(question)
-        return store.read(journal.conversation), str(raised.value)
+        return await store.read(conversation), str(raised.value)
 
     if way == "in a foreign loop":
         conversation, said = asyncio.run(foreign())
@@ -144,7 +144,7 @@ def test_an_unsound_question_is_an_error_that_names_the_field_and_is_not_asked(p
         agent = mt.Agent(calling(tool.definition.name), tools=[tool], prompter=mt.ScriptedPrompter())
         result = agent.run_sync("Go.")
         assert result.status == "completed"
-        conversation, said = agent.store.read(result.conversation), told(agent.store, result.conversation)[0]
+        conversation, said = agent.store.read_sync(result.conversation), told(agent.store, result.conversation)[0]
     assert place in said
     assert conversation.pairs() == []
 
@@ -155,7 +155,7 @@ def test_an_answer_type_may_be_given_as_json_and_is_read_as_such() -> None:
 
     result = agent.run_sync("Go.")
 
-    ((request, _),) = agent.store.read(result.conversation).pairs()
+    ((request, _),) = agent.store.read_sync(result.conversation).pairs()
     assert told(agent.store, result.conversation) == ["pong True"]
     assert request.question.answer_type == BooleanType()
 
@@ -181,11 +181,12 @@ def test_remember_counts_only_where_it_was_offered() -> None:
 @pytest.mark.parametrize("name", ["ask_user", "fs_read_file"])
 def test_the_name_of_a_built_in_tool_is_not_for_calls_of_other_loops(name: str) -> None:
     async def scene() -> None:
-        journal = mt.MemoryStore().create("Go.")
+        store = mt.MemoryStore()
+        conversation = await store.new("Go.")
         with pytest.raises(mt.ConfigError, match="built-in"):
-            async with mt.Inquirer(journal).call(name, "call_1"):
+            async with mt.Inquirer(store, conversation).call(name, "call_1"):
                 pass
-        assert journal.events == []
+        assert (await store.read(conversation)).events == ()
 
     asyncio.run(scene())
 

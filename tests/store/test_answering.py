@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from midturn.core.address import address
 from midturn.core.events import (
     AnsweredBy,
     Approval,
@@ -23,7 +24,7 @@ from midturn.core.question.answer_type import SecretType
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
 from midturn.store.answering import Receipt
 from midturn.store.store import ConversationStore
-from support.stored import asking, finished, keep
+from support.stored import append, asking, finished, keep, release, reopen
 from support.tapes import CONFIRM, Tape
 
 FORM = AskedForm(
@@ -36,13 +37,15 @@ FORM = AskedForm(
 SECRET_FORM = AskedForm(total=2, questions=(FORM.questions[0], {"id": "token", "text": "Token?", "answer_type": {"type": "secret"}}))
 
 
-def answer(store: ConversationStore, id: str, *value: Any, **how: Any) -> Receipt:
-    return asyncio.run(store.answer(id, *value, **how))
+def answer(store: ConversationStore, event_id: str, *value: Any, **how: Any) -> Receipt:
+    """Answer the question with this event id, wherever it is."""
+    asked = (number for number in store.ids_sync() if any(event.event_id == event_id for event in store.read_sync(number).events))
+    return asyncio.run(store.answer(address(next(asked, "17"), event_id), *value, **how))
 
 
 def new_events(store: ConversationStore, tape: Tape) -> list[Event]:
-    (only,) = store.ids()
-    return list(store.read(only).events[len(tape.events) :])
+    (only,) = store.ids_sync()
+    return list(store.read_sync(only).events[len(tape.events) :])
 
 
 def test_an_answer_is_recorded_with_who_and_how(store: ConversationStore) -> None:
@@ -51,40 +54,37 @@ def test_an_answer_is_recorded_with_who_and_how(store: ConversationStore) -> Non
 
     receipt = answer(store, question.event_id, False, reason="Not on Friday.", user="u42", via="inbox")
 
-    assert receipt == Receipt(kept, question.event_id)
+    assert receipt == Receipt(kept, address(kept, question.event_id))
     (recorded,) = new_events(store, tape)
     assert isinstance(recorded, InquiryAnswered)
     assert (recorded.id, recorded.answer, recorded.reason) == (question.id, False, "Not on Friday.")
     assert recorded.answered_by == AnsweredBy("user", via="inbox", user="u42")
     assert recorded.timestamp.endswith("Z")
     assert len(recorded.event_id) == 12
-    assert store.pending() == []
+    assert store.pending_sync() == []
 
 
-def test_the_beginning_of_an_id_will_do_where_it_fits_one_question(store: ConversationStore) -> None:
-    keep(store, asking("aa")[0])
-    keep(store, asking("ab")[0])
+@pytest.mark.parametrize("typed", ["", "e4", "17", "17-", "-e4", "x-e4", "\u0661-e4"])
+def test_only_a_whole_address_names_a_question(store: ConversationStore, typed: str) -> None:
+    keep(store, asking()[0])
 
-    assert answer(store, "ab", True).event_id == "ab4"
-
-
-def test_a_beginning_that_fits_several_questions_names_them(store: ConversationStore) -> None:
-    first, second = keep(store, asking("aa")[0]), keep(store, asking("ab")[0])
-
-    with pytest.raises(NotOpen, match=rf"'a' fits 2 questions: aa4 \(conversation {first}\), ab4 \(conversation {second}\)"):
-        answer(store, "a", True)
+    with pytest.raises(NotOpen, match="names no question: an id is"):
+        asyncio.run(store.answer(typed, True))
 
 
-def test_a_whole_id_is_not_mistaken_for_the_beginning_of_another(store: ConversationStore) -> None:
-    tape, question = asking()
-    tape.record(replace(question, id="call_1.other.1", question_id="other"))
-    tape.events[-1] = replace(tape.events[-1], event_id="e41")
-    keep(store, tape)
-
-    assert answer(store, "e4", True).event_id == "e4"
+def test_a_conversation_that_is_gone_has_no_question(store: ConversationStore) -> None:
+    with pytest.raises(NotOpen, match="There is no question '17-e4'"):
+        asyncio.run(store.answer("17-e4", True))
 
 
-@pytest.mark.parametrize("id", ["", "zz", "e1", "call_1.confirm.1"])
+def test_the_beginning_of_an_address_is_not_enough(store: ConversationStore) -> None:
+    kept = keep(store, asking("long")[0])
+
+    with pytest.raises(NotOpen, match="There is no question"):
+        asyncio.run(store.answer(address(kept, "long"), True))
+
+
+@pytest.mark.parametrize("id", ["zz", "e1", "call_1.confirm.1"])
 def test_an_id_that_nothing_has_is_not_open(store: ConversationStore, id: str) -> None:
     keep(store, asking()[0])
 
@@ -97,10 +97,12 @@ def test_the_second_answer_is_told_who_was_first(store: ConversationStore) -> No
     keep(store, tape)
     answer(store, question.event_id, True, user="u1", via="web")
 
-    with pytest.raises(AlreadyAnswered, match=r"e4 was answered before, by u1 \(web\)") as second:
+    with pytest.raises(AlreadyAnswered, match=r"-e4 was answered before, by u1 \(web\)") as second:
         answer(store, question.event_id, False, user="u2")
 
-    assert second.value.by == "u1 (web)"
+    assert second.value.answered_by
+    assert (second.value.answered_by.who, second.value.answered_by.via) == ("u1", "web")
+    assert second.value.answered_by.when == new_events(store, tape)[0].timestamp
     assert len(new_events(store, tape)) == 1
 
 
@@ -121,7 +123,7 @@ def test_an_answer_that_does_not_fit_records_nothing(store: ConversationStore) -
         answer(store, question.event_id, "perhaps")
 
     assert new_events(store, tape) == []
-    assert len(store.pending()) == 1
+    assert len(store.pending_sync()) == 1
 
 
 @pytest.mark.parametrize(
@@ -160,7 +162,7 @@ def test_ending_the_turn_ends_it(store: ConversationStore) -> None:
     assert isinstance(events[0], InquiryCancelled)
     assert isinstance(events[-1], TurnEnd)
     assert [event.more for event in events] == list(range(len(events)))[::-1]
-    assert store.ready() == []
+    assert store.ready_sync() == []
 
 
 def waiting(kind: str) -> tuple[Tape, Approval]:
@@ -212,7 +214,7 @@ def test_a_whole_form_is_answered_with_one_object(store: ConversationStore) -> N
 
     answers = [event.answer for event in new_events(store, tape) if isinstance(event, InquiryAnswered)]
     assert answers == [True, "eu-1"]
-    assert store.pending() == []
+    assert store.pending_sync() == []
 
 
 def test_a_secret_is_never_taken(store: ConversationStore) -> None:
@@ -220,7 +222,7 @@ def test_a_secret_is_never_taken(store: ConversationStore) -> None:
     tape.events[-1] = replace(question, question=replace(CONFIRM, answer_type=SecretType()))
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match=r"Run `midturn answer e4` at a terminal") as refused:
+    with pytest.raises(AnswerError, match="A secret is only given at the terminal") as refused:
         answer(store, question.event_id, "hunter2")
 
     assert "hunter2" not in str(refused.value)
@@ -236,37 +238,53 @@ def test_a_map_without_an_answer_to_the_open_question_is_refused(store: Conversa
     with pytest.raises(AnswerError, match="/confirm: the open question `confirm` has no answer in the map"):
         answer(store, question.event_id, answers)
 
-    assert [one.id for one in store.pending()] == [question.event_id]
+    assert [one.request.event_id for one in store.pending_sync()] == [question.event_id]
 
 
 def test_a_secret_in_the_middle_of_a_form_is_never_taken_either(store: ConversationStore) -> None:
     tape, question = form_tape(SECRET_FORM)
     keep(store, tape)
 
-    with pytest.raises(AnswerError, match="at a terminal"):
+    with pytest.raises(AnswerError, match="is only given at the terminal"):
         answer(store, question.event_id, {"confirm": True, "token": "hunter2"})
 
     assert new_events(store, tape) == []
 
 
+def test_whoever_comes_a_turn_too_late_hears_who_answered(store: ConversationStore) -> None:
+    """The question is long closed, its turn is over, and another has begun."""
+    tape, question = asking()
+    kept = keep(store, tape)
+    answer(store, question.event_id, True, user="u1", via="web")
+    journal = reopen(store, kept)
+    append(journal, [TurnEnd(status="completed")], asking("later")[0].events)
+    release(journal)
+
+    with pytest.raises(AlreadyAnswered, match=r"by u1 \(web\)") as late:
+        answer(store, question.event_id, False, user="u2")
+
+    assert late.value.answered_by
+    assert late.value.answered_by.who == "u1"
+
+
 def test_a_turn_is_ready_when_somebody_answered(store: ConversationStore) -> None:
     answered, open_still = keep(store, asking("a")[0]), keep(store, asking("b")[0])
     keep(store, finished("c"))
-    assert store.ready() == []
+    assert store.ready_sync() == []
 
     answer(store, "a4", True)
 
-    assert store.ready() == [answered]
-    assert [question.conversation for question in store.pending()] == [open_still]
+    assert store.ready_sync() == [answered]
+    assert [question.conversation for question in store.pending_sync()] == [open_still]
 
 
 def test_a_turn_that_is_being_resumed_is_not_ready(store: ConversationStore) -> None:
     kept = keep(store, asking()[0])
     answer(store, "e4", True)
 
-    journal = store.open(kept)
-    assert store.ready() == []
-    journal.close()
+    journal = reopen(store, kept)
+    assert store.ready_sync() == []
+    release(journal)
 
 
 def test_a_question_that_was_merely_closed_makes_nothing_ready(store: ConversationStore) -> None:
@@ -279,6 +297,6 @@ def test_a_question_that_was_merely_closed_makes_nothing_ready(store: Conversati
     tape.cancel(given_up, "superseded")
     kept = keep(store, tape)
 
-    assert store.ready() == []
+    assert store.ready_sync() == []
     answer(store, question.event_id, True)
-    assert store.ready() == [kept]
+    assert store.ready_sync() == [kept]

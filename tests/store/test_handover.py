@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from midturn.core.address import address
 from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
 from midturn.store.answering import Receipt
 from midturn.store.folder import Folder
-from midturn.store.handover import Answers, FileAnswers
+from midturn.store.handover import FileAnswers, FileFeed
+from midturn.store.held import HeldConversation
 from midturn.store.memory_conversation import MemoryAnswers
-from midturn.store.store import ConversationJournal, ConversationStore, open_store
+from midturn.store.store import ConversationStore
+from midturn.store.stores import open_store
 from midturn.store.submission import HandedOver, Submission
+from midturn.store.sync_forms import drive
 from support.processes import kill, line, output, python
-from support.stored import asking, hold, keep
+from support.stored import asking, handed, hold, keep, path_of, release, reopen
 from support.tapes import CONFIRM
 
 FIRST = HandedOver(event_id="e4", at="2026-11-21T10:00:00Z", submission=Submission(value=True, user="u1", via="web"))
@@ -28,25 +32,29 @@ SECOND = HandedOver(event_id="e4", at="2026-11-21T10:00:01Z", submission=Submiss
 OTHER = HandedOver(event_id="../e5", at="2026-11-21T09:00:00Z", submission=Submission(reply=""))
 
 
+def e4(conversation: str) -> str:
+    """Return the address of what `asking` asks."""
+    return address(conversation, "e4")
+
+
 def recorded(store: ConversationStore, id: str) -> list[Any]:
-    return [event.answer for event in store.read(id).events if isinstance(event, InquiryAnswered)]
+    return [event.answer for event in store.read_sync(id).events if isinstance(event, InquiryAnswered)]
 
 
-async def collecting(journal: ConversationJournal, question: InquiryRequest) -> None:
+async def collecting(journal: HeldConversation, question: InquiryRequest) -> None:
     """Hold a conversation as a running turn does: record what is handed over."""
     while True:
-        for handed in journal.answers.collect():
-            assert isinstance(handed.reply, Answered)
-            answer = InquiryAnswered(id=question.id, answer=True, answered_by=handed.by)
+        for given in await journal.answers.collect():
+            assert isinstance(given.reply, Answered)
+            answer = InquiryAnswered(id=question.id, answer=True, answered_by=given.by)
             await journal.append([answer])
-            journal.answers.remove(handed.event_id)
         await asyncio.sleep(0.01)
 
 
-async def something_in(journal: ConversationJournal) -> None:
+async def something_in(journal: HeldConversation) -> None:
     """Wait until something is handed over."""
     for _ in range(500):
-        if journal.answers.collect():
+        if await journal.answers.collect():
             return
         await asyncio.sleep(0.01)
 
@@ -63,38 +71,48 @@ async def beside(task: Any, other: Any) -> Any:
 # The box ----------------------------------------------------------------------------------------------------------------
 
 
+class FileBox:
+    """The answers of a conversation on disk."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.answers = FileAnswers(folder)
+        self.feed = FileFeed(self.answers)
+
+
+class MemoryBox:
+    """The answers of a conversation in memory."""
+
+    def __init__(self) -> None:
+        self.answers = self.feed = MemoryAnswers()
+
+
 @pytest.fixture(params=["disk", "memory"])
-def answers(request: pytest.FixtureRequest, tmp_path: Path) -> Answers:
-    return FileAnswers(Folder.at(tmp_path)) if request.param == "disk" else MemoryAnswers()
+def box(request: pytest.FixtureRequest, tmp_path: Path) -> FileBox | MemoryBox:
+    return FileBox(Folder.at(tmp_path)) if request.param == "disk" else MemoryBox()
 
 
-def test_what_is_put_in_is_what_comes_out_oldest_first(answers: Answers) -> None:
-    answers.put(FIRST)
-    answers.put(OTHER)
+def test_what_is_put_in_is_what_comes_out_oldest_first(box: FileBox | MemoryBox) -> None:
+    assert box.answers.put(FIRST)
+    assert box.answers.put(OTHER)
 
-    assert answers.collect() == (OTHER, FIRST)
-    assert answers.waits("e4")
+    assert drive(box.feed.collect()) == (OTHER, FIRST)
 
-    answers.remove("e4")
-    answers.remove("e4")
-    assert answers.collect() == (OTHER,)
-    assert not answers.waits("e4")
+    drive(box.feed.refuse("e4"))
+    drive(box.feed.refuse("e4"))
+    assert drive(box.feed.collect()) == (OTHER,)
 
 
-def test_the_first_wins_and_the_second_is_told_who_it_was(answers: Answers) -> None:
-    answers.put(FIRST)
+def test_the_first_wins(box: FileBox | MemoryBox) -> None:
+    assert box.answers.put(FIRST)
+    assert not box.answers.put(SECOND)
 
-    with pytest.raises(AlreadyAnswered, match=r"e4 was answered before, by u1 \(web\)"):
-        answers.put(SECOND)
-
-    assert answers.collect() == (FIRST,)
+    assert drive(box.feed.collect()) == (FIRST,)
 
 
 def test_an_empty_box_costs_nothing(tmp_path: Path) -> None:
     with Folder.at(tmp_path) as folder:
         box = FileAnswers(folder)
         assert box.collect() == ()
-        assert not box.waits("e4")
         box.remove("e4")
 
     assert list(tmp_path.iterdir()) == []
@@ -139,9 +157,9 @@ def test_the_holder_records_what_is_handed_over(store: ConversationStore) -> Non
     tape, question = asking()
     journal = hold(store, tape)
 
-    receipt = asyncio.run(beside(store.answer("e4", True, user="u1"), collecting(journal, question)))
+    receipt = asyncio.run(beside(store.answer(e4(journal.conversation), True, user="u1"), collecting(journal, question)))
 
-    assert receipt == Receipt(journal.conversation, "e4")
+    assert receipt == Receipt(journal.conversation, e4(journal.conversation), held=True)
     assert recorded(store, journal.conversation) == [True]
     assert journal.events[-1].to_json()["answered_by"] == {"by": "user", "via": "api", "user": "u1"}
 
@@ -150,15 +168,15 @@ def test_a_busy_holder_has_it_later_and_the_second_comes_too_late_at_once(store:
     tape, _ = asking()
     journal = hold(store, tape)
 
-    receipt = asyncio.run(store.answer("e4", True, user="u1"))
-    assert receipt.held_by
+    receipt = asyncio.run(store.answer(e4(journal.conversation), True, user="u1"))
+    assert receipt.held
     with pytest.raises(AlreadyAnswered, match=r"by u1 \(api\)"):
-        asyncio.run(store.answer("e4", False, user="u2"))
+        asyncio.run(store.answer(e4(journal.conversation), False, user="u2"))
     assert recorded(store, journal.conversation) == []
 
-    journal.close()
+    release(journal)
     assert recorded(store, journal.conversation) == [True]
-    assert store.ready() == [journal.conversation]
+    assert store.ready_sync() == [journal.conversation]
 
 
 def test_whoever_answers_while_the_holder_closes_records_it(store: ConversationStore) -> None:
@@ -166,14 +184,14 @@ def test_whoever_answers_while_the_holder_closes_records_it(store: ConversationS
     journal = hold(store, tape)
 
     async def closing() -> None:
-        await asyncio.sleep(0.1)
-        journal.close()
+        await something_in(journal)
+        await journal.__aexit__(None, None, None)
 
     async def both() -> Receipt:
-        receipt, _ = await asyncio.gather(store.answer("e4", True), closing())
+        receipt, _ = await asyncio.gather(store.answer(e4(journal.conversation), True), closing())
         return receipt
 
-    assert asyncio.run(both()) == Receipt(journal.conversation, "e4")
+    assert asyncio.run(both()) == Receipt(journal.conversation, e4(journal.conversation))
     assert recorded(store, journal.conversation) == [True]
 
 
@@ -187,12 +205,12 @@ def test_an_answer_at_the_terminal_of_the_holder_that_comes_first_stands(store: 
         await journal.append([InquiryAnswered(id=question.id, answer=False, answered_by=AnsweredBy("user", via="terminal"))])
 
     async def both() -> None:
-        await asyncio.gather(store.answer("e4", True), at_the_terminal())
+        await asyncio.gather(store.answer(e4(journal.conversation), True), at_the_terminal())
 
     with pytest.raises(AlreadyAnswered, match=r"by a person \(terminal\)"):
         asyncio.run(both())
     assert recorded(store, journal.conversation) == [False]
-    assert journal.answers.collect() == ()
+    assert handed(journal) == ()
 
 
 def test_a_holder_may_refuse(store: ConversationStore) -> None:
@@ -201,10 +219,10 @@ def test_a_holder_may_refuse(store: ConversationStore) -> None:
 
     async def refuse() -> None:
         await something_in(journal)
-        journal.answers.remove("e4")
+        await journal.answers.refuse("e4")
 
     async def both() -> None:
-        await asyncio.gather(store.answer("e4", True), refuse())
+        await asyncio.gather(store.answer(e4(journal.conversation), True), refuse())
 
     with pytest.raises(AnswerError, match="did not accept the answer; the question is still open"):
         asyncio.run(both())
@@ -214,11 +232,11 @@ def test_what_does_not_fit_is_not_handed_over(store: ConversationStore) -> None:
     journal = hold(store, asking()[0])
 
     with pytest.raises(AnswerError):
-        asyncio.run(store.answer("e4", "perhaps"))
+        asyncio.run(store.answer(e4(journal.conversation), "perhaps"))
     with pytest.raises(NotOpen):
-        asyncio.run(store.answer("zz", True))
+        asyncio.run(store.answer(address(journal.conversation, "zz"), True))
 
-    assert journal.answers.collect() == ()
+    assert handed(journal) == ()
 
 
 def test_a_secret_is_not_handed_over(tmp_path: Path) -> None:
@@ -228,16 +246,17 @@ def test_a_secret_is_not_handed_over(tmp_path: Path) -> None:
     journal = hold(store, tape)
 
     with pytest.raises(AnswerError, match="A secret is only given at the terminal"):
-        asyncio.run(store.answer("e4", "hunter2"))
+        asyncio.run(store.answer(e4(journal.conversation), "hunter2"))
 
-    assert not (store.path(journal.conversation) / "answers").exists()
+    assert not (path_of(store, journal.conversation) / "answers").exists()
     assert all(b"hunter2" not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
 HOLDER = """
 import sys
-from midturn.store.store import open_store
-journal = open_store(sys.argv[1]).open(sys.argv[2])
+from midturn.store.stores import open_store
+from midturn.store.sync_forms import drive
+journal = drive(open_store(sys.argv[1]).open(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -249,24 +268,24 @@ def test_what_was_handed_to_a_holder_that_is_killed_is_recorded_by_the_next(tmp_
     holder = python(HOLDER, tmp_path, conversation)
     assert line(holder) == "held"
 
-    receipt = asyncio.run(store.answer("e4", True, user="u1"))
-    assert receipt.held_by == holder.pid
+    receipt = asyncio.run(store.answer(e4(conversation), True, user="u1"))
+    assert receipt.held
     kill(holder)
 
-    assert store.ready() == [conversation]
-    journal = store.open(conversation)
+    assert store.ready_sync() == [conversation]
+    journal = reopen(store, conversation)
     assert recorded(store, conversation) == [True]
-    assert journal.answers.collect() == ()
-    journal.close()
+    assert handed(journal) == ()
+    release(journal)
 
 
 ANSWERER = """
 import asyncio, sys
 from midturn.errors import AlreadyAnswered
-from midturn.store.store import open_store
+from midturn.store.stores import open_store
 sys.stdin.read()
 try:
-    print(asyncio.run(open_store(sys.argv[1]).answer("e4", sys.argv[2] == "1", user=sys.argv[2])).event_id)
+    print(asyncio.run(open_store(sys.argv[1]).answer(sys.argv[3], sys.argv[2] == "1", user=sys.argv[2])).id)
 except AlreadyAnswered as error:
     print(f"second to {error.by}")
 """
@@ -277,16 +296,16 @@ def test_of_many_who_answer_at_once_exactly_one_is_first(tmp_path: Path, *, is_h
     store = open_store(tmp_path)
     journal = hold(store, asking()[0])
     if not is_held:
-        journal.close()
-    answerers = [python(ANSWERER, tmp_path, number) for number in range(5)]
+        release(journal)
+    answerers = [python(ANSWERER, tmp_path, number, e4(journal.conversation)) for number in range(5)]
 
     for answerer in answerers:
         assert answerer.stdin
         answerer.stdin.close()
         answerer.stdin = None
     printed = [output(answerer).strip() for answerer in answerers]
-    journal.close()
+    release(journal)
 
-    winner = printed.index("e4")
+    winner = printed.index(e4(journal.conversation))
     assert [line for number, line in enumerate(printed) if number != winner] == [f"second to {winner} (api)"] * 4
     assert recorded(store, journal.conversation) == [winner == 1]

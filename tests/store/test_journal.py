@@ -11,9 +11,10 @@ import pytest
 from midturn.core.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.limits import Limits
 from midturn.errors import StoreError
-from midturn.store.file_store import FileStore
-from midturn.store.store import open_store
-from support.stored import append, asking, finished, hold, keep
+from midturn.store.file_conversations import FileConversations
+from midturn.store.stores import open_store
+from midturn.store.sync_forms import drive
+from support.stored import append, asking, create, finished, hold, keep, release, reopen
 from support.tapes import Tape
 
 
@@ -22,7 +23,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 
 def test_events_of_a_batch_say_how_many_follow(tmp_path: Path) -> None:
-    journal = open_store(tmp_path).create("Ship it")
+    journal = drive(FileConversations(tmp_path).create("Ship it"))
 
     append(journal, [TurnStart(), ChatRequest(content="a"), ChatResponse(message="b")], [TurnEnd(status="completed")])
 
@@ -31,7 +32,7 @@ def test_events_of_a_batch_say_how_many_follow(tmp_path: Path) -> None:
 
 
 def test_an_empty_batch_is_nothing(tmp_path: Path) -> None:
-    journal = open_store(tmp_path).create("Ship it")
+    journal = drive(FileConversations(tmp_path).create("Ship it"))
 
     append(journal, [])
 
@@ -41,7 +42,7 @@ def test_an_empty_batch_is_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("history", [0, 1, 200])
 def test_a_turn_with_one_question_costs_six_syncs_and_three_kilobytes_at_every_length(tmp_path: Path, history: int) -> None:
     """The sync of the first batch makes the names of a new conversation durable, too."""
-    journal = open_store(tmp_path).create("Ship it")
+    journal = drive(FileConversations(tmp_path).create("Ship it"))
     append(journal, *([*finished().events] for _ in range(history)))
     syncs, size = journal.syncs, (journal.path / "events.jsonl").stat().st_size
 
@@ -60,9 +61,9 @@ def test_reading_and_listing_never_sync_or_write(tmp_path: Path) -> None:
     journal = hold(store, asking()[0])
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
-    store.read(journal.conversation)
-    store.pending()
-    store.ready()
+    store.read_sync(journal.conversation)
+    store.pending_sync()
+    store.ready_sync()
 
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
@@ -71,16 +72,16 @@ def test_a_reopened_journal_goes_on_where_the_last_one_ended(tmp_path: Path) -> 
     store = open_store(tmp_path)
     kept = keep(store, finished("a"))
 
-    journal = store.open(kept)
+    journal = reopen(store, kept)
     append(journal, finished("b").events)
-    journal.close()
+    release(journal)
 
-    assert [event.event_id for event in store.read(kept).events] == [f"{turn}{number}" for turn in "ab" for number in range(1, 5)]
-    assert [event.event_id for event in journal.events] == [event.event_id for event in store.read(kept).events]
+    assert [event.event_id for event in store.read_sync(kept).events] == [f"{turn}{number}" for turn in "ab" for number in range(1, 5)]
+    assert [event.event_id for event in journal.events] == [event.event_id for event in store.read_sync(kept).events]
 
 
 def test_a_line_that_is_too_long_is_refused_with_its_batch(tmp_path: Path) -> None:
-    journal = FileStore(tmp_path, limits=Limits(event_line=1_000)).create("Ship it")
+    journal = drive(FileConversations(tmp_path, limits=Limits(event_line=1_000)).create("Ship it"))
 
     with pytest.raises(StoreError, match=r"chat_request has 2,0\d\d bytes; a line may have 1,000 \(`limits.event_line`\)"):
         append(journal, [TurnStart(), ChatRequest(content="x" * 2_000)])
@@ -90,7 +91,7 @@ def test_a_line_that_is_too_long_is_refused_with_its_batch(tmp_path: Path) -> No
 
 
 def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
-    journal = open_store(tmp_path).create("Ship it")
+    journal = drive(FileConversations(tmp_path).create("Ship it"))
 
     with pytest.raises(StoreError, match=r"3 events have 3,000,\d\d\d bytes together; 2,097,152 may be recorded at once"):
         append(journal, [ChatRequest(content="x" * 1_000_000)] * 3)
@@ -99,7 +100,7 @@ def test_a_batch_that_is_too_large_is_refused(tmp_path: Path) -> None:
 
 
 def test_half_characters_are_recorded_as_well_as_any_file_can(tmp_path: Path) -> None:
-    journal = open_store(tmp_path).create("Ship it")
+    journal = drive(FileConversations(tmp_path).create("Ship it"))
 
     append(journal, [ChatRequest(content="half \ud800 a character")])
 
@@ -108,22 +109,22 @@ def test_half_characters_are_recorded_as_well_as_any_file_can(tmp_path: Path) ->
 
 def test_a_closed_journal_can_be_closed_again_and_takes_nothing_more(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    journal = store.create("Ship it")
-    journal.close()
-    journal.close()
+    journal = create(store)
+    release(journal)
+    release(journal)
 
     with pytest.raises(StoreError, match="is closed"):
         asyncio.run(journal.append([TurnStart()]))
 
-    store.open(journal.conversation).close()
+    release(reopen(store, journal.conversation))
 
 
 def test_a_conversation_can_move_while_it_is_written(tmp_path: Path) -> None:
     """Somebody renames the workspace: what is held is the directory, not its name."""
-    journal = open_store(tmp_path / "before").create("Ship it")
+    journal = drive(FileConversations(tmp_path / "before").create("Ship it"))
     (tmp_path / "before").rename(tmp_path / "after")
 
     append(journal, Tape().events, finished().events)
     journal.close()
 
-    assert len(open_store(tmp_path / "after").read(journal.conversation).events) == 4
+    assert len(open_store(tmp_path / "after").read_sync(journal.conversation).events) == 4

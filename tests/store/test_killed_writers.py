@@ -8,13 +8,15 @@ from pathlib import Path
 
 from midturn.core.events import ChatRequest
 from midturn.core.stream import torn_tail
-from midturn.store.store import open_store
+from midturn.store.stores import open_store
 from support.processes import kill, line, python
+from support.stored import create, release, reopen
 
 WRITER = """
 import asyncio, sys
 from midturn.core.events import ChatRequest, ChatResponse, TurnEnd, TurnStart
-from midturn.store.store import open_store
+from midturn.store.stores import open_store
+from midturn.store.sync_forms import drive
 
 async def write(journal, mark):
     for number in range(100_000):
@@ -22,15 +24,15 @@ async def write(journal, mark):
         await journal.append(turn)
         print(f"{mark}.{number}", flush=True)
 
-asyncio.run(write(open_store(sys.argv[1]).open(sys.argv[2]), sys.argv[3]))
+asyncio.run(write(drive(open_store(sys.argv[1]).open(sys.argv[2])), sys.argv[3]))
 """
 ROUNDS = 6
 
 
 def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    journal = store.create("kill me")
-    journal.close()
+    journal = create(store, "kill me")
+    release(journal)
     acknowledged: list[str] = []
 
     for attempt in range(ROUNDS):
@@ -39,10 +41,10 @@ def test_killing_the_writer_at_any_moment_loses_nothing_that_it_acknowledged(tmp
         time.sleep(random.uniform(0, 0.1))
         acknowledged += [f"{attempt}.0", *kill(writer).split()]
 
-    conversation = store.read(journal.conversation)
+    conversation = store.read_sync(journal.conversation)
     asked = [event.content for event in conversation.events if isinstance(event, ChatRequest)]
     assert set(acknowledged) <= set(asked)
     assert len(asked) - len(acknowledged) <= ROUNDS  # one batch of each may have been durable without being acknowledged
     assert len(conversation.events) == 4 * len(asked)
     assert torn_tail(conversation.events) == 0
-    store.open(journal.conversation).close()  # no lock is left behind
+    release(reopen(store, journal.conversation))  # no lock is left behind

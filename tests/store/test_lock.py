@@ -10,20 +10,27 @@ import pytest
 
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.folder import Folder
-from midturn.store.lock import Lock, for_a_moment, for_a_turn, is_held
+from midturn.store.lock import Holder, Lock, for_a_moment, for_a_turn, is_held
+from midturn.store.sync_forms import drive
 from support.processes import kill, line, python
 
 HOLDER = """
 import sys
 from pathlib import Path
 from midturn.store.folder import Folder
-from midturn.store.lock import Lock, for_a_turn
-held = Lock(Folder.at(Path(sys.argv[1])), for_a_turn())
+from midturn.store.lock import Holder, Lock, for_a_turn
+from midturn.store.sync_forms import drive
+held = drive(Lock.take(Folder.at(Path(sys.argv[1])), for_a_turn()))
 print("held", flush=True)
 sys.stdin.read()
 held.release()
 print("released", flush=True)
 """
+
+
+def take(folder: Folder, holder: Holder) -> Lock:
+    """Take the lock of a conversation."""
+    return drive(Lock.take(folder, holder))
 
 
 @pytest.fixture
@@ -36,22 +43,22 @@ def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -
     holder = python(HOLDER, folder.path)
     assert line(holder) == "held"
 
-    with pytest.raises(StoreLocked, match=rf"written by process {holder.pid} since 20\d\d-") as refused:
-        Lock(folder, for_a_turn())
+    with pytest.raises(StoreLocked, match=rf"written by pid {holder.pid} on .* since 20\d\d-") as refused:
+        take(folder, for_a_turn())
 
-    assert refused.value.pid == holder.pid
+    assert refused.value.holder == f"pid {holder.pid} on {os.uname().nodename}"
     assert (refused.value.since or "").endswith("Z")
     assert is_held(folder)
     holder.communicate("")
     assert not is_held(folder)
-    Lock(folder, for_a_turn()).release()
+    take(folder, for_a_turn()).release()
 
 
 def test_the_same_process_is_a_second_writer_too(folder: Folder) -> None:
-    held = Lock(folder, for_a_turn())
+    held = take(folder, for_a_turn())
 
     with pytest.raises(StoreLocked, match="written by this process since"):
-        Lock(folder, for_a_turn())
+        take(folder, for_a_turn())
 
     held.release()
 
@@ -62,7 +69,7 @@ def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) 
     kill(holder)
     assert folder.read("lock").startswith(b'{"pid":')
 
-    Lock(folder, for_a_turn()).release()
+    take(folder, for_a_turn()).release()
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,7 @@ def test_what_a_killed_holder_left_in_the_file_locks_nobody_out(folder: Folder) 
 def test_what_stands_in_the_file_is_no_more_than_a_hint(folder: Folder, content: bytes) -> None:
     (folder.path / "lock").write_bytes(content)
 
-    Lock(folder, for_a_turn()).release()
+    take(folder, for_a_turn()).release()
 
 
 def test_whoever_holds_it_for_a_moment_is_waited_for(folder: Folder) -> None:
@@ -79,7 +86,7 @@ def test_whoever_holds_it_for_a_moment_is_waited_for(folder: Folder) -> None:
     holder = python(code, folder.path)
     assert line(holder) == "held"
 
-    Lock(folder, for_a_turn()).release()
+    take(folder, for_a_turn()).release()
 
     assert line(holder) == "released"
     holder.communicate()
@@ -91,17 +98,17 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_untouched(folder: Folde
     (folder.path / "lock").symlink_to(victim)
 
     with pytest.raises(StoreError, match="it is a symbolic link"):
-        Lock(folder, for_a_turn())
+        take(folder, for_a_turn())
 
     assert victim.read_text() == "precious"
 
 
 def test_a_refused_writer_does_not_touch_the_file(folder: Folder) -> None:
-    held = Lock(folder, for_a_turn())
+    held = take(folder, for_a_turn())
     signed = folder.read("lock")
 
     with pytest.raises(StoreLocked):
-        Lock(folder, for_a_moment())
+        take(folder, for_a_moment())
 
     assert folder.read("lock") == signed
     held.release()
@@ -111,7 +118,7 @@ def test_a_lock_that_is_a_fifo_hangs_nobody(folder: Folder) -> None:
     os.mkfifo(folder.path / "lock")
 
     with pytest.raises(StoreError, match="not a regular file"):
-        Lock(folder, for_a_turn())
+        take(folder, for_a_turn())
 
 
 def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(folder: Folder) -> None:
@@ -120,7 +127,7 @@ def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(fol
     assert line(holder) == "held"
 
     with pytest.raises(StoreError, match="was removed"):
-        Lock(folder, for_a_turn())
+        take(folder, for_a_turn())
 
     holder.communicate()
 
@@ -130,6 +137,6 @@ def test_the_file_is_private_whoever_made_it(folder: Folder) -> None:
     path.write_text("")
     path.chmod(0o644)
 
-    Lock(folder, for_a_turn()).release()
+    take(folder, for_a_turn()).release()
 
     assert path.stat().st_mode & 0o777 == 0o600

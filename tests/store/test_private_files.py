@@ -12,10 +12,11 @@ from midturn.errors import StoreError
 from midturn.store.conversation import Conversation
 from midturn.store.folder import Folder, ensure_private
 from midturn.store.handover import FileAnswers
-from midturn.store.store import open_store
+from midturn.store.stores import FileStore, open_store
 from midturn.store.submission import HandedOver, Submission
+from midturn.store.sync_forms import drive
 from midturn.store.workspace import Workspace
-from support.stored import asking, hold, keep
+from support.stored import asking, hold, keep, path_of, release, reopen
 
 ANSWER = HandedOver(event_id="e4", at="2026-11-21T10:00:00Z", submission=Submission(value=True))
 
@@ -36,15 +37,15 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 @pytest.mark.usefixtures("umask")
 def test_everything_is_private_whatever_the_umask(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path / "project")
-    store = workspace.store(tmp_path / "data")
+    store = FileStore(workspace.conversations, workspace.local_conversations(tmp_path / "data"))
     journal = hold(store, asking()[0])
-    with Folder.at(store.path(journal.conversation)) as folder:
+    with Folder.at(path_of(store, journal.conversation)) as folder:
         FileAnswers(folder).put(ANSWER)
-    journal.close()
-    with (store.path(journal.conversation) / "events.jsonl").open("ab") as file:
+    release(journal)
+    with (path_of(store, journal.conversation) / "events.jsonl").open("ab") as file:
         file.write(b"torn")
-    store.open(journal.conversation).close()
-    store.rename(journal.conversation, title="Another")
+    release(reopen(store, journal.conversation))
+    drive(store.port.describe(journal.conversation, title="Another"))
     workspace.set_current(journal.conversation)
 
     everything = [workspace.home, *workspace.home.rglob("*")]
@@ -66,12 +67,12 @@ def test_a_writer_follows_no_link(tmp_path: Path, name: str) -> None:
     victim.write_text("precious")
     store = open_store(tmp_path / "conversations")
     journal = hold(store, asking()[0])
-    journal.close()
-    (store.path(journal.conversation) / name).unlink()
-    (store.path(journal.conversation) / name).symlink_to(victim)
+    release(journal)
+    (path_of(store, journal.conversation) / name).unlink()
+    (path_of(store, journal.conversation) / name).symlink_to(victim)
 
     with pytest.raises(StoreError, match=rf"{name}: it is a symbolic link"):
-        store.open(journal.conversation)
+        reopen(store, journal.conversation)
 
     assert victim.read_text() == "precious"
 
@@ -91,11 +92,11 @@ def test_a_reader_follows_no_link(tmp_path: Path) -> None:
 def test_a_conversation_that_is_a_link_is_none(tmp_path: Path) -> None:
     store = open_store(tmp_path / "here")
     other = open_store(tmp_path / "elsewhere")
-    elsewhere = other.path(keep(other, asking()[0]))
+    elsewhere = path_of(other, keep(other, asking()[0]))
     hold(store, asking()[0])
     (tmp_path / "here" / "17-linked").symlink_to(elsewhere)
 
-    assert "17" not in store.ids()
+    assert "17" not in store.ids_sync()
 
 
 def test_answers_are_not_handed_over_through_a_link(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -13,8 +13,9 @@ from midturn.errors import StoreError
 from midturn.store.conversation import Conversation
 from midturn.store.folder import Folder
 from midturn.store.reader import EventReader
-from midturn.store.store import open_store
-from support.stored import append, asking, finished, hold, keep
+from midturn.store.stores import open_store
+from midturn.store.sync_forms import drive
+from support.stored import append, asking, create, finished, hold, keep, path_of, release, reopen
 
 TURN = [
     b'{"type":"turn_start","timestamp":"2026-11-21T10:00:00Z","event_id":"a"}',
@@ -35,16 +36,16 @@ def test_a_conversation_has_everything_that_was_recorded(tmp_path: Path) -> None
     tape, question = asking()
     journal = hold(store, tape, "Ship it\nnow")
 
-    read = Conversation.open(store.path(journal.conversation))
+    read = Conversation.open(path_of(store, journal.conversation))
 
     assert read.id == journal.conversation
-    assert read.path == store.path(journal.conversation)
+    assert read.path == path_of(store, journal.conversation)
     assert read.events == tuple(tape.events)
     assert read.title == "Ship it"
     assert read.metadata.created_at
     assert [window.open for window in read.turns] == [True]
     assert read.pairs() == [(question, None)]
-    assert [each.id for each in read.pending()] == [question.event_id]
+    assert [each.id for each in read.pending()] == [f"{journal.conversation}-{question.event_id}"]
     assert read.pending()[0].conversation == journal.conversation
     assert [event.type for event in read.provider_view()] == ["chat_request", "tool_call_request", "tool_call_response"]
     assert read.problems == ()
@@ -91,13 +92,13 @@ def test_unknown_kinds_and_keys_survive_a_writer_byte_for_byte(tmp_path: Path) -
     path = conversation(tmp_path, b"\n".join([*TURN, *strange, b""]))
     store = open_store(tmp_path)
 
-    journal = store.open("17952645082")
+    journal = reopen(store, "17952645082")
     append(journal, finished().events)
-    journal.close()
+    release(journal)
 
     assert (path / "events.jsonl").read_bytes().startswith(b"\n".join([*TURN, *strange, b""]))
-    assert store.lines("17952645082")[:5] == [*TURN, *strange]
-    assert store.read("17952645082").events[3].type == "hologram"
+    assert drive(store.port.lines("17952645082"))[:5] == [*TURN, *strange]
+    assert store.read_sync("17952645082").events[3].type == "hologram"
 
 
 def test_a_line_over_the_limit_is_kept_and_reported(tmp_path: Path) -> None:
@@ -125,11 +126,11 @@ def test_a_directory_without_a_conversation_is_named(tmp_path: Path) -> None:
 
 def test_the_last_turn_is_the_one_that_a_whole_reading_ends_with(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    journal = store.create("Ship it")
+    journal = create(store)
     append(journal, *(finished(f"t{number}.").events for number in range(300)), asking()[0].events)
 
-    with Folder.at(store.path(journal.conversation)) as folder, EventReader(folder) as reader:
-        assert reader.last_turn() == store.read(journal.conversation).turns[-1].events
+    with Folder.at(path_of(store, journal.conversation)) as folder, EventReader(folder) as reader:
+        assert reader.last_turn() == store.read_sync(journal.conversation).turns[-1].events
         assert reader.unfinished_turn() == reader.last_turn()
 
 
@@ -137,7 +138,7 @@ def test_a_turn_that_says_it_is_over_is_not_read_for_its_questions(tmp_path: Pat
     store = open_store(tmp_path)
     journal = hold(store, finished())
 
-    with Folder.at(store.path(journal.conversation)) as folder, EventReader(folder) as reader:
+    with Folder.at(path_of(store, journal.conversation)) as folder, EventReader(folder) as reader:
         assert reader.unfinished_turn() == ()
         assert len(reader.last_turn()) == 4
 
@@ -155,8 +156,8 @@ def test_a_reader_does_not_wait_for_the_writer(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     journal = hold(store, asking()[0])
 
-    assert len(store.read(journal.conversation).events) == 4
-    assert len(store.pending()) == 1
+    assert len(store.read_sync(journal.conversation).events) == 4
+    assert len(store.pending_sync()) == 1
 
 
 def test_a_damaged_metadata_file_costs_the_title_alone(tmp_path: Path) -> None:
@@ -197,5 +198,5 @@ def test_one_unreadable_conversation_does_not_hide_the_questions_of_the_others(t
     (tmp_path / "18-empty").mkdir()
     kept = keep(store, asking()[0])
 
-    assert [question.conversation for question in store.pending()] == [kept]
+    assert [question.conversation for question in store.pending_sync()] == [kept]
     assert "17-broken" in caplog.text

@@ -9,8 +9,19 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
+from midturn.store.stores import FileStore
 from midturn.store.workspace import Workspace
 from support.stored import finished, keep
+
+
+def shared_first(workspace: Workspace, data: Path) -> FileStore:
+    """Return all conversations; new ones are made in the workspace."""
+    return FileStore(workspace.conversations, workspace.local_conversations(data))
+
+
+def local_first(workspace: Workspace, data: Path) -> FileStore:
+    """Return all conversations; new ones are made in the user's data directory."""
+    return FileStore(workspace.local_conversations(data), workspace.conversations)
 
 
 def test_a_workspace_is_found_from_anywhere_below_it(tmp_path: Path) -> None:
@@ -65,7 +76,7 @@ def test_making_one_twice_keeps_what_is_there(tmp_path: Path) -> None:
 
 def test_only_configuration_is_committed_until_the_user_says_otherwise(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path)
-    keep(workspace.store(tmp_path.parent / "data"), finished())
+    keep(shared_first(workspace, tmp_path.parent / "data"), finished())
     workspace.set_current("17")
     (workspace.home / "config.d").mkdir()
     (workspace.home / "config.d" / "a.toml").touch()
@@ -85,17 +96,17 @@ def test_only_configuration_is_committed_until_the_user_says_otherwise(tmp_path:
 
 def test_the_chosen_conversation_is_the_current_one_else_the_newest(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path)
-    store = workspace.store(tmp_path / "data")
-    assert workspace.current(store) is None
+    store = shared_first(workspace, tmp_path / "data")
+    assert workspace.current(store.files) is None
     first, second = keep(store, finished("a")), keep(store, finished("b"))
 
-    assert workspace.current(store) == second
+    assert workspace.current(store.files) == second
     workspace.set_current(first)
-    assert workspace.current(store) == first
-    store.remove(first)
-    assert workspace.current(store) == second
+    assert workspace.current(store.files) == first
+    store.remove_sync(first)
+    assert workspace.current(store.files) == second
     (workspace.home / "current").write_text("../../etc")
-    assert workspace.current(store) == second
+    assert workspace.current(store.files) == second
 
 
 def test_current_is_one_id(tmp_path: Path) -> None:
@@ -111,10 +122,10 @@ def test_current_is_one_id(tmp_path: Path) -> None:
 
 def test_local_conversations_live_apart_and_are_seen_with_the_others(tmp_path: Path) -> None:
     workspace, data = Workspace.make(tmp_path / "project"), tmp_path / "data"
-    shared = keep(workspace.store(data), finished("a"))
-    local = keep(workspace.local_store(data), finished("b"))
+    shared = keep(shared_first(workspace, data), finished("a"))
+    local = keep(local_first(workspace, data), finished("b"))
 
-    assert workspace.store(data).ids() == workspace.local_store(data).ids() == [shared, local]
-    assert workspace.store(data).path(shared).is_relative_to(workspace.conversations)
-    assert workspace.store(data).path(local).is_relative_to(data)
+    assert shared_first(workspace, data).ids_sync() == local_first(workspace, data).ids_sync() == [shared, local]
+    assert shared_first(workspace, data).files.path(shared).is_relative_to(workspace.conversations)
+    assert shared_first(workspace, data).files.path(local).is_relative_to(data)
     assert Workspace(tmp_path / "other" / "project").local_conversations(data) != workspace.local_conversations(data)

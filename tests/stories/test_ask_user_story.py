@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import midturn as mt
 from midturn.core.events import Event, InquiryRequest, ToolCallResponse
 from midturn.core.json_value import Json, JsonObject
+from midturn.store.sync_forms import drive
 from midturn.testing.recorded import Recorded, recorded_pairs
 from midturn.tools.ask_user import AskUser
 
@@ -34,7 +35,7 @@ def agent_that_calls(*calls: JsonObject, detached: mt.DetachedPolicy = "defer") 
 
 def events_of(agent: mt.Agent, result: mt.RunResult) -> Sequence[Event]:
     """Return what was recorded."""
-    return agent.store.read(result.conversation).events
+    return drive(agent.store.read(result.conversation)).events
 
 
 def results(agent: mt.Agent, result: mt.RunResult) -> list[tuple[str, bool]]:

@@ -199,7 +199,7 @@ def test_a_function_gets_the_answers_of_a_person_and_of_a_model_in_one_form(tool
 
     result = agent.run_sync("Go.", prompter=prompter)
 
-    events = agent.store.read(result.conversation).events
+    events = agent.store.read_sync(result.conversation).events
     contents = [json.loads(event.content) for event in events if isinstance(event, ToolCallResponse)]
     assert contents == [{"go": True, "place": "eu-1", "words": None}]
     assert [(pair.question.split(".")[1], pair.outcome, pair.by or pair.reason) for pair in recorded_pairs(events)] == [

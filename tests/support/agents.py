@@ -8,6 +8,7 @@ import midturn as mt
 from midturn.core.events import ToolCallResponse
 from midturn.core.json_value import Json
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 
 CONFIRM = mt.Question.boolean("confirm", "Sure?")
 
@@ -19,7 +20,7 @@ def calling(*names: str, arguments: Mapping[str, Json] = {}) -> mt.ScriptedModel
 
 def told(store: ConversationStore, conversation: str) -> list[str]:
     """Return what the model read as the results of its calls, in order."""
-    return [event.content for event in store.read(conversation).events if isinstance(event, ToolCallResponse)]
+    return [event.content for event in drive(store.read(conversation)).events if isinstance(event, ToolCallResponse)]
 
 
 @mt.tool

@@ -10,7 +10,8 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.ports import Happening, Model, Tool
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
-from midturn.store.memory_store import MemoryStore
+from midturn.store.stores import MemoryStore
+from midturn.store.sync_forms import drive
 
 
 class Seen:
@@ -29,7 +30,7 @@ class OneConversation:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
-        self.journal = self.store.create("a test")
+        self.journal = drive(self.store.create("a test"))
         self.seen = Seen()
 
     def session(

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 from midturn.core.events import Event, InquiryRequest
-from midturn.store.store import ConversationJournal, ConversationStore
+from midturn.ports import HandedAnswer, Journal
+from midturn.store.file_conversations import FileConversations
+from midturn.store.folder import Folder
+from midturn.store.handover import FileAnswers
+from midturn.store.held import HeldConversation
+from midturn.store.port import HeldBy, LastTurn
+from midturn.store.store import ConversationStore
+from midturn.store.stores import FileStore
+from midturn.store.submission import HandedOver
+from midturn.store.sync_forms import drive
 from support.tapes import Tape
 
 
@@ -28,19 +37,35 @@ def finished(prefix: str = "e") -> Tape:
     return tape
 
 
-def append(journal: ConversationJournal, *batches: Sequence[Event]) -> None:
+def append(journal: Journal, *batches: Sequence[Event]) -> None:
     """Append batch after batch."""
-
-    async def run() -> None:
-        for batch in batches:
-            await journal.append(batch)
-
-    asyncio.run(run())
+    for batch in batches:
+        drive(journal.append(batch))
 
 
-def hold(store: ConversationStore, tape: Tape, words: str = "Ship it") -> ConversationJournal:
+def create(store: ConversationStore, words: str = "Ship it") -> HeldConversation:
+    """Begin a conversation, and hold it."""
+    return drive(store.create(words))
+
+
+def reopen(store: ConversationStore, conversation: str) -> HeldConversation:
+    """Hold a conversation."""
+    return drive(store.open(conversation))
+
+
+def release(journal: Journal) -> None:
+    """Let go of a conversation."""
+    drive(journal.__aexit__(None, None, None))
+
+
+def handed(journal: Journal) -> Sequence[HandedAnswer]:
+    """Return what was handed over to whoever holds a conversation."""
+    return drive(journal.answers.collect())
+
+
+def hold(store: ConversationStore, tape: Tape, words: str = "Ship it") -> HeldConversation:
     """Make a conversation of what is on the tape, each event a batch, and go on holding it."""
-    journal = store.create(words)
+    journal = create(store, words)
     append(journal, *([event] for event in tape.events))
     return journal
 
@@ -48,5 +73,22 @@ def hold(store: ConversationStore, tape: Tape, words: str = "Ship it") -> Conver
 def keep(store: ConversationStore, tape: Tape, words: str = "Ship it") -> str:
     """Make a conversation of what is on the tape, and let go of it; return its id."""
     journal = hold(store, tape, words)
-    journal.close()
+    release(journal)
     return journal.conversation
+
+
+def hand_over(store: ConversationStore, conversation: str, answer: HandedOver) -> None:
+    """Put an answer where the holder of a conversation finds it, whether anybody holds it or not."""
+    if isinstance(store, FileStore):
+        with Folder.at(store.files.path(conversation)) as folder:
+            FileAnswers(folder).put(answer)
+        return
+    journal = drive(store.port.open(conversation))
+    drive(store.port.hand_over(HeldBy(conversation=conversation, turn=LastTurn(())), answer))
+    drive(journal.__aexit__(None, None, None))
+
+
+def path_of(store: ConversationStore, conversation: str) -> Path:
+    """Return the directory of a conversation on disk."""
+    assert isinstance(store.port, FileConversations)
+    return store.port.path(conversation)

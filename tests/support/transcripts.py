@@ -8,8 +8,8 @@ from collections import defaultdict, deque
 from msgspec import Struct
 
 _KINDS: dict[str, tuple[str, str]] = {  # how it looks in a document (an id without a digit would be a word), and in what is printed
-    "event": (r"(?<![\w.-])(?=[a-z]*[2-7])[a-z2-7]{12}(?![\w.-])", r"[a-z2-7]{12}"),
-    "conversation": (r"(?<![\w.])1\d{10}(?![\w.])", r"\d{11}"),
+    "event": (r"(?:(?<![\w.-])|(?<=\d-))(?=[a-z]*[2-7])[a-z2-7]{12}(?![\w.-])", r"[a-z2-7]{12}"),
+    "conversation": (r"(?<![\w.])1\d{15}(?![\w.])", r"\d{16}"),
     "moment": (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"),
     "second": (r"(?<![\w:])\d\d:\d\d:\d\d(?![\w:])", r"\d\d:\d\d:\d\d"),
     "minute": (r"(?<![\w:])\d\d:\d\d(?![\w:])", r"\d\d:\d\d"),

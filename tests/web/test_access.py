@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 import midturn as mt
 from midturn.core.question import Question
-from midturn.store.memory_store import MemoryStore
+from midturn.store.stores import MemoryStore
 from midturn.web.access import CookieAccess, HeaderAccess
 from midturn.web.app import application, inbox
 from midturn.web.board import Board
@@ -198,7 +198,7 @@ def test_a_write_that_is_not_from_here_does_nothing(
     signed_in: TestClient, store: MemoryStore, waiting: mt.OpenQuestion, headers: Mapping[str, str]
 ) -> None:
     assert signed_in.post(f"/q/{waiting.id}", data={"answer": "yes"}, headers=headers).status_code == 403
-    assert store.pending()
+    assert store.pending_sync()
 
 
 @pytest.mark.parametrize("headers", [OWN, {"Sec-Fetch-Site": "same-origin"}, {"Origin": f"http://{HOST}"}])
@@ -308,7 +308,7 @@ def test_a_program_may_say_so_asynchronously_and_have_the_last_word(store: Memor
     with browsing(inbox(store, user=user, may_answer=lambda _question, user: user != "ada")) as client:
         sent = send(client, waiting, answer="yes")
     assert (sent.status_code, "may not answer" in sent.text) == (422, True)
-    assert store.pending()
+    assert store.pending_sync()
 
 
 def test_a_proxy_names_people_in_a_header_and_only_once(store: MemoryStore) -> None:

@@ -10,7 +10,7 @@ import pytest
 import midturn as mt
 from midturn.core.events import InquiryAnswered, InquiryCancelled
 from midturn.core.question import Question
-from midturn.store.memory_store import MemoryStore
+from midturn.store.stores import MemoryStore
 from midturn.web import inbox
 from support.agents import told
 from support.pages import ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
@@ -50,7 +50,7 @@ def test_every_type_is_answered_on_its_page(store: MemoryStore, question: Questi
         sent = send(client, waiting, **fields)
         assert (sent.status_code, sent.headers["location"]) == (303, f"/?done={waiting.id}")
         assert "answered by ada (web)" in client.get(sent.headers["location"]).text
-    ((_, response),) = store.read(waiting.conversation).pairs()
+    ((_, response),) = store.read_sync(waiting.conversation).pairs()
     assert isinstance(response, InquiryAnswered)
     assert (response.answer, response.answered_by and response.answered_by.user) == (answer, "ada")
 
@@ -83,14 +83,14 @@ def test_what_does_not_fit_is_said_beside_the_field_and_stays_typed(
     assert 'role="alert"' in page.text
     assert said in page.text
     assert kept in page.text
-    assert store.pending()
+    assert store.pending_sync()
 
 
 def test_a_reason_goes_with_the_answer(store: MemoryStore) -> None:
     waiting = wait_for(agent_with(store, asking(Question.boolean("q", "Sure?"))))
     with browsing(inbox(store, user=ada)) as client:
         send(client, waiting, answer="no", reason="Not on a Friday.")
-    ((_, response),) = store.read(waiting.conversation).pairs()
+    ((_, response),) = store.read_sync(waiting.conversation).pairs()
     assert isinstance(response, InquiryAnswered)
     assert (response.answer, response.reason) == (False, "Not on a Friday.")
 
@@ -105,7 +105,7 @@ def test_a_reply_is_given_instead_and_a_turn_is_ended(store: MemoryStore) -> Non
     assert [
         response.reason
         for id in (replied, ended)
-        for _, response in store.read(id.conversation).pairs()
+        for _, response in store.read_sync(id.conversation).pairs()
         if isinstance(response, InquiryCancelled)
     ] == ["reply", "user"]
 
@@ -147,7 +147,7 @@ def test_a_form_goes_question_by_question_with_back_and_review(store: MemoryStor
         assert send(client, waiting, act="send", walk=carried(page.text)).status_code == 303
     answers = {
         request.question_id: response.answer
-        for request, response in store.read(waiting.conversation).pairs()
+        for request, response in store.read_sync(waiting.conversation).pairs()
         if isinstance(response, InquiryAnswered)
     }
     assert answers == {"apply": True, "env": "staging", "note": None}
@@ -162,7 +162,7 @@ def test_a_question_whose_condition_does_not_hold_is_left_out(store: MemoryStore
         page = send(client, waiting, act="answer", answer="later", walk=carried(page.text))
         assert "Where?" not in page.text
         send(client, waiting, act="send", walk=carried(page.text))
-    assert [request.question_id for request, _ in store.read(waiting.conversation).pairs()] == ["apply", "note"]
+    assert [request.question_id for request, _ in store.read_sync(waiting.conversation).pairs()] == ["apply", "note"]
 
 
 def test_what_a_page_carries_along_is_not_believed(store: MemoryStore) -> None:
@@ -173,7 +173,7 @@ def test_what_a_page_carries_along_is_not_believed(store: MemoryStore) -> None:
             assert page.status_code == 422
             assert "[1/3]" in page.text
             assert send(client, waiting, act="send", walk=walk).status_code == 422
-    assert store.pending()
+    assert store.pending_sync()
 
 
 def test_an_approval_shows_the_whole_call_and_takes_a_decision(store: MemoryStore) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from typing import Self, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from midturn.agent.guard import GuardedStore, MayAnswer
 from midturn.agent.result import RunResult, finish
 from midturn.agent.turn_stream import TurnStream, Watching
 from midturn.compose import AgentParts, RunParts, compose_agent
@@ -20,11 +19,13 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
-from midturn.ports import Model
+from midturn.ports import Journal, Model
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
-from midturn.store.memory_store import MemoryStore
-from midturn.store.store import ConversationJournal, ConversationStore
+from midturn.store.admission import MayAnswer
+from midturn.store.store import ConversationStore
+from midturn.store.stores import MemoryStore
+from midturn.store.sync_forms import refuse_inside_a_loop
 
 
 class RunOptions(TypedDict, total=False):
@@ -71,8 +72,9 @@ class Agent:
                 or a table of assistant settings with `escalation`. Everything else goes to the user.
             limits: The limits: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
-            may_answer: Has the last word on answers that come through `agent.store`: `may_answer(question, user)` is given the open
-                question and the `user` of `store.answer`; where it says no, that raises `AnswerError`, and the question stays open.
+            may_answer: Has the last word on every answer that is given through `agent.store`, or handed over to a turn of this agent:
+                `may_answer(question, user)`, sync or async, is given the open question and the `user` of `store.answer`; where it says
+                no, that raises `AnswerError`, and the question stays open.
 
         Raises:
             ConfigError: A model, tool, route, limit or policy is none; the message says what is allowed.
@@ -91,7 +93,7 @@ class Agent:
         )
         self._prompter = check_prompter(prompter)
         kept: ConversationStore = MemoryStore(self._parts.limits) if store is None else store
-        self.store: ConversationStore = kept if may_answer is None else GuardedStore(kept, may_answer)
+        self.store: ConversationStore = kept if may_answer is None else kept.guarded(may_answer)
         """The conversations, their open questions (`pending`), and the way to answer them (`answer`)."""
 
     async def run(
@@ -121,7 +123,7 @@ class Agent:
         """
         requested = TurnRequested(text, author=author, schema=schema)
         run = self._run(prompter, deps)
-        with closing(self._journal(conversation, text)) as journal:
+        async with await self._journal(conversation, text) as journal:
             return await finish(journal, self._session(journal, run), requested)
 
     def run_sync(self, text: str, **how: Unpack[RunOptions]) -> RunResult:
@@ -148,7 +150,7 @@ class Agent:
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.
         """
         run = self._run(prompter, deps)
-        with closing(self.store.open(conversation)) as journal:
+        async with await self.store.open(conversation) as journal:
             return await finish(journal, self._session(journal, run), None)
 
     @asynccontextmanager
@@ -160,7 +162,7 @@ class Agent:
         """
         requested = TurnRequested(text, author=how.get("author"), schema=how.get("schema"))
         run = self._run(how.get("prompter"), how.get("deps"))
-        with closing(self._journal(how.get("conversation"), text)) as journal:
+        async with await self._journal(how.get("conversation"), text) as journal:
             watching = Watching(journal)
             session = self._session(journal, replace(run, display=watching))
             events = TurnStream(journal.conversation, watching, asyncio.create_task(finish(journal, session, requested)))
@@ -182,21 +184,8 @@ class Agent:
     def _run(self, prompter: Prompter | None, deps: object) -> RunParts:
         return RunParts(prompter=self._prompter if prompter is None else check_prompter(prompter), deps=deps)
 
-    def _journal(self, conversation: str | None, text: str) -> ConversationJournal:
-        return self.store.create(text) if conversation is None else self.store.open(conversation)
+    async def _journal(self, conversation: str | None, text: str) -> Journal:
+        return await (self.store.create(text) if conversation is None else self.store.open(conversation))
 
-    def _session(self, journal: ConversationJournal, run: RunParts) -> Session:
+    def _session(self, journal: Journal, run: RunParts) -> Session:
         return compose_agent(self._parts, run, journal)
-
-
-def refuse_inside_a_loop(name: str, instead: str) -> None:
-    """Say what to do in place of a function that would block the loop that is running.
-
-    Raises:
-        RuntimeError: One is running in this thread.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(f"`{name}` starts an event loop, and one is running here already. Use `{instead}`.")

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from midturn.agent.result import RunResult
+from midturn.core.address import address
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.exchange import TextDelta
 from midturn.core.prompt import ToolCall
@@ -63,10 +64,13 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
             return ToolFinished(call, content, is_error, exception)
         case Recorded(InquiryRequest() | Approval(state="waiting") as request):
             until = next(place for place in range(len(events), 0, -1) if events[place - 1].event_id == request.event_id)
-            return next((Asked(question) for question in pending(events[:until], conversation) if question.id == request.event_id), None)
+            return next(
+                (Asked(question) for question in pending(events[:until], conversation) if question.request.event_id == request.event_id),
+                None,
+            )
         case Recorded(InquiryAnswered() | InquiryRedacted() | InquiryCancelled() | Approval() as response):
             asked = _asked(response, events)
-            return QuestionAnswered(asked.event_id, response) if asked else None
+            return QuestionAnswered(address(conversation, asked.event_id), response) if asked else None
         case _:
             return None
 

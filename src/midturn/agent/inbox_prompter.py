@@ -23,9 +23,9 @@ class InboxPrompter:
     is suspended.
 
     Args:
-        announce: Hears of each question when it is asked, to tell whoever should answer; `prompt.event` is the id that `store.answer`
-            takes. It may be a coroutine function.
-        withdrawn: Hears, with the prompt's `id`, who answered. It may be a coroutine function.
+        announce: Hears of each question when it is asked, to tell whoever should answer; `prompt.id` is what
+            `store.answer` takes. It may be a coroutine function.
+        withdrawn: Hears, with the prompt's `id`, who answered elsewhere. It may be a coroutine function.
     """
 
     concurrent = True

@@ -7,14 +7,13 @@ from typing import Self
 
 from midturn.agent.happenings import Streamed, TurnEnded, streamed
 from midturn.agent.result import RunResult
-from midturn.ports import Happening
-from midturn.store.store import ConversationJournal
+from midturn.ports import Happening, Journal
 
 
 class Watching:
     """A display that hands on what a program wants to know."""
 
-    def __init__(self, journal: ConversationJournal) -> None:
+    def __init__(self, journal: Journal) -> None:
         self.seen: asyncio.Queue[Streamed | None] = asyncio.Queue()
         self._journal = journal
 

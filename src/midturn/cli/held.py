@@ -6,33 +6,42 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from midturn.cli.place import Place
 from midturn.core.events import Event
-from midturn.store.file_store import FileStore
-from midturn.store.store import ConversationJournal
+from midturn.store.held import HeldConversation
 
 
 class Held:
     """Use it in a `with` statement; `journal` is the conversation's log."""
 
-    def __init__(self, store: FileStore, journal: ConversationJournal) -> None:
-        self._store = store
+    def __init__(self, place: Place, journal: HeldConversation) -> None:
+        self._place = place
         self.journal = journal
 
     @classmethod
-    def existing(cls, store: FileStore, conversation: str) -> Self:
+    def new(cls, place: Place, first_words: str) -> Self:
+        """Begin a conversation, and hold it.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        return cls(place, place.run(place.store.create(first_words)))
+
+    @classmethod
+    def existing(cls, place: Place, conversation: str) -> Self:
         """Hold a conversation.
 
         Raises:
             StoreLocked: Another process holds it.
             StoreError: There is none, or it cannot be read or written.
         """
-        return cls(store, store.open(conversation))
+        return cls(place, place.run(place.store.open(conversation)))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.journal.close()
+        self._place.run(self.journal.__aexit__(kind, error, trace))
 
     @property
     def conversation(self) -> str:
@@ -46,9 +55,8 @@ class Held:
 
     def has_answers(self) -> bool:
         """Say whether somebody has handed an answer over."""
-        return bool(self.journal.answers.collect())
+        return bool(self._place.run(self.journal.answers.collect()))
 
     def take_answers(self) -> None:
-        """Have what was handed over recorded: whoever opens a conversation does that first."""
-        self.journal.close()
-        self.journal = self._store.open(self.conversation)
+        """Have what was handed over recorded."""
+        self._place.run(self.journal.take_over())

@@ -24,7 +24,7 @@ _LONGEST = 300  # characters of a call that is shown in a list
 @with_store
 def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
-    questions = _grouped(find_place(store).store.pending())
+    questions = _grouped(find_place(store).store.pending_sync())
     if as_json:
         say_json([question.to_json() for question in questions])
         return ExitStatus.DONE

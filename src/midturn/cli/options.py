@@ -19,8 +19,9 @@ def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """Complete the id of a conversation."""
     del param
     try:
-        store = find_place(ctx.params.get("store")).store
-        return [CompletionItem(known, help=store.path(known).name) for known in store.ids() if known.startswith(incomplete)]
+        place = find_place(ctx.params.get("store"))
+        known = [number for number in place.store.ids_sync() if number.startswith(incomplete)]
+        return [CompletionItem(number, help=place.files.path(number).name) for number in known]
     except (MidturnError, OSError):
         return []  # nothing to choose from: the command itself says why
 
@@ -29,7 +30,7 @@ def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     """Complete the id of an open question."""
     del param
     try:
-        pending = find_place(ctx.params.get("store")).store.pending()
+        pending = find_place(ctx.params.get("store")).store.pending_sync()
         return [CompletionItem(question.id, help=question.tool) for question in pending if question.id.startswith(incomplete)]
     except (MidturnError, OSError):
         return []  # as above

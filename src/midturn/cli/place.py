@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,8 +13,13 @@ from platformdirs.unix import Unix
 
 from midturn.core.limits import Limits
 from midturn.errors import StoreError
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileConversations
+from midturn.store.store import ConversationStore
+from midturn.store.stores import FileStore
+from midturn.store.sync_forms import drive
 from midturn.store.workspace import Workspace
+
+T = TypeVar("T")
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -23,7 +30,8 @@ class Place(Struct, frozen=True, kw_only=True):
 
     workspace: Workspace | None
     folders: tuple[Path, ...]
-    store: FileStore
+    files: FileConversations
+    store: ConversationStore
     cwd: Path
     is_own_store: bool = False
 
@@ -34,7 +42,12 @@ class Place(Struct, frozen=True, kw_only=True):
 
     def under(self, limits: Limits) -> Place:
         """Return the same place with the configured limits."""
-        return replace(self, store=FileStore(*self.folders, limits=limits))
+        store = FileStore(*self.folders, limits=limits)
+        return replace(self, store=store, files=store.files)
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run something that the store does to its end."""
+        return drive(work)
 
     def conversation(self, id: str | None) -> str:
         """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one.
@@ -44,7 +57,7 @@ class Place(Struct, frozen=True, kw_only=True):
         """
         if id is None:
             return self._the_current()
-        fitting = [known for known in self.store.ids() if known.startswith(id)]
+        fitting = [known for known in self.store.ids_sync() if known.startswith(id)]
         if id in fitting or len(fitting) == 1:
             return id if id in fitting else fitting[0]
         what = f"There is no conversation {id!r}" if not fitting else f"{len(fitting)} conversations begin with {id!r}"
@@ -54,8 +67,8 @@ class Place(Struct, frozen=True, kw_only=True):
     def current(self) -> str | None:
         """The conversation that commands act on by default: the chosen one, or else the newest."""
         if self.workspace and not self.is_own_store:
-            return self.workspace.current(self.store)
-        return next(reversed(self.store.ids()), None)
+            return self.workspace.current(self.files)
+        return self.files.newest()
 
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""
@@ -78,10 +91,10 @@ def place_in(cwd: Path, store: Path | None = None, *, local: bool = False) -> Pl
     """Find the place of a command that is given in `cwd`."""
     workspace = Workspace.find(cwd)
     if store is not None:
-        return Place(workspace=workspace, folders=(store,), store=FileStore(store), cwd=cwd, is_own_store=True)
+        return _place(workspace, (store,), cwd, is_own_store=True)
     if workspace is None:
         own = user_data() / "conversations"
-        return Place(workspace=None, folders=(own,), store=FileStore(own), cwd=cwd)
+        return _place(None, (own,), cwd, is_own_store=False)
     return place_of(workspace, cwd, local=local)
 
 
@@ -89,7 +102,12 @@ def place_of(workspace: Workspace, cwd: Path, *, local: bool = False) -> Place:
     """Return the place of a workspace; with `local`, new conversations go into the user's data directory."""
     shared, private = workspace.conversations, workspace.local_conversations(user_data())
     folders = (private, shared) if local else (shared, private)
-    return Place(workspace=workspace, folders=folders, store=FileStore(*folders), cwd=cwd)
+    return _place(workspace, folders, cwd, is_own_store=False)
+
+
+def _place(workspace: Workspace | None, folders: tuple[Path, ...], cwd: Path, *, is_own_store: bool) -> Place:
+    store = FileStore(*folders)
+    return Place(workspace=workspace, folders=folders, files=store.files, store=store, cwd=cwd, is_own_store=is_own_store)
 
 
 def user_data() -> Path:

@@ -62,7 +62,7 @@ def run_resume(resume: Resume) -> ExitStatus:
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)
-    with Held.existing(place.store, place.conversation(resume.id)) as held:
+    with Held.existing(place, place.conversation(resume.id)) as held:
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
         check_is_ours(held, discarding=resume.discard)
@@ -132,7 +132,7 @@ def _resume_ready(resume: Resume, place: Place) -> ExitStatus:
 def _resume_one(resume: Resume, place: Place, conversation: str) -> ExitStatus:
     note("midturn: conversation {}", conversation)
     try:
-        with Held.existing(place.store, conversation) as held:
+        with Held.existing(place, conversation) as held:
             runner = _runner(place, held, attached=_attached(resume), output=resume.output)
             status = runner.run(held, None)
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
@@ -148,10 +148,10 @@ def _ready(place: Place, *, watch: bool) -> Iterator[str]:
     """Yield what is ready; with `watch` without end, but no turn twice in the state in which it was left."""
     left: dict[str, int] = {}
     while True:
-        for conversation in place.store.ready():
-            if left.get(conversation) != len(place.store.last_turn(conversation)):
+        for conversation in place.store.ready_sync():
+            if left.get(conversation) != len(place.store.read_sync(conversation).events):
                 yield conversation
-                left[conversation] = len(place.store.last_turn(conversation))
+                left[conversation] = len(place.store.read_sync(conversation).events)
         if not watch:
             return
         time.sleep(_LOOK)

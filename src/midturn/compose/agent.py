@@ -15,10 +15,9 @@ from midturn.compose.session import Kit, session_parts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, ToolPolicy
 from midturn.core.source import Source
-from midturn.ports import Model, Tool
+from midturn.ports import Journal, Model, Tool
 from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
-from midturn.store.store import ConversationJournal
 from midturn.tools.source import source_of
 
 _RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
@@ -36,7 +35,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
 
 
-def compose_agent(parts: AgentParts, run: RunParts, journal: ConversationJournal) -> Session:
+def compose_agent(parts: AgentParts, run: RunParts, journal: Journal) -> Session:
     """Return a session in which the program's own tools run, and nothing is read from any configuration."""
     tools = {tool.definition.name: tool for tool in parts.tools}
     kit = Kit(

@@ -28,7 +28,6 @@ from midturn.runtime.recorder import record_effects
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
-from midturn.store.store import ConversationJournal
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
@@ -58,7 +57,7 @@ class CommandLine:
         self._models = Models(llm=parts.settings.llm, display=run.display)
         self._model = parts.model or _main_model(parts.settings, self._models)
 
-    def session(self, journal: ConversationJournal) -> Session:
+    def session(self, journal: Journal) -> Session:
         """Return a session in the conversation that is held."""
         kit = Kit(
             model=self._model,

@@ -17,11 +17,10 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicy, Target, ToolPolicy
 from midturn.core.source import Source
 from midturn.errors import ConfigError
-from midturn.ports import Model
+from midturn.ports import Journal, Model
 from midturn.runtime.foreign_call import ForeignTools
 from midturn.runtime.foreign_turn import ForeignTurn, Outside
 from midturn.runtime.surroundings import Surroundings
-from midturn.store.store import ConversationJournal
 
 _ENDLESS = 1_000_000_000
 
@@ -40,7 +39,7 @@ class InquirerParts(Struct, frozen=True, kw_only=True):
     models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
 
 
-def compose_inquirer(parts: InquirerParts, run: RunParts, journal: ConversationJournal) -> ForeignTurn:
+def compose_inquirer(parts: InquirerParts, run: RunParts, journal: Journal) -> ForeignTurn:
     """Return the turn in which somebody else's loop makes its calls; how many model requests it makes is its own affair."""
     tools = ForeignTools()
     kit = Kit(

@@ -13,13 +13,12 @@ from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.turn.settings import TurnSettings
-from midturn.ports import Model, Tool
+from midturn.ports import Journal, Model, Tool
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.clock import SystemClock
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
-from midturn.store.store import ConversationJournal
 
 
 class Kit(Struct, frozen=True, kw_only=True):
@@ -47,7 +46,7 @@ class SessionParts(NamedTuple):
     surroundings: Surroundings
 
 
-def session_parts(kit: Kit, run: RunParts, journal: ConversationJournal) -> SessionParts:
+def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
     """Bind a kit to the conversation that `journal` writes."""
     surroundings = replace(kit.surroundings, conversation=journal.conversation)
     settings = TurnSettings(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import cast
 
 from msgspec.structs import replace
@@ -34,8 +33,10 @@ from midturn.inquirer.call import InquirerCall
 from midturn.inquirer.inquirer import Inquirer
 from midturn.ports import Clock
 from midturn.store.batch import stamped
-from midturn.store.file_store import FileStore
 from midturn.store.ids import event_ids
+from midturn.store.port import Settled
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 
 _LOOK = 0.1  # seconds between two looks for an answer
 _LOOK_LATER = 0.5
@@ -47,7 +48,7 @@ _RECENT = 200  # conversations among which a call is looked for that was made be
 class Errands:
     """What one agent asks, in one store."""
 
-    def __init__(self, store: FileStore, asker: Asker, clock: Clock) -> None:
+    def __init__(self, store: ConversationStore, asker: Asker, clock: Clock) -> None:
         self._store = store
         self._asker = asker
         self._clock = clock
@@ -65,7 +66,7 @@ class Errands:
 
     async def outcome(self, errand: Errand) -> Outcome | None:
         """Look once what a person decided."""
-        turn = self._store.last_turn(errand.conversation)
+        turn = self.turn(errand)
         outcome = decided(turn)
         if outcome is not None or waits(turn):
             return outcome
@@ -95,8 +96,12 @@ class Errands:
 
     def unfinished(self) -> list[Errand]:
         """Return what this session has asked and not yet heard about, oldest first."""
-        found = [errand_of(conversation, turn) for conversation, turn in self._store.unfinished_turns() if not is_over(turn)]
-        return [errand for errand in found if errand and errand.asker.session == self._asker.session and self._is_mine(errand)]
+        found = [errand_of(conversation, self._turn(conversation)) for conversation in drive(self._store.port.ids(which="open"))]
+        return [
+            errand
+            for errand in found
+            if errand and not is_over(self.turn(errand)) and errand.asker.session == self._asker.session and self._is_mine(errand)
+        ]
 
     def matching(self, tool: str, arguments: JsonObject) -> list[Errand]:
         """Return what this session has asked about such a call and not yet heard, oldest first."""
@@ -105,53 +110,51 @@ class Errands:
 
     def turn(self, errand: Errand) -> tuple[Event, ...]:
         """Return the events of an errand."""
-        return tuple(self._store.last_turn(errand.conversation))
+        return self._turn(errand.conversation)
+
+    def _turn(self, conversation: str) -> tuple[Event, ...]:
+        return tuple(drive(self._store.port.look(conversation)).turn.events)
 
     def _is_mine(self, errand: Errand) -> bool:
         return errand.asker.agent == self._asker.agent
 
     async def _write(self, errand: Errand, decide: Callable[[Sequence[Event]], Sequence[Event]]) -> None:
         for _ in range(_LOCKED_TRIES):
-            try:
-                with self._store.writing(errand.conversation) as writer:
-                    writer.append(stamped(decide(writer.last_turn())))
-                    return
-            except StoreLocked:
-                await asyncio.sleep(_LOOK)
+            settled = await self._store.port.settle(errand.conversation, lambda last: stamped(decide(last.events), self._clock))
+            if isinstance(settled, Settled):
+                return
+            await asyncio.sleep(_LOOK)
         raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
 
     async def _opened(self, id: str, tool: str, arguments: JsonObject, words: str, *, to_permit: bool) -> Errand:
-        known = self._known(id, tool_name(tool), arguments)
+        known = await self._known(id, tool_name(tool), arguments)
         if known:
             return known
-        journal = self._store.create(f"{self._asker.name}: {words}")
-        try:
+        async with await self._store.create(f"{self._asker.name}: {words}") as journal:
             call = next(self._ids)
             errand = Errand(
                 conversation=journal.conversation, call=call, id=id or call, tool=tool_name(tool), arguments=arguments, asker=self._asker
             )
             events = [*begin(errand, words), *([permission(errand)] if to_permit else [])]
-            await journal.append(stamped([event if event.event_id else replace(event, event_id=next(self._ids)) for event in events]))
-        finally:
-            journal.close()
-        self._store.rename(errand.conversation, labels=_labels(self._asker))
+            named = [event if event.event_id else replace(event, event_id=next(self._ids)) for event in events]
+            await journal.append(stamped(named, self._clock))
+        await self._store.port.describe(errand.conversation, labels=_labels(self._asker))
         return errand
 
-    def _known(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
+    async def _known(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
         """Find a call that was made before, under the id that the agent gives it."""
         if not id:
             return None
         wanted = canonical(arguments)
-        for conversation in reversed(self._store.ids()[-_RECENT:]):
-            errand = errand_of(conversation, self._store.last_turn(conversation))
+        for conversation in reversed((await self._store.ids())[-_RECENT:]):
+            errand = errand_of(conversation, self._turn(conversation))
             if errand and (errand.id, errand.tool, errand.asker.session) == (id, tool, self._asker.session):
                 return errand if canonical(errand.arguments) == wanted else None
         return None
 
     async def _collect(self, errand: Errand, form: Form) -> Outcome | None:
         """Ask what is to be asked next, and return the answers once all are there. The call is left open until its agent has them."""
-        path: Path = self._store.path(errand.conversation)
-        inquirer = Inquirer(path, source=errand.asker.source)
+        inquirer = Inquirer(self._store, errand.conversation, source=errand.asker.source)
         try:
             async with inquirer.call(errand.tool, errand.id, errand.arguments) as call:
                 await call.ask_form(form)
@@ -161,7 +164,7 @@ class Errands:
         except StoreLocked:  # somebody answers just now
             return None
         except (Suspended, CallEnded):
-            return decided(self._store.last_turn(errand.conversation))
+            return decided(self.turn(errand))
 
 
 class _Collected(Suspended):

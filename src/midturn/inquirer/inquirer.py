@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from midturn.compose.given import GivenTarget, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
 from midturn.compose.inquirer import InquirerParts, compose_inquirer
@@ -17,9 +17,9 @@ from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.source import Source
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.inquirer.call import InquirerCall, check_call
-from midturn.inquirer.held import Held, hold
 from midturn.ports import Model, Tool
 from midturn.runtime.foreign_turn import ForeignTurn
+from midturn.store.store import ConversationStore
 from midturn.tools.source import source_of
 
 
@@ -40,7 +40,8 @@ class Inquirer:
 
     def __init__(  # noqa: PLR0913  (a public signature)
         self,
-        conversation: Held,
+        store: ConversationStore,
+        conversation: str,
         prompter: Prompter | None = None,
         detached: DetachedPolicy = "defer",
         *,
@@ -52,8 +53,8 @@ class Inquirer:
         """Stand on a conversation.
 
         Args:
-            conversation: One that you hold (`store.create(…)`, `store.open(id)`), or one on disk, read or by its directory, which is held
-                while a turn is.
+            store: Where the conversation is kept.
+            conversation: Its id (`await store.new(…)` makes one); it is held while a turn is.
             prompter: Who answers for the user; nobody is attached where there is none.
             detached: What happens to questions then: `defer`, `auto`, `defaults` or `deny`.
             routes: Who is to answer, by `<tool>.<question>`, as for `Agent`.
@@ -71,12 +72,13 @@ class Inquirer:
             models=models,
             source=source,
         )
+        self._store = store
         self._conversation = conversation
         self._prompter = check_prompter(prompter)
         self._turn: ForeignTurn | None = None
         self._holders = 0
         self._changing = asyncio.Lock()
-        self._closing = ExitStack()
+        self._closing = AsyncExitStack()
 
     @asynccontextmanager
     async def turn(self, text: str = "", *, author: str | None = None) -> AsyncGenerator[None]:
@@ -133,12 +135,12 @@ class Inquirer:
             if self._holders == 0:
                 async with self._changing:
                     turn, self._turn = self._turn, None
-                    with self._closing.pop_all():
+                    async with self._closing.pop_all():
                         await turn.close()
 
     async def _begun(self, text: str, author: str | None) -> ForeignTurn:
-        with ExitStack() as undone:
-            journal = hold(self._conversation, undone)
+        async with AsyncExitStack() as undone:
+            journal = await undone.enter_async_context(await self._store.open(self._conversation))
             turn = compose_inquirer(self._parts, RunParts(prompter=self._prompter), journal)
             await turn.begin(text, author)
             self._closing = undone.pop_all()

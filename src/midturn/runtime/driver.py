@@ -117,7 +117,6 @@ class Driver:
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_nothing(happened.id)
-                self._elsewhere.taken(happened.id)
         return self._ending
 
     async def _is_quiet(self) -> bool:

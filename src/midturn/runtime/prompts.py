@@ -8,6 +8,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import cast, get_args
 
+from msgspec.structs import replace
+
+from midturn.core.address import address
 from midturn.core.events import AnsweredBy
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply, Unavailable
@@ -32,6 +35,7 @@ class OpenPrompts:
         self._journal = journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._addresses: dict[str, str] = {}
         self._answered_by: dict[str, str] = {}
 
     @property
@@ -41,6 +45,7 @@ class OpenPrompts:
 
     def open(self, prompt: Prompt, spawn: Spawn) -> None:
         """Show a prompt."""
+        self._addresses[prompt.id] = _address(prompt)
         self._tasks[prompt.id] = spawn(self._ask(prompt))
 
     def expect_answer(self, id: str, who: AnsweredBy) -> None:
@@ -57,14 +62,15 @@ class OpenPrompts:
         if task is None:
             return
         task.cancel()
-        by = self._answered_by.get(effect.id)
+        by, named = self._answered_by.get(effect.id), self._addresses.pop(effect.id, "")
         withdrawn: Callable[[str, str], object] | None = getattr(self._prompter, "withdrawn", None)
         if by is not None and withdrawn is not None:
-            spawn(_tell(withdrawn, effect.id, by))
+            spawn(_tell(withdrawn, named, by))
 
     async def _ask(self, prompt: Prompt) -> None:
         happened = await self._happened(prompt)
         self._tasks.pop(prompt.id, None)
+        self._addresses.pop(prompt.id, None)
         self._report(happened)
 
     async def _happened(self, prompt: Prompt) -> Happened:
@@ -76,8 +82,9 @@ class OpenPrompts:
         if self._prompter is None:
             return UserReplied(prompt.id, Unavailable())
         try:
-            self._describe(prompt)
-            reply = await _awaited(self._prompter.prompt(prompt))
+            named = replace(prompt, id=_address(prompt))
+            self._describe(named)
+            reply = await _awaited(self._prompter.prompt(named))
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -94,8 +101,13 @@ class OpenPrompts:
         about_to_ask: Callable[[OpenQuestion], object] | None = getattr(self._prompter, "about_to_ask", None)
         if about_to_ask is not None:
             for question in pending(self._journal.events, prompt.conversation):
-                if question.id == prompt.event:
+                if question.id == prompt.id:
                     about_to_ask(question)
+
+
+def _address(prompt: Prompt) -> str:
+    """Return the name of what is asked outside the machine; a permission that nobody has put off is on no record yet."""
+    return address(prompt.conversation, prompt.event or prompt.id)
 
 
 async def _awaited(prompted: object) -> Reply:

@@ -1,4 +1,4 @@
-"""From an event of the machine to a durable line: the moment is added here, and nowhere else."""
+"""From an event of the machine to a durable line: here it gets its moment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from midturn.core.events import Event
+from midturn.core.moments import stamp
 from midturn.core.turn.effects import Effect, Record
 from midturn.ports import Clock, Display, Journal, Recorded
 
@@ -25,7 +26,7 @@ class Recorder:
         Raises:
             StoreError: The disk refused; nothing of the batch is recorded.
         """
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = stamp(self._clock)
         stamped = [replace(event, timestamp=now) for event in batch]
         await self._journal.append(stamped)
         for event in stamped:

@@ -2,151 +2,169 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from midturn.core.events import (
-    Approval,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-)
+from midturn.core.address import Address, parse_address
+from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
-from midturn.core.stream import pending
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreLocked
-from midturn.store.clock import now
-from midturn.store.handover import Answers, already_answered
-from midturn.store.settling import TurnWriter, check, decision_about, record, take_over
-from midturn.store.submission import HandedOver, Submission, describe
+from midturn.core.stream import last_turn, pending
+from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem, StoreError, StoreLocked
+from midturn.store.admission import Admission
+from midturn.store.batch import stamped
+from midturn.store.clock import pause
+from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
+from midturn.store.settling import already_answered, check_no_secret, decision_about, settled, taken_by, was_asked
+from midturn.store.submission import HandedOver, Submission
 
-_LOG = logging.getLogger(__name__)
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
-
-
-class Answerable(Protocol):
-    """What answering needs of a store."""
-
-    def unfinished_turns(self) -> Iterable[tuple[str, Sequence[Event]]]:
-        """Return the last turn of every conversation, by its id; one that says that it is over may be left out."""
-        ...
-
-    def last_turn(self, id: str) -> Sequence[Event]:
-        """Return the last turn of a conversation, finished or not."""
-        ...
-
-    def ids(self) -> list[str]:
-        """Return the ids of all conversations."""
-        ...
-
-    def writing(self, id: str) -> AbstractContextManager[TurnWriter]:
-        """Hold a conversation for one append, or raise `StoreLocked`."""
-        ...
-
-    def answers(self, id: str) -> AbstractContextManager[Answers]:
-        """Return what is handed over to the holder of a conversation."""
-        ...
+_TRIES = 100
 
 
 class Receipt(Struct, frozen=True):
-    """What became of an answer: `event_id` is the whole id of its question. `held_by` is None where it is recorded.
+    """An answer that is safe: recorded, or durably with whoever runs the turn.
 
-    Otherwise it was handed over, durably, to the process `held_by` (0: unknown), which had not recorded it yet.
+    `id` is the question's address. `held` says whether somebody runs the turn now, so that you need not resume it.
     """
 
     conversation: str
-    event_id: str
-    held_by: int | None = None
+    id: str
+    held: bool = False
 
 
-async def answer(store: Answerable, id: str, submission: Submission) -> Receipt:
-    """Answer the open question whose `event_id` is, or alone begins with, `id`.
+class Answering:
+    """Answers questions in a store. `take_over` records what was handed over to a holder that is gone."""
 
-    Raises:
-        AnswerError: The answer does not fit its question, or is one to a secret question.
-        AlreadyAnswered: Somebody was first; `by` says who.
-        NotOpen: There is no such question, or its turn is over.
-        StoreError: The conversation cannot be read or written.
-    """
-    conversation, event_id = find(store, id)
-    check(store.last_turn(conversation), conversation, event_id, submission)
-    try:
-        with store.writing(conversation) as writer, store.answers(conversation) as answers:
-            take_over(writer, answers)
-            record(writer, event_id, submission)
-            return Receipt(conversation, event_id)
-    except StoreLocked as held:
-        return await _hand_over(store, Receipt(conversation, event_id, held.pid or 0), submission)
+    def __init__(self, port: StorePort, admission: Admission, clock: TimeOfDay, take_over: Callable[[str], Awaitable[None]]) -> None:
+        self._port = port
+        self._admission = admission
+        self._clock = clock
+        self._take_over = take_over
 
+    async def answer(self, id: str, submission: Submission) -> Receipt:
+        """Answer the open question at an address.
 
-def find(store: Answerable, id: str) -> tuple[str, str]:
-    """Return the conversation and the whole `event_id` of a question: of an open one, or else of one that was answered in a last turn.
+        Raises:
+            AnswerError: The answer does not fit its question, is one to a secret question, or may not be given by this user.
+            AlreadyAnswered: Somebody was first; `answered_by` says who.
+            NotOpen: There is no such question, or it is closed.
+            Busy: Others write the conversation again and again.
+            StoreError: The conversation cannot be read or written.
+        """
+        at = parse_address(id)
+        if at is None:
+            raise NotOpen(f"{id!r} names no question: an id is `<conversation>-<event id>`, as `pending()` lists it.")
+        submission.as_reply()
+        try:
+            await self._check_admission(at, submission)
+            return await self._answered(at, submission)
+        except NotOpen as closed:
+            raise await why_closed(self._port, at, closed) from None
 
-    Raises:
-        NotOpen: There is none, or several fit.
-    """
-    open_now = [(conversation, question.id) for conversation, turn in store.unfinished_turns() for question in pending(turn, conversation)]
-    found = _fitting(open_now, id) or _fitting(_requests(store), id)
-    if not found:
-        raise NotOpen(f"There is no question {id!r}, or its turn is long over. `midturn inbox` lists the open ones.")
-    if len(found) > 1:
-        listed = ", ".join(f"{event_id} (conversation {conversation})" for conversation, event_id in found)
-        raise NotOpen(f"{id!r} fits {len(found)} questions: {listed}. Give more of the id.")
-    return found[0]
+    async def _check_admission(self, at: Address, submission: Submission) -> None:
+        if not self._admission:
+            return
+        for question in await self._port.questions(str(at)):
+            if question.id == str(at):
+                await self._admission.check(question, submission.user)
 
+    async def _answered(self, at: Address, submission: Submission) -> Receipt:
+        for _ in range(_TRIES):
+            decision = _Decision(at, submission, self._clock)
+            outcome = await self._settle(at, decision)
+            if isinstance(outcome, HeldBy):
+                decision.check(outcome.turn)
+                if await self._port.hand_over(outcome, HandedOver(event_id=at.event_id, at=stamp(self._clock), submission=submission)):
+                    return await self._acknowledged(at, submission)
+            elif decision.is_recorded:
+                return Receipt(at.conversation, str(at))
+            else:  # what was handed over to a holder that is gone comes first
+                await self._take_over(at.conversation)
+        raise Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
 
-async def _hand_over(store: Answerable, receipt: Receipt, submission: Submission) -> Receipt:
-    """Hand the answer to the holder, and wait a moment for it to be recorded, by the holder or, where that is gone meanwhile, by us."""
-    from asyncio import sleep  # who lists questions need not pay for it
+    async def _settle(self, at: Address, decision: _Decision) -> Settled | HeldBy:
+        try:
+            return await self._port.settle(at.conversation, decision)
+        except (StoreLocked, Busy):
+            raise
+        except StoreError as error:
+            if at.conversation not in await self._port.ids(after=None):
+                raise NotOpen(f"There is no question {str(at)!r}.") from error
+            raise
 
-    conversation, event_id = receipt.conversation, receipt.event_id
-    with store.answers(conversation) as answers:
-        answers.put(HandedOver(event_id=event_id, at=now(), submission=submission))
+    async def _acknowledged(self, at: Address, submission: Submission) -> Receipt:
+        """Wait a moment for what was handed over to be recorded, by the holder or, where that is gone meanwhile, by us."""
         for _ in range(_STEPS):
-            with suppress(StoreLocked), store.writing(conversation) as writer:
-                take_over(writer, answers)
-            was_taken = not answers.waits(event_id)
-            turn = store.last_turn(conversation)
-            if was_taken or decision_about(turn, event_id):
-                try:
-                    _confirm(turn, event_id, submission)
-                except (AlreadyAnswered, NotOpen):
-                    answers.remove(event_id)
-                    raise
-                return Receipt(conversation, event_id)
-            await sleep(_STEP)
-    return receipt
+            outcome = await self._port.look(at.conversation)
+            turn = outcome.turn
+            waits = any(handed.event_id == at.event_id for handed in turn.handed)
+            if not waits or decision_about(turn.events, at.event_id):
+                await self._confirm(at, turn.events, submission)
+                return Receipt(at.conversation, str(at), held=isinstance(outcome, HeldBy))
+            if isinstance(outcome, Settled):
+                await self._take_over(at.conversation)
+            await pause(_STEP)
+        return Receipt(at.conversation, str(at), held=True)
+
+    async def _confirm(self, at: Address, turn: Sequence[Event], submission: Submission) -> None:
+        """Make sure that what was recorded is what was submitted: somebody else may have been faster, at the terminal of the holder."""
+        events = turn if was_asked(turn, at.event_id) else (await self._port.read(at.conversation)).events
+        match decision_about(events, at.event_id):
+            case None if was_asked(_open(events), at.event_id):
+                message = "Whoever runs the turn did not accept the answer; the question is still open."
+                raise AnswerError([Problem("", message)])
+            case InquiryCancelled(reason=reason) if isinstance(submission.as_reply(), Answered):
+                raise NotOpen(f"The question {at} was closed before the answer came ({reason}).")
+            case (InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by)) as decision:
+                if by != submission.by:
+                    raise already_answered(str(at), decision)
+            case _:
+                pass
 
 
-def _confirm(turn: Sequence[Event], event_id: str, submission: Submission) -> None:
-    """Make sure that what was recorded is what was submitted: somebody else may have been faster, at the terminal of the holder."""
-    if all(event.event_id != event_id for event in turn):
-        return  # the turn is over, and another has begun
-    match decision_about(turn, event_id):
-        case None:
-            message = "The process that holds the conversation did not accept the answer; the question is still open."
-            raise AnswerError([Problem("", message)])
-        case InquiryCancelled(reason=reason) if isinstance(submission.as_reply(), Answered):
-            raise NotOpen(f"The question {event_id} was closed before the answer came ({reason}).")
-        case InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by) | Approval(answered_by=by) if by != submission.by:
-            raise already_answered(event_id, describe(by))
-        case _:
-            pass
+async def why_closed(port: StorePort, at: Address, closed: NotOpen | None = None) -> AlreadyAnswered | NotOpen:
+    """Say who answered a question that is closed, however long its turn is over; `closed` is what is known without looking further."""
+    unknown = NotOpen(f"There is no question {str(at)!r}.")
+    try:
+        events = (await port.read(at.conversation)).events
+    except StoreError:
+        return unknown
+    if not was_asked(events, at.event_id):
+        return unknown
+    decision = decision_about(events, at.event_id)
+    if decision is None or isinstance(decision, InquiryCancelled):
+        return closed or NotOpen(f"The question {at} is closed.")
+    return already_answered(str(at), decision)
 
 
-def _fitting(questions: Iterable[tuple[str, str]], id: str) -> list[tuple[str, str]]:
-    fitting = [question for question in questions if id and question[1].startswith(id)]
-    return [question for question in fitting if question[1] == id] or fitting
+class _Decision:
+    """What is to be recorded, given the last turn. Nothing is, while answers that came before wait to be recorded."""
+
+    def __init__(self, at: Address, submission: Submission, clock: TimeOfDay) -> None:
+        self._at = at
+        self._submission = submission
+        self._clock = clock
+        self.is_recorded = False
+
+    def __call__(self, turn: LastTurn) -> Sequence[Event]:
+        self.is_recorded = not turn.handed
+        return () if turn.handed else stamped(self._batch(turn), self._clock)
+
+    def check(self, turn: LastTurn) -> None:
+        """Find out whether the answer would do, before it is handed over."""
+        first = next((handed for handed in turn.handed if handed.event_id == self._at.event_id), None)
+        if first:
+            raise taken_by(str(self._at), first.by, first.at)
+        self._batch(turn)
+
+    def _batch(self, turn: LastTurn) -> Sequence[Event]:
+        check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
+        return settled(turn.events, self._at.conversation, self._at.event_id, self._submission)
 
 
-def _requests(store: Answerable) -> Iterable[tuple[str, str]]:
-    for conversation in store.ids():
-        for event in store.last_turn(conversation):
-            if isinstance(event, InquiryRequest) or (isinstance(event, Approval) and event.state == "waiting"):
-                yield conversation, event.event_id
+def _open(events: Sequence[Event]) -> Sequence[Event]:
+    window = last_turn(events)
+    return [question.request for question in pending(window.events, "")] if window else ()

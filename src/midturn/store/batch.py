@@ -9,8 +9,8 @@ import msgspec
 from midturn.core.codec import encode_event
 from midturn.core.events import Event
 from midturn.core.limits import Limits
+from midturn.core.moments import TimeOfDay, stamp
 from midturn.errors import StoreError
-from midturn.store.clock import now
 
 
 def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
@@ -21,9 +21,9 @@ def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
     )
 
 
-def stamped(batch: Sequence[Event]) -> tuple[Event, ...]:
-    """Return the events, those without a time with the time that it is now."""
-    time = now()
+def stamped(batch: Sequence[Event], clock: TimeOfDay) -> tuple[Event, ...]:
+    """Return the events, each that has no time yet with the time that the clock shows."""
+    time = stamp(clock)
     return tuple(event if event.timestamp else msgspec.structs.replace(event, timestamp=time) for event in batch)
 
 

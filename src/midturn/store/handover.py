@@ -1,6 +1,7 @@
 """Answers for a conversation that another process holds: one file a question in `answers/`, and the first wins.
 
-Whoever holds the conversation calls `collect()` from time to time, records what is in there, and then calls `remove()`.
+Whoever holds the conversation looks from time to time and records what is in there; with its record, or when its question is closed
+otherwise, an answer goes away.
 """
 
 from __future__ import annotations
@@ -14,46 +15,18 @@ import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
-from midturn.errors import AlreadyAnswered, AnswerError
+from midturn.errors import AnswerError
+from midturn.store.clock import pause
 from midturn.store.folder import Folder, telling
-from midturn.store.submission import HandedOver, describe
+from midturn.store.submission import HandedOver
 
 NAME = "answers"
+_INTERVAL = 0.1  # seconds between two looks
 _LOG = logging.getLogger(__name__)
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
-
-class Answers(Protocol):
-    """The answers that were handed over to whoever holds a conversation, and that nobody has taken yet."""
-
-    def put(self, answer: HandedOver) -> None:
-        """Hand one over, durably.
-
-        Raises:
-            AlreadyAnswered: Somebody has handed one over for the same question.
-        """
-        ...
-
-    def collect(self) -> tuple[HandedOver, ...]:
-        """Return all of them, oldest first."""
-        ...
-
-    def waits(self, event_id: str) -> bool:
-        """Say whether there is one for this question."""
-        ...
-
-    def remove(self, event_id: str) -> None:
-        """Take one away: it is recorded, or its question is closed."""
-        ...
-
-
-def already_answered(event_id: str, by: str) -> AlreadyAnswered:
-    """Return the error for whoever comes second."""
-    return AlreadyAnswered(f"The question {event_id} was answered before, by {by}. That answer stands.", by)
 
 
 class FileAnswers:
@@ -66,8 +39,8 @@ class FileAnswers:
     def _path(self) -> Path:
         return self._conversation.path / NAME
 
-    def put(self, answer: HandedOver) -> None:
-        """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first."""
+    def put(self, answer: HandedOver) -> bool:
+        """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
         name, temporary = _file_name(answer.event_id), f".{secrets.token_hex(8)}"
         with telling("hand an answer over in", self._path):
             self._conversation.make_inside(NAME)
@@ -77,9 +50,10 @@ class FileAnswers:
                     os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
                     folder.sync()
                 except FileExistsError:
-                    raise already_answered(answer.event_id, self._who(folder, name)) from None
+                    return False
                 finally:
                     folder.remove(temporary)
+        return True
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is none is put aside under another name."""
@@ -87,11 +61,6 @@ class FileAnswers:
             names = [name for name in folder.names() if name.endswith(".json")] if folder else []
             found = [answer for name in names if folder and (answer := _read(folder, name))]
         return tuple(sorted(found, key=lambda answer: answer.at))
-
-    def waits(self, event_id: str) -> bool:
-        """Look for the file."""
-        with telling("read the answers in", self._path), self._open() as folder:
-            return folder is not None and _file_name(event_id) in folder.names()
 
     def remove(self, event_id: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
@@ -109,9 +78,24 @@ class FileAnswers:
         with folder:
             yield folder
 
-    def _who(self, folder: Folder, name: str) -> str:
-        answer = _read(folder, name)
-        return describe(answer.by if answer else None)
+
+class FileFeed:
+    """What is handed over to the holder of a conversation on disk, looked at ten times a second."""
+
+    def __init__(self, answers: FileAnswers) -> None:
+        self._answers = answers
+
+    async def collect(self) -> tuple[HandedOver, ...]:
+        """Return all that are there, oldest first."""
+        return self._answers.collect()
+
+    async def changed(self) -> None:
+        """Return when it is time to look again."""
+        await pause(_INTERVAL)
+
+    async def refuse(self, event_id: str) -> None:
+        """Turn one down."""
+        self._answers.remove(event_id)
 
 
 def _read(folder: Folder, name: str) -> HandedOver | None:

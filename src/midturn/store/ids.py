@@ -27,8 +27,8 @@ def event_ids() -> Iterator[str]:
 
 
 def conversation_number() -> int:
-    """Return the time as a conversation's id has it: deciseconds since the Unix epoch."""
-    return time.time_ns() // 100_000_000
+    """Return the time as a conversation's id has it: microseconds since the Unix epoch, 16 digits."""
+    return time.time_ns() // 1_000
 
 
 def conversation_id(directory: str) -> str | None:

@@ -1,39 +1,50 @@
-"""The log of one conversation, held for writing: the `Journal` of `ports` on an `events.jsonl`."""
+"""The log of one conversation, held for writing: a `PortJournal` on an `events.jsonl`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.stream import last_turn
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.event_file import EventFile
+from midturn.store.event_log import EventLog
 from midturn.store.folder import Folder
-from midturn.store.handover import FileAnswers
+from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.lock import Holder, Lock
+from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader, read_events
+from midturn.store.tidying import is_closed, may_close
 
 
 class Writer:
-    """The lock and the file of a conversation. Use it in a `with` statement.
+    """The lock and the file of a conversation, until `close`."""
 
-    Raises:
-        StoreLocked: Another process writes the conversation.
-        StoreError: It cannot be opened or repaired.
-    """
-
-    def __init__(self, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS) -> None:
-        """Take the lock, signed as `holder`, and open the file, repaired where a process died while it wrote."""
+    def __init__(self, folder: Folder, lock: Lock, limits: Limits) -> None:
+        """Open the file, repaired where a process died while it wrote. The lock is released with the writer, or where this fails."""
         self.folder = folder
+        self.answers = FileAnswers(folder)
         self._limits = limits
-        self._lock = Lock(folder, holder)
+        self._lock = lock
         try:
             self.file = EventFile(folder)
         except BaseException:
-            self._lock.release()
+            lock.release()
             raise
+
+    @classmethod
+    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS) -> Self:
+        """Take the lock, signed as `holder`, and open the file.
+
+        Raises:
+            StoreLocked: Another process writes the conversation.
+            StoreError: It cannot be opened or repaired.
+        """
+        return cls(folder, await Lock.take(folder, holder), limits)
 
     def __enter__(self) -> Self:
         return self
@@ -46,10 +57,10 @@ class Writer:
         self.file.close()
         self._lock.release()
 
-    def last_turn(self) -> tuple[Event, ...]:
-        """Read the last turn, from the end of the file."""
+    def last_turn(self) -> LastTurn:
+        """Read the last turn, from the end of the file, and what was handed over."""
         with EventReader(self.folder) as reader:
-            return reader.last_turn()
+            return LastTurn(reader.last_turn(), self.answers.collect())
 
     def append(self, batch: Sequence[Event]) -> tuple[Event, ...]:
         """Write a batch at once and return it as it was written; it is durable when this returns.
@@ -63,21 +74,27 @@ class Writer:
         self.file.append(encode_batch(written, self._limits))
         return written
 
+    def tidy(self, turn: Sequence[Event], batch: Sequence[Event]) -> None:
+        """Take away what was handed over for a question that this batch has closed; `turn` holds the last turn."""
+        if may_close(batch):
+            for handed in self.answers.collect():
+                if is_closed(turn, handed.event_id):
+                    self.answers.remove(handed.event_id)
+
 
 class FileJournal:
-    """The one writer of a conversation, until `close`.
+    """The one writer of a conversation, until `close`. `syncs` counts how often the disk was waited for."""
 
-    `answers` is what others hand over meanwhile; `syncs` counts how often the disk was waited for.
-    """
-
-    def __init__(self, conversation: str, writer: Writer, after: Callable[[], None]) -> None:
-        """Take over `writer`. `after` is called once when the journal has been closed."""
+    def __init__(self, conversation: str, writer: Writer) -> None:
+        """Take over `writer` with its folder."""
         self._conversation = conversation
-        self._writer: Writer = writer
-        self._after = after
+        self._writer = writer
         self._closed = False
         self._events: list[Event] = read_events(writer.file.fd, writer.file.end, writer.file.path)
-        self.answers = FileAnswers(writer.folder)
+        self.events: Sequence[Event] = EventLog(self._events)
+        """Everything recorded so far, oldest first."""
+        self.answers = FileFeed(writer.answers)
+        """What others hand over meanwhile."""
 
     @property
     def conversation(self) -> str:
@@ -94,22 +111,27 @@ class FileJournal:
         """How often this journal has waited for the disk."""
         return self._writer.file.syncs
 
-    @property
-    def events(self) -> Sequence[Event]:
-        """Everything recorded so far, oldest first."""
-        return self._events
-
     async def append(self, batch: Sequence[Event]) -> None:
         """Write a batch at once; when this returns, it is durable (one write, one sync, made here and now).
 
         Raises:
             StoreError: The disk refused, or the batch is too large; nothing of it is recorded, everything before it is.
         """
-        self._events.extend(self._writer.append(batch))
+        written = self._writer.append(batch)
+        self._events.extend(written)
+        if may_close(written):
+            window = last_turn(self._events)
+            self._writer.tidy(window.events if window else (), written)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release the conversation."""
         if not self._closed:
             self._closed = True
             self._writer.close()
-            self._after()
+            self._writer.folder.close()

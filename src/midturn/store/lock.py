@@ -7,31 +7,44 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
+from typing import Self
 
 import msgspec
 from msgspec import Struct
 
-from midturn.errors import StoreError, StoreLocked
-from midturn.store.clock import now
+from midturn.errors import Busy, StoreError, StoreLocked
+from midturn.store.clock import now, pause
 from midturn.store.folder import Folder, telling
 
 NAME = "lock"
-_STEP = 0.005
-_TRIES = 100
+_STEP = 0.005  # seconds between two tries while somebody holds it for a moment
+_TRIES = 1_000
 
 
 class Holder(Struct, frozen=True, omit_defaults=True):
-    """Who holds a conversation: the process, since when (RFC 3339), and whether only for a moment."""
+    """Who holds a conversation: the process, on which host, since when (RFC 3339), and whether only for a moment."""
 
     pid: int | None = None
     since: str | None = None
     brief: bool = False
+    host: str | None = None
+
+    def __str__(self) -> str:
+        """Say who it is."""
+        if not self.pid:
+            return "another process"
+        return f"pid {self.pid} on {self.host}" if self.host else f"pid {self.pid}"
+
+    def is_us(self) -> bool:
+        """Say whether it is this process."""
+        return self.pid == os.getpid() and self.host in (None, _host())
 
     def stays(self) -> bool:
-        """Say whether waiting for it is vain: not where it is brief, or where the text is older than the lock (its process is gone)."""
+        """Say whether it holds the conversation for long: not where it is brief, or where the text is older than the lock."""
         if self.brief or not self.pid:
             return False
+        if self.host not in (None, _host()):
+            return True
         try:
             os.kill(self.pid, 0)
         except ProcessLookupError:
@@ -44,23 +57,29 @@ class Holder(Struct, frozen=True, omit_defaults=True):
 class Lock:
     """A conversation's lock, held until `release`."""
 
-    def __init__(self, folder: Folder, holder: Holder) -> None:
+    def __init__(self, folder: Folder) -> None:
+        """Open the lock's file; `take` makes one that is held."""
+        with telling("lock", folder.path / NAME):
+            self._fd = folder.open(NAME, os.O_RDWR | os.O_CREAT)
+
+    @classmethod
+    async def take(cls, folder: Folder, holder: Holder) -> Self:
         """Take the lock and sign as `holder`; one who holds it only for a moment is waited for.
 
         Raises:
-            StoreLocked: Somebody else holds it: `pid` and `since` say who.
+            StoreLocked: Somebody else holds it: `holder` and `since` say who.
+            Busy: Others took it before us again and again.
             StoreError: The lock file cannot be opened, or the conversation was removed meanwhile.
         """
-        path = folder.path / NAME
-        with telling("lock", path):
-            self._fd = folder.open(NAME, os.O_RDWR | os.O_CREAT)
+        lock = cls(folder)
         try:
-            with telling("lock", path):
-                self._take(folder)
-                self._sign(holder)
+            with telling("lock", folder.path / NAME):
+                await lock._taken(folder)
+                lock._sign(holder)
         except BaseException:
-            os.close(self._fd)
+            os.close(lock._fd)
             raise
+        return lock
 
     def release(self) -> None:
         """Give the conversation back."""
@@ -69,7 +88,7 @@ class Lock:
             os.close(self._fd)
             self._fd = -1
 
-    def _take(self, folder: Folder) -> None:
+    async def _taken(self, folder: Folder) -> None:
         for _ in range(_TRIES):
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -77,17 +96,14 @@ class Lock:
                 holder = self._read()
                 if holder.stays():
                     raise _locked(folder, holder) from None
-                time.sleep(_STEP)
+                await pause(_STEP)
             else:
                 return _check_there(folder, self._fd)
-        raise _locked(folder, self._read())
+        raise Busy(f"Others write the conversation at {folder.path} again and again. Try again in a moment.")
 
     def _read(self) -> Holder:
         """Return who signed; whoever has taken the lock and has not signed yet is nobody."""
-        try:
-            return msgspec.json.decode(os.pread(self._fd, 1_000, 0), type=Holder)
-        except ValueError:
-            return Holder()
+        return _decoded(os.pread(self._fd, 1_000, 0))
 
     def _sign(self, holder: Holder) -> None:
         """Say who holds it. Only now, under the lock, is anything changed; the old text is overwritten before it is cut."""
@@ -113,14 +129,36 @@ def is_held(folder: Folder) -> bool:
     return False
 
 
+def holder_now(folder: Folder) -> Holder | None:
+    """Return who holds the conversation just now; None where that is nobody, or somebody who writes for a moment only."""
+    if not is_held(folder):
+        return None
+    try:
+        holder = _decoded(folder.read(NAME)[:1_000])
+    except OSError:  # it is gone by now
+        return None
+    return None if holder.brief else holder
+
+
 def for_a_turn() -> Holder:
     """Sign as this process, from now on, until it is done."""
-    return Holder(os.getpid(), now())
+    return Holder(os.getpid(), now(), host=_host())
 
 
 def for_a_moment() -> Holder:
     """Sign as this process, for one append: whoever comes next may wait."""
-    return Holder(os.getpid(), now(), brief=True)
+    return Holder(os.getpid(), now(), brief=True, host=_host())
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+def _decoded(text: bytes) -> Holder:
+    try:
+        return msgspec.json.decode(text, type=Holder)
+    except ValueError:
+        return Holder()
 
 
 def _check_there(folder: Folder, fd: int) -> None:
@@ -130,11 +168,11 @@ def _check_there(folder: Folder, fd: int) -> None:
 
 
 def _locked(folder: Folder, holder: Holder) -> StoreLocked:
-    who = "this process" if holder.pid == os.getpid() else f"process {holder.pid}" if holder.pid else "another process"
+    who = "this process" if holder.is_us() else str(holder)
     since = f" since {holder.since}" if holder.since else ""
     return StoreLocked(
         f"The conversation at {folder.path} is being written by {who}{since}. Wait until it is done, or end it; "
-        "its open questions can be answered meanwhile (`midturn inbox`).",
-        holder.pid,
+        "its open questions can be answered meanwhile.",
+        str(holder),
         holder.since,
     )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -12,33 +15,58 @@ from midturn.core.stream import turns
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.clock import now
-from midturn.store.handover import already_answered
+from midturn.store.event_log import EventLog
 from midturn.store.metadata import Metadata
-from midturn.store.submission import HandedOver, describe
+from midturn.store.port import LastTurn
+from midturn.store.submission import HandedOver
+from midturn.store.tidying import is_closed, may_close
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class MemoryAnswers:
-    """What is handed over to the holder of a conversation in memory."""
+    """What is handed over to the holder of a conversation in memory; whoever waits for more is woken at once, in any thread."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, HandedOver] = {}
+        self._wakers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
 
-    def put(self, answer: HandedOver) -> None:
-        """Hand one over; the first wins."""
+    def put(self, answer: HandedOver) -> bool:
+        """Hand one over; the first wins, and for any other this is False."""
         if self._waiting.setdefault(answer.event_id, answer) is not answer:
-            raise already_answered(answer.event_id, describe(self._waiting[answer.event_id].by))
+            return False
+        for waker, loop in list(self._wakers.items()):
+            with suppress(RuntimeError):  # that loop has ended
+                loop.call_soon_threadsafe(waker.set)
+        return True
 
-    def collect(self) -> tuple[HandedOver, ...]:
+    def waiting(self) -> tuple[HandedOver, ...]:
         """Return all of them, oldest first."""
-        return tuple(sorted(self._waiting.values(), key=lambda answer: answer.at))
-
-    def waits(self, event_id: str) -> bool:
-        """Say whether there is one for this question."""
-        return event_id in self._waiting
+        return tuple(sorted(self._waiting.copy().values(), key=lambda answer: answer.at))
 
     def remove(self, event_id: str) -> None:
         """Take one away."""
         self._waiting.pop(event_id, None)
+
+    async def collect(self) -> tuple[HandedOver, ...]:
+        """Return all of them, oldest first."""
+        return self.waiting()
+
+    async def changed(self) -> None:
+        """Return when another one is handed over."""
+        import asyncio  # commands that only list questions need not pay for it
+
+        waker = asyncio.Event()
+        self._wakers[waker] = asyncio.get_running_loop()
+        try:
+            await waker.wait()
+        finally:
+            del self._wakers[waker]
+
+    async def refuse(self, event_id: str) -> None:
+        """Turn one down."""
+        self.remove(event_id)
 
 
 class MemoryConversation:
@@ -49,34 +77,45 @@ class MemoryConversation:
         self.events = list(events)
         self.metadata = metadata
         self.answers = MemoryAnswers()
+        self.mutex = threading.Lock()
+        """Taken for a moment, by whoever reads or writes in any thread."""
+        self.since = ""
+        """Since when it is held for a turn; empty while it is not."""
         self._limits = limits
-        self._lock = threading.Lock()
-        self._since = ""
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody writes it just now."""
-        return self._lock.locked()
+        """Whether somebody holds it for a turn."""
+        return bool(self.since)
 
     def hold(self) -> None:
-        """Take the lock.
+        """Hold it for a turn.
 
         Raises:
-            StoreLocked: Somebody else has it.
+            StoreLocked: Somebody else does.
         """
-        if not self._lock.acquire(blocking=False):
-            message = f"The conversation {self.id} is being written by this process since {self._since}. Wait until it is done, or end it."
-            raise StoreLocked(message, os.getpid(), self._since)
-        self._since = now()
+        with self.mutex:
+            self.check_free()
+            self.since = now()
+
+    def check_free(self) -> None:
+        """Make sure that nobody holds it.
+
+        Raises:
+            StoreLocked: Somebody does.
+        """
+        if self.since:
+            message = f"The conversation {self.id} is being written by this process since {self.since}. Wait until it is done, or end it."
+            raise StoreLocked(message, holder_here(), self.since)
 
     def release(self) -> None:
         """Give the conversation back."""
-        self._lock.release()
+        self.since = ""
 
-    def last_turn(self) -> Sequence[Event]:
-        """Return the events of the last turn."""
+    def last_turn(self) -> LastTurn:
+        """Return the last turn, and what was handed over."""
         windows = turns(self.events)
-        return windows[-1].events if windows else ()
+        return LastTurn(windows[-1].events if windows else (), self.answers.waiting())
 
     def append(self, batch: Sequence[Event]) -> None:
         """Record a batch.
@@ -87,27 +126,29 @@ class MemoryConversation:
         written = numbered(batch)
         encode_batch(written, self._limits)  # what no file would take is not taken here, either
         self.events.extend(written)
+        if may_close(written):
+            turn = self.last_turn()
+            for handed in turn.handed:
+                if is_closed(turn.events, handed.event_id):
+                    self.answers.remove(handed.event_id)
 
 
 class MemoryJournal:
     """The one writer of a conversation in memory, until `close`."""
 
-    def __init__(self, held: MemoryConversation, after: Callable[[], None]) -> None:
-        """Write what the caller holds. `after` is called once when the journal has been closed."""
+    def __init__(self, held: MemoryConversation) -> None:
+        """Write what the caller holds."""
         self._held = held
-        self._after = after
         self._closed = False
+        self.events: Sequence[Event] = EventLog(held.events)
+        """Everything recorded so far, oldest first."""
         self.answers = held.answers
+        """What others hand over meanwhile."""
 
     @property
     def conversation(self) -> str:
         """The conversation's id."""
         return self._held.id
-
-    @property
-    def events(self) -> Sequence[Event]:
-        """Everything recorded so far, oldest first."""
-        return self._held.events
 
     async def append(self, batch: Sequence[Event]) -> None:
         """Record a batch.
@@ -117,11 +158,22 @@ class MemoryJournal:
         """
         if self._closed:
             raise StoreError(f"The conversation {self._held.id} is closed: nothing more can be recorded by this writer.")
-        self._held.append(batch)
+        with self._held.mutex:
+            self._held.append(batch)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
 
     def close(self) -> None:
         """Release the conversation."""
         if not self._closed:
             self._closed = True
             self._held.release()
-            self._after()
+
+
+def holder_here() -> str:
+    """Return this process as a holder."""
+    return f"pid {os.getpid()} on {os.uname().nodename}"

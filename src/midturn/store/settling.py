@@ -1,76 +1,77 @@
-"""What an answer leads to in a conversation that is held. The machine of the turn says so; here it is written down."""
+"""What an answer leads to in a conversation. The machine of the turn says so; here it is asked."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
 
-from midturn.core.events import Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.core.address import address
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.json_value import Json
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, pending
 from midturn.core.turn.visit import Visit
-from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, Problem, StoreError
-from midturn.store.batch import stamped
-from midturn.store.handover import Answers, already_answered
+from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
 from midturn.store.ids import event_ids
 from midturn.store.submission import Submission, describe
 
-_LOG = logging.getLogger(__name__)
 
+def settled(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> Sequence[Event]:
+    """Return the batch that an answer leads to.
 
-class TurnWriter(Protocol):
-    """A conversation that is held for one append."""
-
-    def last_turn(self) -> Sequence[Event]:
-        """Return the events of the last turn."""
-        ...
-
-    def append(self, batch: Sequence[Event]) -> object:
-        """Record a batch, durably."""
-        ...
-
-
-def record(writer: TurnWriter, event_id: str, submission: Submission) -> None:
-    """Record an answer in a conversation that is held."""
-    writer.append(stamped(_settled(writer.last_turn(), event_id, submission)))
-
-
-def take_over(writer: TurnWriter, answers: Answers) -> None:
-    """Record what was handed over to a holder that is gone. What does not fit any more is dropped: its question was closed."""
-    for handed in answers.collect():
-        try:
-            record(writer, handed.event_id, handed.submission)
-        except StoreError:
-            raise
-        except MidturnError as error:
-            _LOG.warning("an answer to %r is dropped: %r", handed.event_id, str(error))
-        answers.remove(handed.event_id)
-
-
-def check(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> None:
-    """Find out whether the answer would do, before anything is written or handed over."""
-    reply = submission.as_reply()
-    question = next((question for question in pending(turn, conversation) if question.id == event_id), None)
-    if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
-        message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down. "
-        raise AnswerError([Problem("", f"{message}Run `midturn answer {event_id}` at a terminal, without a value.")])
-    _settled(turn, event_id, submission)
-
-
-def _settled(turn: Sequence[Event], event_id: str, submission: Submission) -> Sequence[Event]:
-    """Return what the answer leads to; if it comes second, the error says who was first, and how."""
+    Raises:
+        AnswerError: The answer does not fit its question.
+        AlreadyAnswered: Somebody was first; the error says who, and how.
+        NotOpen: No such question waits in this turn.
+    """
     try:
-        settled = Visit(turn, event_id, event_ids()).take(submission.as_reply(), submission.by)
+        batch = Visit(turn, event_id, event_ids()).take(submission.as_reply(), submission.by)
     except AlreadyAnswered:
-        decision = decision_about(turn, event_id)
-        by = None if decision is None or isinstance(decision, InquiryCancelled) else decision.answered_by
-        raise already_answered(event_id, describe(by)) from None
-    if not settled:
+        raise already_answered(address(conversation, event_id), decision_about(turn, event_id)) from None
+    if not batch:
         raise AnswerError([_nothing_to_record(turn, event_id)])
-    return settled
+    return batch
+
+
+def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> None:
+    """Refuse to take a secret: nothing here may write it down.
+
+    Raises:
+        AnswerError: The answer holds one.
+    """
+    reply = submission.as_reply()
+    question = next((question for question in pending(turn, conversation) if question.request.event_id == event_id), None)
+    if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
+        message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down."
+        raise AnswerError([Problem("", message)])
+
+
+def decision_about(events: Sequence[Event], event_id: str) -> InquiryResponse | Approval | None:
+    """Return how a question was closed; None while it is open, or where there is none."""
+    for request, response in pairs(events):
+        if request.event_id == event_id:
+            return response
+    approvals = [event for event in events if isinstance(event, Approval)]
+    waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
+    return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
+
+
+def was_asked(events: Iterable[Event], event_id: str) -> bool:
+    """Say whether there is such a question, open or not."""
+    return any(isinstance(event, InquiryRequest | Approval) and event.event_id == event_id for event in events)
+
+
+def already_answered(id: str, decision: InquiryResponse | Approval | None) -> AlreadyAnswered:
+    """Return the error for whoever comes second."""
+    by = None if decision is None or isinstance(decision, InquiryCancelled) else decision.answered_by
+    return taken_by(id, by, decision.timestamp if decision else "")
+
+
+def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
+    """Return the error for whoever comes after `by`."""
+    who = describe(by)
+    answerer = Answerer(by.user or by.model or by.by if by else "", by.via if by else None, when)
+    return AlreadyAnswered(f"The question {id} was answered before, by {who}. That answer stands.", who, answered_by=answerer)
 
 
 def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:
@@ -90,13 +91,3 @@ def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
 def _is_secret(asked: Mapping[str, Json]) -> bool:
     answer_type = asked.get("answer_type")
     return isinstance(answer_type, Mapping) and answer_type.get("type") == "secret"
-
-
-def decision_about(turn: Sequence[Event], event_id: str) -> InquiryResponse | Approval | None:
-    """Return how a question was closed; None while it is open."""
-    for request, response in pairs(turn):
-        if request.event_id == event_id:
-            return response
-    approvals = [event for event in turn if isinstance(event, Approval)]
-    waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
-    return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)

@@ -1,99 +1,122 @@
-"""Where conversations are kept: the protocol, on disk (`FileStore`) or in memory (`MemoryStore`)."""
+"""`ConversationStore`: what is the same wherever conversations are kept, written once on top of a `StorePort`."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Protocol
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
 from midturn.core.json_value import Json
+from midturn.core.moments import TimeOfDay
 from midturn.core.stream import OpenQuestion
-from midturn.ports import Journal
-from midturn.store.answering import Receipt
+from midturn.errors import StoreLocked
+from midturn.store.admission import Admission, MayAnswer
+from midturn.store.answering import Answering, Receipt
+from midturn.store.clock import SYSTEM
 from midturn.store.conversation import Conversation
-from midturn.store.file_store import FileStore
-from midturn.store.handover import Answers
+from midturn.store.held import HeldConversation
+from midturn.store.port import PortJournal, Settled, StorePort
+from midturn.store.processes import looked_at
+from midturn.store.submission import Submission
+from midturn.store.sync_forms import drive, in_a_loop, refuse_inside_a_loop
+from midturn.store.watching import StoreChange, changes
+
+T = TypeVar("T")
 
 
-class ConversationJournal(Journal, Protocol):
-    """A journal with the answers that others hand over while it is held."""
+class ConversationStore:
+    """Conversations by id, their open questions, and the way to answer them.
 
-    @property
-    def answers(self) -> Answers:
-        """What was handed over and not yet taken."""
-        ...
+    Make one with `open_store` or `MemoryStore`. Every method has a form for programs without an event loop: `pending_sync`,
+    `answer_sync` and so on.
+    """
 
+    def __init__(self, port: StorePort, admission: Admission | None = None, clock: TimeOfDay = SYSTEM) -> None:
+        """Stand on a place where conversations are kept."""
+        self.port = port
+        """The place itself."""
+        self._admission = admission or Admission()
+        self._clock = clock
+        self._answering = Answering(port, self._admission, clock, self._take_over)
 
-class ConversationStore(Protocol):
-    """Conversations by id. Reading needs no lock; one writer at a time holds each."""
+    def guarded(self, may_answer: MayAnswer) -> ConversationStore:
+        """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
+        return ConversationStore(self.port, self._admission.with_rule(may_answer), self._clock)
 
-    def create(self, first_words: str) -> ConversationJournal:
-        """Begin a conversation, and hold it; its name is made of the first words of the request."""
-        ...
+    # Conversations --------------------------------------------------------------------------------------------------------
 
-    def open(self, id: str) -> ConversationJournal:
-        """Hold a conversation for writing.
+    async def new(self, title: str = "") -> str:
+        """Make a conversation without any event in it; return its id."""
+        async with await self.create(title) as journal:
+            return journal.conversation
 
-        Raises:
-            StoreLocked: Another process holds it.
-            StoreError: There is none, or it cannot be read or written.
-        """
-        ...
-
-    def read(self, id: str) -> Conversation:
-        """Read a conversation.
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation. It takes no lock.
 
         Raises:
             StoreError: There is none, or it cannot be read.
         """
-        ...
+        return await self.port.read(id)
 
-    def ids(self) -> list[str]:
-        """Return the ids of all conversations, oldest first."""
-        ...
+    async def ids(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the ids of all conversations, oldest first, or a page of them: up to `limit` that come after the id `after`."""
+        return await self.port.ids(after=after, limit=limit)
 
-    def path(self, id: str) -> Path | None:
-        """Return a conversation's directory; None where it is in memory."""
-        ...
+    async def fork(self, id: str, turns: int | None = None) -> str:
+        """Copy the finished turns of a conversation (the first `turns` of them) into a new one, byte for byte; return its id.
 
-    def remove(self, id: str) -> None:
-        """Remove a conversation for good."""
-        ...
+        An open turn stays behind: its questions can be answered in one place only.
+        """
+        lines, original = await self.port.lines(id), await self.port.read(id)
+        return await self.port.add(lines[: original.finished_length(turns)], original.metadata)
 
-    def fork(self, id: str, turns: int | None = None) -> str:
-        """Copy the finished turns of a conversation (the first `turns` of them) into a new one; return its id."""
-        ...
+    async def remove(self, id: str) -> None:
+        """Remove a conversation for good.
 
-    def pending(self) -> list[OpenQuestion]:
-        """Return the open questions of all conversations, the oldest conversation first."""
-        ...
+        Raises:
+            StoreLocked: Somebody writes it.
+            StoreError: There is none, or it cannot be removed.
+        """
+        await self.port.remove(id)
 
-    def ready(self) -> list[str]:
-        """Return the conversations whose turn can go on: an open question was answered, and nobody holds them."""
-        ...
+    # Questions ------------------------------------------------------------------------------------------------------------
 
-    async def answer(  # noqa: PLR0913 (a public signature)
+    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all, the oldest conversation first."""
+        questions = await self.port.questions("" if conversation is None else f"{conversation}-")
+        return [looked_at(question) for question in questions]
+
+    async def ready(self) -> list[str]:
+        """Return the conversations whose turn can go on: an open question was answered, and nobody holds them.
+
+        The calls of other agents are not among them: those go on where they were made.
+        """
+        return await self.port.ids(which="ready")
+
+    async def answer(  # noqa: PLR0913  a public signature
         self,
         id: str,
         value: Json | UnsetType = UNSET,
         *,
         approve: bool | None = None,
         arguments: Json | UnsetType = UNSET,
+        content: str | UnsetType = UNSET,
         reply: str | None = None,
         cancel: bool = False,
         reason: str | None = None,
         user: str | None = None,
         via: str = "api",
     ) -> Receipt:
-        """Answer an open question (`id`: its request's `event_id`, or a unique beginning of it) in exactly one way.
+        """Answer the open question `id` (its whole address) in exactly one way. It counts in whatever process the turn runs.
 
         Args:
-            id: Of the question.
+            id: The question's id, as `pending()` lists it.
             value: The answer; of a whole form, an object by question id.
             approve: The decision about a call (kind `run`), a result (`deliver`) or the answers of a form (`review`).
-            arguments: What the call shall run with, or the content to deliver, instead.
+            arguments: What the call shall run with instead.
+            content: What shall be delivered instead of the result.
             reply: Words for the model instead of an answer; may be empty.
             cancel: End the turn.
             reason: Why; recorded with a value or a decision.
@@ -101,13 +124,157 @@ class ConversationStore(Protocol):
             via: How: `inbox`, `web`, `api`, `mcp`.
 
         Raises:
-            AnswerError: It does not fit; `problems` says why. A secret is never taken here.
-            AlreadyAnswered: Somebody was first; `by` says who.
-            NotOpen: There is no such question, or its turn is over.
+            AnswerError: It does not fit, or this user may not answer it; `problems` says why. A secret is never taken here.
+            AlreadyAnswered: Somebody was first; `answered_by` says who, how and when.
+            NotOpen: There is no such question, or it was closed without an answer.
+            Busy: Others write the conversation again and again; try again.
+            StoreError: The conversation cannot be read or written.
         """
-        ...
+        submission = Submission(
+            value=value,
+            approve=approve,
+            arguments=arguments,
+            content=content,
+            reply=reply,
+            cancel=cancel,
+            reason=reason,
+            user=user,
+            via=via,
+        )
+        return await self._answering.answer(id, submission)
+
+    def watch(self, conversation: str | None = None) -> AsyncGenerator[StoreChange]:
+        """Yield what happens to questions from now on, in one conversation or in all: `asked`, `answered`, `withdrawn`, `turn_ended`.
+
+        What is open already comes first, as `asked`.
+        """
+        return changes(self.port, conversation)
+
+    # Without an event loop -----------------------------------------------------------------------------------------------
+
+    def new_sync(self, title: str = "") -> str:
+        """Make a conversation without any event in it, see `new`."""
+        return self.run_sync("new", self.new(title))
+
+    def read_sync(self, id: str) -> Conversation:
+        """Read a conversation, see `read`."""
+        return self.run_sync("read", self.read(id))
+
+    def ids_sync(self, *, after: str | None = None, limit: int | None = None) -> list[str]:
+        """Return the ids of conversations, oldest first, see `ids`."""
+        return self.run_sync("ids", self.ids(after=after, limit=limit))
+
+    def fork_sync(self, id: str, turns: int | None = None) -> str:
+        """Copy finished turns into a new conversation, see `fork`."""
+        return self.run_sync("fork", self.fork(id, turns))
+
+    def remove_sync(self, id: str) -> None:
+        """Remove a conversation for good, see `remove`."""
+        self.run_sync("remove", self.remove(id))
+
+    def pending_sync(self, conversation: str | None = None) -> list[OpenQuestion]:
+        """Return the open questions, see `pending`."""
+        return self.run_sync("pending", self.pending(conversation))
+
+    def ready_sync(self) -> list[str]:
+        """Return the conversations whose turn can go on, see `ready`."""
+        return self.run_sync("ready", self.ready())
+
+    def answer_sync(  # noqa: PLR0913  a public signature
+        self,
+        id: str,
+        value: Json | UnsetType = UNSET,
+        *,
+        approve: bool | None = None,
+        arguments: Json | UnsetType = UNSET,
+        content: str | UnsetType = UNSET,
+        reply: str | None = None,
+        cancel: bool = False,
+        reason: str | None = None,
+        user: str | None = None,
+        via: str = "api",
+    ) -> Receipt:
+        """Answer an open question, see `answer`."""
+        answering = self.answer(
+            id,
+            value,
+            approve=approve,
+            arguments=arguments,
+            content=content,
+            reply=reply,
+            cancel=cancel,
+            reason=reason,
+            user=user,
+            via=via,
+        )
+        return self.run_sync("answer", answering)
+
+    def watch_sync(self, conversation: str | None = None) -> Iterator[StoreChange]:
+        """Yield what happens to questions from now on, see `watch`."""
+        watched = self.watch(conversation)
+        while True:
+            yield self.run_sync("watch", _next(watched))
+
+    def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
+        """Run one of the methods to its end.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread.
+        """
+        try:
+            refuse_inside_a_loop(f"store.{name}_sync", f"store.{name}(…)")
+        except BaseException:
+            work.close()
+            raise
+        return in_a_loop(work) if self.port.needs_loop or self._admission else drive(work)
+
+    # Holding --------------------------------------------------------------------------------------------------------------
+
+    async def create(self, first_words: str) -> HeldConversation:
+        """Begin a conversation, and hold it: `async with await store.create(…) as journal`."""
+        return self._held(await self.port.create(first_words))
+
+    async def open(self, id: str) -> HeldConversation:
+        """Hold a conversation for writing; what was handed over to a holder that died is recorded first.
+
+        Raises:
+            StoreLocked: Somebody else holds it.
+            StoreError: There is none, or it cannot be read or written.
+        """
+        return await self._taken_over(await self.port.open(id))
+
+    async def claim(self, limit: int = 1) -> Sequence[HeldConversation]:
+        """Hold up to `limit` conversations that are due and free; nobody else gets them."""
+        return [await self._taken_over(journal) for journal in await self.port.claim(limit)]
+
+    async def woken(self) -> None:
+        """Return when a conversation may have become due."""
+        await self.port.woken()
+
+    async def _taken_over(self, journal: PortJournal) -> HeldConversation:
+        held = self._held(journal)
+        try:
+            await held.take_over()
+        except BaseException as error:
+            await journal.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return held
+
+    def _held(self, journal: PortJournal) -> HeldConversation:
+        return HeldConversation(journal, self._admission, self._clock)
+
+    async def taken_over(self, conversation: str) -> None:
+        """Make sure that nothing is left over that was handed to a holder that is gone."""
+        last = await self.port.look(conversation)
+        if isinstance(last, Settled) and last.turn.handed:
+            await self._take_over(conversation)
+
+    async def _take_over(self, conversation: str) -> None:
+        """Record what was handed over to a holder that is gone; whoever holds the conversation by now does it otherwise."""
+        with suppress(StoreLocked):
+            async with await self.open(conversation):
+                pass
 
 
-def open_store(path: str | os.PathLike[str]) -> FileStore:
-    """Return the store in the directory `path`, which is created with the first conversation."""
-    return FileStore(Path(path))
+async def _next(watched: AsyncGenerator[StoreChange]) -> StoreChange:
+    return await anext(watched)

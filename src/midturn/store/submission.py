@@ -11,14 +11,16 @@ from midturn.errors import AnswerError, Problem
 
 
 class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of `value`, `approve`, `arguments`, `reply` and `cancel` says what the person did.
+    """Exactly one of `value`, `approve`, `arguments`, `content`, `reply` and `cancel` says what the person did.
 
-    `reason` explains a value or a decision; `user` and `via` say who it was and how. `approve=True` may come with `arguments`.
+    `reason` explains a value or a decision; `user` and `via` say who it was and how. `approve=True` may come with
+    `arguments` or `content`.
     """
 
     value: Json | UnsetType = UNSET
     approve: bool | None = None
     arguments: Json | UnsetType = UNSET
+    content: str | UnsetType = UNSET
     reply: str | None = None
     cancel: bool = False
     reason: str | None = None
@@ -36,18 +38,20 @@ class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Raises:
             AnswerError: Not exactly one thing was done.
         """
-        edited = self.arguments is not UNSET and self.approve is not False
+        edited = (self.arguments is not UNSET or self.content is not UNSET) and self.approve is not False
         done = {
             "value": self.value is not UNSET,
             "approve": self.approve is not None and not edited,
             "arguments": self.arguments is not UNSET,
+            "content": self.content is not UNSET,
             "reply": self.reply is not None,
             "cancel": self.cancel,
         }
         given = [name for name, is_given in done.items() if is_given]
         if len(given) != 1:
             what = " and ".join(f"`{name}`" for name in given) or "none of them"
-            raise AnswerError([Problem("", f"Give exactly one of `value`, `approve`, `arguments`, `reply` and `cancel`, not {what}.")])
+            ways = "`value`, `approve`, `arguments`, `content`, `reply` and `cancel`"
+            raise AnswerError([Problem("", f"Give exactly one of {ways}, not {what}.")])
         return self._reply(given[0])
 
     def _reply(self, given: str) -> Reply:
@@ -58,6 +62,8 @@ class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return Answered(bool(self.approve), reason=self.reason)
             case "arguments":
                 return Edited(self.arguments)  # type: ignore[arg-type]  # as above
+            case "content":
+                return Edited(self.content)  # type: ignore[arg-type]  # as above
             case "reply":
                 return Replied(self.reply or None)
             case _:

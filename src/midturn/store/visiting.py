@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy
+from midturn.core.address import address
+from midturn.core.events import AnsweredBy, Event
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
+from midturn.core.stream import OpenQuestion
 from midturn.core.turn.visit import Visit
-from midturn.store.answering import Answerable
+from midturn.errors import NotOpen, StoreLocked
 from midturn.store.batch import stamped
+from midturn.store.clock import SYSTEM
 from midturn.store.ids import event_ids
-from midturn.store.settling import take_over
+from midturn.store.port import HeldBy, LastTurn
+from midturn.store.store import ConversationStore
 
 
 class Visitor:
@@ -21,8 +27,8 @@ class Visitor:
 
     Args:
         store: Where the conversation is.
-        conversation: Its id.
-        event_id: The open question.
+        question: The open question.
+        turn: The last turn of its conversation.
         via: How the person answers; it is recorded.
 
     Raises:
@@ -30,18 +36,19 @@ class Visitor:
         AlreadyAnswered: Somebody answered it first.
     """
 
-    def __init__(self, store: Answerable, conversation: str, event_id: str, via: str) -> None:
+    def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], via: str) -> None:
         self._store = store
-        self._conversation = conversation
+        self._conversation = question.conversation
         self._who = AnsweredBy("user", via=via)
-        window = store.last_turn(conversation)
-        self._visit = Visit(window, event_id, event_ids())
-        self._seen = window[-1].event_id
+        self._visit = Visit(turn, question.request.event_id, event_ids())
+        self._seen = turn[-1].event_id
 
     def prompt(self) -> Prompt | None:
         """Return what to show next; None when the form is done."""
         prompt = self._visit.prompt()
-        return None if prompt is None else replace(prompt, conversation=self._conversation)
+        if prompt is None:
+            return None
+        return replace(prompt, id=address(self._conversation, prompt.event), conversation=self._conversation)
 
     async def take(self, reply: Reply) -> None:
         """Record what the person did.
@@ -49,13 +56,24 @@ class Visitor:
         Raises:
             AnswerError: It does not fit; the same prompt is to be shown again.
             NotOpen: Somebody else went on with the turn meanwhile, and it waits for something else.
-            StoreError: The conversation is held by another process, or cannot be written.
+            StoreLocked: Somebody holds the conversation.
+            StoreError: It cannot be written.
         """
-        with self._store.writing(self._conversation) as writer, self._store.answers(self._conversation) as answers:
-            take_over(writer, answers)
-            window = writer.last_turn()
-            if window[-1].event_id != self._seen:
-                self._visit.catch_up(window)
-            batch = stamped(self._visit.take(reply, self._who))
-            writer.append(batch)
-            self._seen = batch[-1].event_id
+        await self._store.taken_over(self._conversation)
+        taken: list[Event] = []
+
+        def decide(turn: LastTurn) -> Sequence[Event]:
+            if taken:
+                raise NotOpen("Somebody else went on with the turn meanwhile.")
+            if turn.events[-1].event_id != self._seen:
+                self._visit.catch_up(turn.events)
+            taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))
+            return taken
+
+        held = await self._store.port.settle(self._conversation, decide)
+        if isinstance(held, HeldBy):
+            message = (
+                f"The conversation {self._conversation} is being written by {held.holder or 'somebody else'}. Try again when it is done."
+            )
+            raise StoreLocked(message, held.holder, held.since)
+        self._seen = taken[-1].event_id

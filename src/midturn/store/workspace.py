@@ -9,9 +9,8 @@ import secrets
 import stat
 from pathlib import Path
 
-from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileConversations
 from midturn.store.folder import Folder, ensure_private, telling
 
 NAME = ".midturn"
@@ -72,19 +71,10 @@ class Workspace:
         name = re.sub(r"[^A-Za-z0-9]+", "-", self.root.name)[:40].strip("-") or "workspace"
         return data / "workspaces" / f"{name}-{digest}" / "conversations"
 
-    def store(self, data: Path, limits: Limits = DEFAULT_LIMITS) -> FileStore:
-        """Return all conversations; new ones are made in the workspace."""
-        return FileStore(self.conversations, self.local_conversations(data), limits=limits)
-
-    def local_store(self, data: Path, limits: Limits = DEFAULT_LIMITS) -> FileStore:
-        """Return all conversations; new ones are made in the user's data directory `data` (`--local`)."""
-        return FileStore(self.local_conversations(data), self.conversations, limits=limits)
-
-    def current(self, store: FileStore) -> str | None:
+    def current(self, files: FileConversations) -> str | None:
         """Return the id of the conversation that commands act on: the chosen one, else the newest; None where there is none."""
-        ids = store.ids()
         chosen = self._chosen()
-        return chosen if chosen in ids else ids[-1] if ids else None
+        return chosen if chosen and files.has(chosen) else files.newest()
 
     def set_current(self, id: str) -> None:
         """Choose the conversation that commands act on. Not synced: without it, the newest is the current one."""

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.moments import rfc3339
 from midturn.core.prompt import Prompt
 from midturn.core.source import ASSISTANT, Source
 
@@ -83,7 +84,7 @@ def _environment() -> dict[str, str]:
 def question_of(prompt: Prompt) -> dict[str, Json]:
     """Return a prompt in the shape of `OpenQuestion.to_json()`, as far as it knows: for a prompt that belongs to no turn of ours."""
     return {
-        "id": prompt.event,
+        "id": prompt.id,
         "conversation": prompt.conversation,
         "kind": prompt.kind,
         "source": msgspec.to_builtins(_source(prompt)),
@@ -91,7 +92,7 @@ def question_of(prompt: Prompt) -> dict[str, Json]:
         "form": None,
         "tool": prompt.tool,
         "arguments": prompt.arguments,
-        "asked_at": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "asked_at": rfc3339(datetime.now(UTC)),
     }
 
 

@@ -96,7 +96,7 @@ class TerminalPrompter:
         if prompt.error is not None:
             return None
         waiting = self._waiting
-        return self._notify.run(waiting.to_json() if waiting is not None and waiting.id == prompt.event else question_of(prompt))
+        return self._notify.run(waiting.to_json() if waiting is not None and waiting.id == prompt.id else question_of(prompt))
 
     def _tell(self, problem: str) -> None:
         if sys.stderr is not None:

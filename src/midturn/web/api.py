@@ -61,7 +61,7 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
     await site.board.look()
     if site.resumer:
         site.resumer.nudge()
-    return JSONResponse({"conversation": receipt.conversation, "id": found.id, "held": receipt.held_by is not None})
+    return JSONResponse({"conversation": receipt.conversation, "id": found.id, "held": receipt.held})
 
 
 async def conversations(request: Request, visitor: Visitor, site: Site) -> Response:

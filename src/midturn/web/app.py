@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from midturn.agent.agent import Agent
-from midturn.agent.guard import GuardedStore, MayAnswer
+from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
 from midturn.web import api
 from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
@@ -44,7 +44,7 @@ def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answe
         resume: Whether turns of an agent go on here; False leaves them to whoever calls `agent.resume`, or to a worker.
     """
     store = agent_or_store.store if isinstance(agent_or_store, Agent) else agent_or_store
-    guarded = store if may_answer is None else GuardedStore(store, may_answer)
+    guarded = store if may_answer is None else store.guarded(may_answer)
     port = Port(guarded)
     resumer = Resuming(port, agent_or_store.resume) if resume and isinstance(agent_or_store, Agent) else None
     return application(Site(board=Board(port), access=ProgramAccess(user), resumer=resumer), hosts=None)

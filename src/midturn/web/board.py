@@ -117,7 +117,7 @@ class Board:
             turn = await self.port.last_turn(question.conversation)
         except MidturnError:  # the conversation is gone
             turn = ()
-        closed = Closed(question, decision_about(turn, question.id))
+        closed = Closed(question, decision_about(turn, question.request.event_id))
         self._closed[question.id] = closed
         if len(self._closed) > _REMEMBERED:
             self._closed.popitem(last=False)

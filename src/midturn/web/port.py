@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion
 from midturn.store.answering import Receipt
 from midturn.store.conversation import Conversation
-from midturn.store.file_store import FileStore
+from midturn.store.file_conversations import FileConversations
 from midturn.store.store import ConversationStore
-
-_T = TypeVar("_T")
 
 
 class Port:
@@ -21,23 +19,23 @@ class Port:
 
     def __init__(self, store: ConversationStore) -> None:
         self.store = store
-        self._is_on_disk = isinstance(store, FileStore)
+        self._is_on_disk = isinstance(store.port, FileConversations)
 
     async def pending(self) -> list[OpenQuestion]:
         """Return the open questions of all conversations."""
-        return await self._run(self.store.pending)
+        return await (asyncio.to_thread(self.store.pending_sync) if self._is_on_disk else self.store.pending())
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on."""
-        return await self._run(self.store.ready)
+        return await (asyncio.to_thread(self.store.ready_sync) if self._is_on_disk else self.store.ready())
 
     async def ids(self) -> list[str]:
         """Return the ids of all conversations, oldest first."""
-        return await self._run(self.store.ids)
+        return await (asyncio.to_thread(self.store.ids_sync) if self._is_on_disk else self.store.ids())
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
-        return await self._run(lambda: self.store.read(id))
+        return await (asyncio.to_thread(self.store.read_sync, id) if self._is_on_disk else self.store.read(id))
 
     async def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation."""
@@ -46,9 +44,4 @@ class Port:
 
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""
-        if "content" in how:
-            how["arguments"] = how.pop("content")
         return await self.store.answer(id, **how)
-
-    async def _run(self, read: Callable[[], _T]) -> _T:
-        return await asyncio.to_thread(read) if self._is_on_disk else read()

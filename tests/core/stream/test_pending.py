@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given
 
 from midturn.core.events import AskedForm, Event, InquiryRequest
+from midturn.core.moments import rfc3339
 from midturn.core.stream import pending
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
@@ -25,7 +26,7 @@ def test_an_open_question_has_the_one_shape_that_everybody_shows() -> None:
     asked = tape.ask(tape.call("call_1", arguments={"env": "production"}))
     (question,) = pending(tape.events, "17727484633")
     assert question.to_json() == {
-        "id": asked.event_id,
+        "id": f"17727484633-{asked.event_id}",
         "conversation": "17727484633",
         "kind": "tool",
         "source": {"source": "tool", "name": "deploy"},
@@ -33,7 +34,7 @@ def test_an_open_question_has_the_one_shape_that_everybody_shows() -> None:
         "form": None,
         "tool": "deploy",
         "arguments": {"env": "production"},
-        "asked_at": asked.timestamp,
+        "asked_at": rfc3339(asked.at),
     }
     assert question.request == asked
 
@@ -76,7 +77,7 @@ def test_questions_and_approvals_come_in_the_order_in_which_they_were_asked() ->
     first, second = tape.call("call_1", more=1), tape.call("call_2")
     waiting = tape.wait(second)
     asked = tape.ask(first)
-    assert [question.id for question in pending(tape.events, "1")] == [waiting.event_id, asked.event_id]
+    assert [question.id for question in pending(tape.events, "1")] == [f"1-{waiting.event_id}", f"1-{asked.event_id}"]
 
 
 def test_the_tail_of_a_conversation_is_enough() -> None:
@@ -93,7 +94,7 @@ def test_a_waiting_permission_is_a_yes_no_question() -> None:
     waiting = tape.wait(tape.call("call_1", arguments={"env": "production"}))
     (question,) = pending(tape.events, "1")
     shape = question.to_json()
-    assert (shape["id"], shape["kind"], shape["form"]) == (waiting.event_id, "run", None)
+    assert (shape["id"], shape["kind"], shape["form"]) == (f"1-{waiting.event_id}", "run", None)
     assert shape["question"] == {"text": "Run deploy?", "answer_type": {"type": "boolean"}}
     assert shape["arguments"] == {"env": "production"}
 
@@ -152,7 +153,7 @@ def test_a_review_waits_only_when_all_its_answers_are_there() -> None:
     tape.answer(tape.ask(call))
     tape.wait(call, "review")
     again = tape.ask(call, attempt=2)
-    assert [question.id for question in pending(tape.events, "1")] == [again.event_id]
+    assert [question.request.event_id for question in pending(tape.events, "1")] == [again.event_id]
 
 
 def test_arguments_are_those_that_run() -> None:

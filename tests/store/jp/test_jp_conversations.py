@@ -120,7 +120,7 @@ def test_a_legacy_question_that_nobody_answered_is_pending() -> None:
     assert open_turn(events)
     (question,) = pending(events, "17700000001")
     shape = question.to_json()
-    assert (shape["id"], shape["kind"], shape["tool"]) == ("line:4", "tool", "hedge_cut")
+    assert (shape["id"], shape["kind"], shape["tool"]) == ("17700000001-line:4", "tool", "hedge_cut")
     assert shape["asked_at"] == "2026-02-02T03:00:01.200000Z"
 
 

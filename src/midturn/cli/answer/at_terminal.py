@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from msgspec import structs
 
 from midturn.cli.asking import terminal
 from midturn.config.settings import Settings
-from midturn.core.events import AnsweredBy
+from midturn.core.events import AnsweredBy, Event
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
@@ -17,15 +18,17 @@ from midturn.core.stream import OpenQuestion
 from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError, NotOpen, Problem
 from midturn.runtime.prompter import Prompter, ask_once
-from midturn.store.file_store import FileStore
 from midturn.store.ids import event_ids
+from midturn.store.port import HeldBy
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 from midturn.store.visiting import Visitor
 
 VIA = "inbox"
 _THE_HOLDER_GOES_BACK = "Answers that are on record are changed where the turn runs: the process that holds it asks them again."
 
 
-def answer_here(store: FileStore, question: OpenQuestion, settings: Settings, reason: str | None) -> Reply:
+def answer_here(store: ConversationStore, question: OpenQuestion, settings: Settings, reason: str | None) -> Reply:
     """Ask until the form is done; return the last reply. `reason` explains an answer that comes without one.
 
     Where nobody holds the conversation, each reply is recorded before the next question is shown, so that what was answered stays
@@ -35,10 +38,11 @@ def answer_here(store: FileStore, question: OpenQuestion, settings: Settings, re
         AnswerError: Nobody could be asked, or the answer came too late to fit.
         NotOpen: Somebody else was faster.
     """
-    if store.is_held(question.conversation):
-        visiting: _Visiting = _Rehearsal(store, question)
+    last = drive(store.port.look(question.conversation))
+    if isinstance(last, HeldBy):
+        visiting: _Visiting = _Rehearsal(store, question, last.turn.events)
     else:
-        visiting = Visitor(store, question.conversation, question.id, VIA)
+        visiting = Visitor(store, question, last.turn.events, VIA)
     return asyncio.run(_walk(terminal(settings), question, visiting, reason))
 
 
@@ -74,10 +78,10 @@ async def _walk(prompter: Prompter, question: OpenQuestion, visiting: _Visiting,
 class _Rehearsal:
     """Answers for the process that holds the conversation: walked in memory, and handed over when there are all of them."""
 
-    def __init__(self, store: FileStore, question: OpenQuestion) -> None:
+    def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event]) -> None:
         self._store = store
         self._question = question
-        self._visit = Visit(store.last_turn(question.conversation), question.id, event_ids())
+        self._visit = Visit(turn, question.request.event_id, event_ids())
         self._given = 0
 
     def prompt(self) -> Prompt | None:

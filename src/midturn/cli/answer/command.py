@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
 from msgspec import Struct
 
+from midturn.cli.answer.finding import find_question
 from midturn.cli.answer.submitting import Submitting, read_value, secret_in
 from midturn.cli.attachment import is_attached
 from midturn.cli.doors import for_people_only
@@ -19,7 +19,7 @@ from midturn.cli.shown import Shown, line
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion
-from midturn.store.answering import find
+from midturn.store.port import HeldBy
 
 
 class Given(Struct, frozen=True, kw_only=True):
@@ -56,24 +56,17 @@ def run_answer(given: Given) -> ExitStatus:
     _check(given)
     for_people_only("answer questions")
     place = find_place(given.store)
-    conversation, id = find(place.store, given.id)  # noqa: A001  the wire's word
-    question = next((one for one in place.store.pending() if one.id == id), None)
-    if question is None:  # it is closed: the store says by whom
-        asyncio.run(place.store.answer(id, given.value or ""))
-        return ExitStatus.DONE
+    question = find_question(place.store, given.id)
     if given.value is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
-    held = place.store.is_held(conversation)
-    submitting = Submitting(place.store, id, given.reason)
+    submitting = Submitting(place.store, question.id, given.reason)
     if given.cancel:
         submitting.cancel()
-        note("midturn: the turn of conversation {} was ended.", conversation)
+        note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.DONE
-    if given.reply is not None:
-        submitting.reply(given.reply)
-    else:
-        submitting.value(read_value(question, given.value or ""))
-    return _go_on(question, given, held=held)
+    value = read_value(question, given.value or "") if given.reply is None else None
+    receipt = submitting.reply(given.reply or "") if value is None else submitting.value(value)
+    return _go_on(question, given, held=receipt.held)
 
 
 def _told(asker: Asker) -> Shown:
@@ -104,7 +97,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> Exit
     from midturn.cli.answer.at_terminal import answer_here
     from midturn.cli.loading import load_here
 
-    held = place.store.is_held(question.conversation)
+    held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
     if isinstance(answer_here(place.store, question, load_here().settings, given.reason), EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -14,7 +13,8 @@ from midturn.core.question.answer import YES_OR_NO, answer_from_words
 from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
-from midturn.store.file_store import FileStore
+from midturn.store.answering import Receipt
+from midturn.store.store import ConversationStore
 
 
 class Value(Struct, frozen=True):
@@ -54,31 +54,31 @@ def read_value(question: OpenQuestion, words: str) -> Submitted:
 class Submitting:
     """Answers one question in a store."""
 
-    def __init__(self, store: FileStore, id: str, reason: str | None = None) -> None:
+    def __init__(self, store: ConversationStore, id: str, reason: str | None = None) -> None:
         self._store = store
         self._id = id
         self._reason = reason
 
-    def value(self, submitted: Submitted) -> None:
+    def value(self, submitted: Submitted) -> Receipt:
         """Answer, decide, or edit."""
         match submitted:
             case Value(json):
-                self._answer(value=json, reason=self._reason)
+                return self._answer(value=json, reason=self._reason)
             case Decision(approve):
-                self._answer(approve=approve, reason=self._reason)
+                return self._answer(approve=approve, reason=self._reason)
             case Edit(json):
-                self._answer(arguments=json, reason=self._reason)
+                return self._answer(arguments=json, reason=self._reason)
 
-    def reply(self, words: str) -> None:
+    def reply(self, words: str) -> Receipt:
         """Say something to the model instead."""
-        self._answer(reply=words)
+        return self._answer(reply=words)
 
-    def cancel(self) -> None:
+    def cancel(self) -> Receipt:
         """End the turn."""
-        self._answer(cancel=True)
+        return self._answer(cancel=True)
 
-    def _answer(self, **how: Any) -> None:
-        asyncio.run(self._store.answer(self._id, via="inbox", **how))
+    def _answer(self, **how: Any) -> Receipt:
+        return self._store.answer_sync(self._id, via="inbox", **how)
 
 
 def secret_in(question: OpenQuestion) -> bool:

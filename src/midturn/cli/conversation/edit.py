@@ -37,7 +37,7 @@ def command(id: str | None, *, title: str | None, labels: tuple[str, ...], no_la
         changes["labels"] = labels
     if not changes:
         return _edit_file(place, number)
-    place.store.rename(number, **changes)
+    place.run(place.store.port.describe(number, **changes))
     note("midturn: conversation {} was changed.", number)
     return ExitStatus.DONE
 
@@ -46,9 +46,9 @@ def _edit_file(place: Place, number: str) -> ExitStatus:
     """Let the person edit the events; nobody else writes meanwhile, and what cannot be read afterwards is said."""
     from midturn.terminal.editor import NoEdit, editor_command
 
-    with Held.existing(place.store, number):
+    with Held.existing(place, number):
         try:
-            command_line = [*editor_command(os.environ), str(place.store.path(number) / NAME)]
+            command_line = [*editor_command(os.environ), str(place.files.path(number) / NAME)]
             status = subprocess.run(command_line, check=False).returncode  # noqa: S603  the person's own editor
         except (NoEdit, OSError) as error:
             raise StoreError(f"The file cannot be edited: {error}") from error

@@ -10,16 +10,19 @@ from midturn.cli.output import is_terminal, note, say
 from midturn.cli.shown import block
 from midturn.errors import ConfigError, StoreError
 from midturn.store.export import export_jp, export_jsonl, export_markdown
-from midturn.store.file_store import FileStore
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
 
 
-def write_export(store: FileStore, id: str, form: str, to: Path | None) -> ExitStatus:
+def write_export(store: ConversationStore, id: str, form: str, to: Path | None) -> ExitStatus:
     """Write a conversation in a format; a terminal gets it through the one sink, a file or a pipe as it is."""
     if form == "jp":
         return _write_jp(store, id, to)
-    conversation = store.read(id)
+    conversation = store.read_sync(id)
     content = (
-        export_jsonl(store.lines(id)) if form == "jsonl" else export_markdown(conversation.events, conversation.metadata.title).encode()
+        export_jsonl(drive(store.port.lines(id)))
+        if form == "jsonl"
+        else export_markdown(conversation.events, conversation.metadata.title).encode()
     )
     if to is not None:
         _write(to, content)
@@ -31,11 +34,11 @@ def write_export(store: FileStore, id: str, form: str, to: Path | None) -> ExitS
     return ExitStatus.DONE
 
 
-def _write_jp(store: FileStore, id: str, to: Path | None) -> ExitStatus:
+def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     """Write the two files of `jp` into a directory."""
     if to is None:
         raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
-    files = export_jp(store.lines(id), store.read(id).metadata.to_json())
+    files = export_jp(drive(store.port.lines(id)), store.read_sync(id).metadata.to_json())
     to.mkdir(parents=True, exist_ok=True)
     _write(to / "events.json", files.events)
     _write(to / "metadata.json", files.metadata)

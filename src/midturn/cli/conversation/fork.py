@@ -20,7 +20,7 @@ def command(id: str | None, *, turns: int | None, store: Path | None) -> ExitSta
     """Copy the finished turns of conversation ID (by default the current one) into a new one, and make that the current one."""
     place = find_place(store)
     source = place.conversation(id)
-    made = place.store.fork(source, turns)
+    made = place.store.fork_sync(source, turns)
     place.set_current(made)
     note("midturn: conversation {} begins as {} does; `midturn query -c` goes on with it.", made, source)
     say("{}", made)

@@ -31,7 +31,7 @@ def command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_
     """Find the lines that match PATTERN in what was said, asked and done; answers to questions are not searched."""
     place = find_place(store)
     wanted = _compiled(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else re.NOFLAG)
-    found = [hit for number in ([place.conversation(id)] if id else place.store.ids()) for hit in _search(place, number, wanted)]
+    found = [hit for number in ([place.conversation(id)] if id else place.store.ids_sync()) for hit in _search(place, number, wanted)]
     if as_json:
         say_json([dict(zip(("conversation", "event", "type", "line"), hit, strict=True)) for hit in found])
         return ExitStatus.DONE
@@ -51,7 +51,7 @@ def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
 
 def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:
     try:
-        events = place.store.read(number).events
+        events = place.store.read_sync(number).events
     except StoreError as error:
         note(line("midturn: {}", block(str(error))))
         return

@@ -21,7 +21,7 @@ def command(folder: Path, *, store: Path | None) -> ExitStatus:
     """Import the conversation that `jp` recorded in FOLDER; nothing of it is lost."""
     place = find_place(store)
     recorded = read_jp(folder)
-    number = place.store.add(recorded.lines, Metadata(title=recorded.title, others=recorded.metadata))
+    number = place.run(place.store.port.add(recorded.lines, Metadata(title=recorded.title, others=recorded.metadata)))
     note("midturn: imported as conversation {}.", number)
-    say("{}", place.store.path(number))
+    say("{}", place.files.path(number))
     return ExitStatus.DONE

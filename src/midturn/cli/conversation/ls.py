@@ -20,6 +20,9 @@ from midturn.errors import StoreError
 from midturn.store.folder import Folder
 from midturn.store.metadata import read_metadata
 
+_JP_DIGITS = 12
+"""Ids of `jp` count tenths of a second, ours microseconds."""
+
 
 class Row(Struct, frozen=True, kw_only=True):
     """One conversation; `waiting` counts the open questions."""
@@ -39,10 +42,10 @@ class Row(Struct, frozen=True, kw_only=True):
 def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
-    turns = {number: (open_turn(turn) is not None, len(pending(turn, number))) for number, turn in place.store.unfinished_turns()}
+    turns = {number: (open_turn(turn) is not None, len(pending(turn, number))) for number, turn in place.files.open_turns()}
     rows: list[Row] = []
     current = place.current
-    for number in place.store.ids():
+    for number in place.store.ids_sync():
         try:
             rows.append(replace(_row(place, number, *turns.get(number, (False, 0))), current=number == current))
         except StoreError as error:
@@ -58,11 +61,11 @@ def command(*, as_json: bool, store: Path | None) -> ExitStatus:
 
 
 def _row(place: Place, number: str, turn_open: bool, waiting: int) -> Row:  # noqa: FBT001  two facts about one turn
-    with Folder.at(place.store.path(number)) as folder:
+    with Folder.at(place.files.path(number)) as folder:
         metadata, _ = read_metadata(folder)
     return Row(
         id=number,
-        title=metadata.title or place.store.read(number).title,
+        title=metadata.title or place.store.read_sync(number).title,
         created_at=metadata.created_at or _time_of(number),
         labels=metadata.labels,
         turn_open=turn_open,
@@ -73,7 +76,7 @@ def _row(place: Place, number: str, turn_open: bool, waiting: int) -> Row:  # no
 def _time_of(number: str) -> str:
     """Return the time that an id is."""
     try:
-        return datetime.fromtimestamp(int(number) / 10).astimezone().isoformat()
+        return datetime.fromtimestamp(int(number) / (10 if len(number) <= _JP_DIGITS else 1_000_000)).astimezone().isoformat()
     except (ValueError, OverflowError, OSError):
         return ""
 

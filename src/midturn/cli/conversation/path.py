@@ -18,5 +18,5 @@ from midturn.cli.place import find_place
 def command(id: str | None, *, store: Path | None) -> ExitStatus:
     """Print the directory of conversation ID (by default the current one)."""
     place = find_place(store)
-    say("{}", place.store.path(place.conversation(id)))
+    say("{}", place.files.path(place.conversation(id)))
     return ExitStatus.DONE

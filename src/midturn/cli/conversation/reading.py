@@ -10,7 +10,7 @@ from midturn.store.conversation import Conversation
 
 def read_for_a_person(place: Place, id: str | None) -> Conversation:
     """Read conversation `id`, or the current one."""
-    conversation = place.store.read(place.conversation(id))
+    conversation = place.store.read_sync(place.conversation(id))
     for problem in conversation.problems:
         note(line("midturn: {}", block(problem)))
     return conversation

@@ -28,13 +28,13 @@ def command(ids: tuple[str, ...], *, yes: bool, store: Path | None) -> ExitStatu
         note("midturn: nothing was removed.")
         return ExitStatus.ERROR
     for number in chosen:
-        place.store.remove(number)
+        place.store.remove_sync(number)
         note("midturn: conversation {} was removed.", number)
     return ExitStatus.DONE
 
 
 def _agreed(place: Place, chosen: list[str]) -> bool:
-    waiting = {question.conversation for question in place.store.pending()}
+    waiting = {question.conversation for question in place.store.pending_sync()}
     for row in table([(line("{}", number), line("{}{}", *_described(place, number, waiting))) for number in chosen]):
         say(row)
     what = "this conversation" if len(chosen) == 1 else f"these {len(chosen)} conversations"
@@ -42,4 +42,4 @@ def _agreed(place: Place, chosen: list[str]) -> bool:
 
 
 def _described(place: Place, number: str, waiting: set[str]) -> tuple[str, str]:
-    return place.store.path(number).name, " (waits for an answer)" if number in waiting else ""
+    return place.files.path(number).name, " (waits for an answer)" if number in waiting else ""

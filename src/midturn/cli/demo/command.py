@@ -81,7 +81,7 @@ def play(chosen: Play, *, attached: bool) -> ExitStatus:
     note("")
     run = TurnRun(place=place, loaded=load_for(place, Flags(assignments=_configuration(chosen))), attached=True, prompter=person)
     runner = TurnRunner(run)
-    with Held(place.store, place.store.create(chosen.request)) as held:
+    with Held.new(place, chosen.request) as held:
         place.set_current(held.conversation)
         status = runner.run(held, TurnRequested(chosen.request))
         _show(chosen, place, held.conversation)
@@ -90,7 +90,7 @@ def play(chosen: Play, *, attached: bool) -> ExitStatus:
 
 def _show(chosen: Play, place: Place, conversation: str) -> None:
     """Show what stands on disk now."""
-    recorded = place.store.read(conversation)
+    recorded = place.store.read_sync(conversation)
     say("\n$ midturn conversation show --inquiries")
     print_inquiries(recorded)
     if chosen is FORM:
@@ -100,7 +100,7 @@ def _show(chosen: Play, place: Place, conversation: str) -> None:
         say("\n$ git diff")
         say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))
     note("\nAll of this is in {}", place.root)
-    note("Every event is a line of {}", (place.store.path(conversation) / "events.jsonl").relative_to(place.root))
+    note("Every event is a line of {}", (place.files.path(conversation) / "events.jsonl").relative_to(place.root))
 
 
 def _workspace(root: Path) -> Workspace:

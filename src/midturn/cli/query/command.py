@@ -87,7 +87,7 @@ def run_query(query: Query) -> ExitStatus:
         return _dry_run(query, place, ChatRequest(content=text, schema=schema))
     if not (query.continues or query.id):
         return _begin(query, place, text, schema)
-    with Held.existing(place.store, place.conversation(query.id)) as held:
+    with Held.existing(place, place.conversation(query.id)) as held:
         return _continue(query, place, held, TurnRequested(text, schema=schema))
 
 
@@ -104,7 +104,7 @@ def _begin(query: Query, place: Place, text: str, schema: JsonObject | None) -> 
     loaded = _load(query, place, ())
     runner = _runner(query, place, loaded)
     limited = place.under(loaded.settings.limits)
-    with Held(limited.store, limited.store.create(text)) as held:
+    with Held.new(limited, text) as held:
         place.set_current(held.conversation)
         return runner.run(held, TurnRequested(text, schema=schema, delta=_delta(loaded)))
 
@@ -124,7 +124,7 @@ def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     """Print the request that would be sent, as JSON, and send nothing. No secret can be in it: the stream has none."""
     from midturn.models.logged import request_json  # only here
 
-    events = place.store.read(place.conversation(query.id)).events if query.continues or query.id else ()
+    events = place.store.read_sync(place.conversation(query.id)).events if query.continues or query.id else ()
     parts = CommandParts(settings=_load(query, place, events).settings, root=place.root)
     say_json(request_json(parts.settings.assistant.model.id, next_request(parts, events, asked)))
     return ExitStatus.DONE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.place import Place
 from midturn.cli.serve.given import Serve
@@ -34,14 +33,14 @@ async def go_on(place: Place, conversation: str, prompter: Prompter | None = Non
         ConfigError: A file of the workspace has to be trusted first, or something cannot be set up.
         ModelError: The model stayed down; the turn is open.
     """
-    with Held.existing(place.store, conversation) as held:
-        loaded = load_for(place, Flags(), held.events)
+    async with await place.store.open(conversation) as journal:
+        loaded = load_for(place, Flags(), journal.events)
         if loaded.ignored:
             raise ConfigError("\n".join(loaded.ignored))
         parts = CommandParts(settings=loaded.settings, root=place.root, attached=prompter is not None)
         command_line = CommandLine(parts, RunParts(prompter=prompter))
         try:
-            ending = await command_line.session(held.journal).resume()
+            ending = await command_line.session(journal).resume()
         finally:
             await command_line.aclose()
     if ending.status == "open":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -32,7 +31,8 @@ from midturn.core.json_value import Json
 from midturn.core.turn.inputs import TurnRequested
 from midturn.models.scripted import ScriptedModel
 from midturn.runtime.driver import Ending
-from midturn.store.memory_store import MemoryStore
+from midturn.store.stores import MemoryStore
+from midturn.store.sync_forms import drive
 
 
 @click.command
@@ -81,15 +81,15 @@ def _call(name: str, arguments: dict[str, Json], place: Place, loaded: Loaded, *
     model = ScriptedModel([{"calls": [{"name": name, "arguments": arguments}]}, {"text": "Done."}])
     parts = CommandParts(settings=loaded.settings, root=Path(place.root), attached=attached, model=model)
     command_line = CommandLine(parts, RunParts(prompter=terminal(loaded.settings) if attached else None))
-    with closing(MemoryStore().create(name)) as journal:
-        session = command_line.session(journal)
+    journal = drive(MemoryStore().create(name))
+    session = command_line.session(journal)
 
-        async def run() -> Ending:
-            return await session.run(TurnRequested(name))
+    async def run() -> Ending:
+        return await session.run(TurnRequested(name))
 
-        ending = asyncio.run(with_signals(run, session.interrupt))
-        result = result_of(journal.conversation, session.window, ending)
-        failed = _print(session.window)
+    ending = asyncio.run(with_signals(run, session.interrupt))
+    result = result_of(journal.conversation, session.window, ending)
+    failed = _print(session.window)
     if result.status == "suspended":
         note("midturn: nobody was there to answer; run it at a terminal.")
         return ExitStatus.ERROR

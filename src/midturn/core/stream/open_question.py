@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import TypeAlias
 
 import msgspec
@@ -11,6 +10,7 @@ from msgspec import Struct
 from midturn.core.asker import Asker
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
 from midturn.core.json_value import Json
+from midturn.core.moments import rfc3339
 from midturn.core.prompt import PromptKind
 from midturn.core.question import PersistedQuestion
 from midturn.core.source import Source
@@ -21,9 +21,9 @@ Waiting: TypeAlias = InquiryRequest | Approval
 class OpenQuestion(Struct, frozen=True, kw_only=True):
     """Something that a turn waits for: a question of a tool, or (kinds `run`, `deliver`, `review`) an approval.
 
-    `id` is the `event_id` of `request`, which names it to `midturn answer` and to `store.answer`. `form` is the whole form where the
-    question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where the
-    call is one of somebody else's agent.
+    `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
+    the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
+    the call is one of somebody else's agent.
     """
 
     id: str
@@ -58,6 +58,6 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 def recorded_at(event: Event) -> str:
     """Return when the event was recorded as RFC 3339 in UTC; a time that nobody can read is returned as it stands."""
     try:
-        return event.at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return rfc3339(event.at)
     except (ValueError, OverflowError):
         return event.timestamp

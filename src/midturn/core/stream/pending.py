@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from midturn.core.address import address
 from midturn.core.asker import asker_of
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest, ToolCallRequest
 from midturn.core.json_value import Json
@@ -72,7 +73,7 @@ class _Turn:
 
     def _asked(self, request: InquiryRequest, place: int) -> OpenQuestion:
         return OpenQuestion(
-            id=request.event_id,
+            id=address(self._conversation, request.event_id),
             conversation=self._conversation,
             kind="tool",
             source=request.source,
@@ -88,7 +89,7 @@ class _Turn:
     def _to_approve(self, approval: Approval, place: int) -> OpenQuestion:
         tool = self._tool(approval.call)
         return OpenQuestion(
-            id=approval.event_id,
+            id=address(self._conversation, approval.event_id),
             conversation=self._conversation,
             kind=cast("PromptKind", approval.kind),
             source=self._source(approval, tool),

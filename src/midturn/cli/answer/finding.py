@@ -1,0 +1,36 @@
+"""Which question somebody means who types its id, or the beginning of it."""
+
+from __future__ import annotations
+
+from midturn.core.address import parse_address
+from midturn.core.stream import OpenQuestion
+from midturn.errors import NotOpen
+from midturn.store.answering import why_closed
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
+
+
+def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
+    """Return the open question whose id is `typed`, or whose id, or the part of it after the conversation, alone begins so.
+
+    Raises:
+        AlreadyAnswered: The whole id was typed, and the question was answered; the error says by whom.
+        NotOpen: There is none, or several fit.
+    """
+    at = parse_address(typed)
+    open_now = store.pending_sync(at.conversation if at else None)
+    fitting = [question for question in open_now if typed and (question.id.startswith(typed) or _event(question).startswith(typed))]
+    exact = [question for question in fitting if typed in (question.id, _event(question))]
+    found = exact if len(exact) == 1 else fitting
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(question.id for question in found)
+        raise NotOpen(f"{typed!r} fits {len(found)} questions: {listed}. Give more of the id.")
+    if at:
+        raise drive(why_closed(store.port, at))
+    raise NotOpen(f"There is no open question {typed!r}. `midturn inbox` lists those that there are.")
+
+
+def _event(question: OpenQuestion) -> str:
+    return question.request.event_id

@@ -1,0 +1,24 @@
+"""Points in time, in the one format in which events carry them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class TimeOfDay(Protocol):
+    """Whatever knows what time it is."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
+
+def stamp(clock: TimeOfDay) -> str:
+    """Return the time that a clock shows, as every event carries it: RFC 3339 in UTC, to the microsecond."""
+    return rfc3339(clock.now())
+
+
+def rfc3339(moment: datetime) -> str:
+    """Return a moment as RFC 3339 in UTC, always with six digits of a second, so that moments sort as text."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

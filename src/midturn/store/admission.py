@@ -1,0 +1,87 @@
+"""`may_answer`: the program has the last word on who answers what."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from midturn.core.stream import OpenQuestion, pending
+from midturn.errors import AnswerError, Problem
+from midturn.store.port import PortJournal
+from midturn.store.submission import HandedOver
+
+MayAnswer: TypeAlias = Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]
+_LOG = logging.getLogger("midturn.store")
+
+
+class Admission:
+    """The rules of who may answer; all of them have to agree, and without any everybody may."""
+
+    def __init__(self, *rules: MayAnswer) -> None:
+        self._rules = rules
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def with_rule(self, rule: MayAnswer) -> Admission:
+        """Return these rules and one more."""
+        return Admission(*self._rules, rule)
+
+    async def admits(self, question: OpenQuestion, user: str | None) -> bool:
+        """Say whether `user` may answer; what a rule raises is passed on."""
+        for rule in self._rules:
+            said = rule(question, user)
+            if not (await said if isinstance(said, Awaitable) else said):
+                return False
+        return True
+
+    async def check(self, question: OpenQuestion, user: str | None) -> None:
+        """Refuse somebody who may not answer.
+
+        Raises:
+            AnswerError: `user` may not answer this question; it stays open.
+        """
+        if not await self.admits(question, user):
+            who = f"{user!r} may" if user else "Whoever gives no name may"
+            raise AnswerError([Problem("", f"{who} not answer the question {question.id}; it stays open.")])
+
+
+class AdmittedAnswers:
+    """What was handed over to a holder, without what may not count: that is refused, and whoever gave it hears so."""
+
+    def __init__(self, journal: PortJournal, admission: Admission) -> None:
+        self._journal = journal
+        self._feed = journal.answers
+        self._admission = admission
+        self._admitted: set[tuple[str, str]] = set()
+
+    async def collect(self) -> Sequence[HandedOver]:
+        """Return those that may count, oldest first. Each is judged once."""
+        handed = await self._feed.collect()
+        if not handed or not self._admission:
+            return handed
+        waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
+        return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]
+
+    async def changed(self) -> None:
+        """Return when something may have been handed over."""
+        await self._feed.changed()
+
+    async def refuse(self, event_id: str) -> None:
+        """Turn one down."""
+        await self._feed.refuse(event_id)
+
+    async def _counts(self, answer: HandedOver, question: OpenQuestion | None) -> bool:
+        known = (answer.event_id, answer.at)
+        if question is None or known in self._admitted:  # the turn finds out that a closed question needs no answer
+            return True
+        try:
+            if await self._admission.admits(question, answer.by.user):
+                self._admitted.add(known)
+                return True
+            _LOG.warning("an answer to %r by %r is refused", question.id, answer.by.user)
+        except Exception:  # noqa: BLE001  it is the program's own code, and nobody who answers is here to see it fail
+            _LOG.exception("an answer to %r by %r is refused: `may_answer` failed", question.id, answer.by.user)
+        await self._feed.refuse(answer.event_id)
+        return False

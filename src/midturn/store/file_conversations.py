@@ -1,0 +1,244 @@
+"""Conversations in directories: `<id>-<slug>`, in one folder or in several that share their ids."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+
+from midturn.core.address import parse_address
+from midturn.core.events import Event
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.stream import OpenQuestion, open_turn, pending
+from midturn.errors import StoreError, StoreLocked
+from midturn.store import lock, reader
+from midturn.store.clock import now, pause
+from midturn.store.conversation import Conversation
+from midturn.store.directories import Directories
+from midturn.store.event_file import EventFile
+from midturn.store.folder import Folder, telling
+from midturn.store.handover import FileAnswers
+from midturn.store.ids import conversation_id, title
+from midturn.store.journal import FileJournal, Writer
+from midturn.store.jp.importing import is_jp, read_jp
+from midturn.store.metadata import Metadata, change_metadata, write_first_metadata
+from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
+from midturn.store.readiness import was_answered
+from midturn.store.submission import HandedOver
+
+_LOG = logging.getLogger("midturn.store")
+_LOOK = 1.0  # seconds between two looks for conversations that are due
+
+
+class FileConversations:
+    """The `StorePort` on disk. New conversations go into the first of its folders; nothing is made before there is one."""
+
+    needs_loop = False
+
+    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._directories = Directories(*(folder.absolute() for folder in folders))
+        self._limits = limits
+
+    # Holding --------------------------------------------------------------------------------------------------------------
+
+    async def create(self, first_words: str) -> FileJournal:
+        """Begin a conversation, and hold it."""
+        with ExitStack() as undone:
+            with self._directories.new(first_words) as folder:
+                write_first_metadata(folder, Metadata(title=title(first_words), created_at=now()))
+                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits))
+            undone.pop_all()
+        return _journal(writer)
+
+    async def open(self, id: str) -> FileJournal:
+        """Hold a conversation."""
+        with ExitStack() as undone:
+            folder = undone.enter_context(self._folder(id))
+            writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits))
+            journal = _journal(writer)
+            undone.pop_all()
+        return journal
+
+    async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
+        """Hold conversations that are due and free."""
+        claimed: list[FileJournal] = []
+        for number in await self.ids(which="ready"):
+            if len(claimed) == limit:
+                break
+            try:
+                claimed.append(await self.open(number))
+            except StoreLocked:
+                continue
+        return claimed
+
+    async def woken(self) -> None:
+        """Return when it is time to look again."""
+        await pause(_LOOK)
+
+    # Answers --------------------------------------------------------------------------------------------------------------
+
+    async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
+        """Append what is decided, under the lock."""
+        with self._folder(id) as folder:
+            try:
+                writer = await Writer.open(folder, lock.for_a_moment(), self._limits)
+            except StoreLocked as held:
+                return HeldBy(conversation=id, turn=_last_turn(folder), holder=held.holder, since=held.since or "")
+            with writer:
+                turn = writer.last_turn()
+                written = writer.append(decide(turn))
+                writer.tidy((*turn.events, *written), written)
+                return Settled(turn)
+
+    async def look(self, id: str) -> Settled | HeldBy:
+        """Return the last turn as it is now, and who holds the conversation for a turn."""
+        with self._folder(id) as folder:
+            holder = lock.holder_now(folder)
+            turn = _last_turn(folder)
+        return HeldBy(conversation=id, turn=turn, holder=str(holder), since=holder.since or "") if holder else Settled(turn)
+
+    async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
+        """Put an answer beside the conversation, where its holder finds it."""
+        with self._folder(held.conversation) as folder:
+            return lock.is_held(folder) and FileAnswers(folder).put(answer)
+
+    # Reading --------------------------------------------------------------------------------------------------------------
+
+    async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+        """Return open questions, read from the ends of the files."""
+        asked = (question for number, turn in self.open_turns(prefix) for question in pending(turn, number))
+        found = (question for question in asked if question.id.startswith(prefix))
+        if after is not None:
+            found = _after(found, after)
+        return list(islice(found, limit))
+
+    async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
+        """Return ids of conversations, oldest first."""
+        match which:
+            case "all":
+                found = iter([number for number, _ in self._directories.all()])
+            case "open":
+                found = (number for number, _ in self.open_turns())
+            case "ready":
+                found = (number for number, turn in self.open_turns() if self._is_ready(number, turn))
+        return list(islice((number for number in found if after is None or number > after), limit))
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        return Conversation.open(self.path(id))
+
+    async def lines(self, id: str) -> list[bytes]:
+        """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
+        path = self.path(id)
+        if is_jp(path):
+            return list(read_jp(path).lines)
+        with Folder.at(path) as folder, reader.EventReader(folder) as events:
+            return events.lines()
+
+    def has(self, id: str) -> bool:
+        """Say whether there is such a conversation."""
+        try:
+            self.path(id)
+        except StoreError:
+            return False
+        return True
+
+    def newest(self) -> str | None:
+        """Return the id of the newest conversation."""
+        return next((number for number, _ in reversed(self._directories.all())), None)
+
+    def path(self, id: str) -> Path:
+        """Return a conversation's directory. `id` may be the directory's whole name, too."""
+        return self._directories.path(id)
+
+    # Changing -------------------------------------------------------------------------------------------------------------
+
+    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
+        """Make a conversation of lines that were written elsewhere, durably; return its id."""
+        with self._directories.new(metadata.title) as folder:
+            write_first_metadata(folder, metadata)
+            events = EventFile(folder)
+            try:
+                events.append([line + b"\n" for line in lines])
+            finally:
+                events.close()
+        with folder, Folder.at(folder.path.parent) as parent:
+            folder.sync()
+            parent.sync()
+        return conversation_id(folder.path.name) or ""
+
+    async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
+        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
+        with self._folder(id) as folder:
+            return change_metadata(folder, **changes)
+
+    async def remove(self, id: str) -> None:
+        """Remove a conversation for good."""
+        path = self.path(id)
+        with Folder.at(path) as folder:
+            held = await lock.Lock.take(folder, lock.for_a_moment())
+            try:
+                gone = path.with_name(f".removed-{path.name}-{secrets.token_hex(4)}")
+                with telling("remove", path):
+                    path.rename(gone)
+                    shutil.rmtree(gone)
+            finally:
+                held.release()
+
+    # ----------------------------------------------------------------------------------------------------------------------
+
+    def open_turns(self, prefix: str = "") -> Iterator[tuple[str, Sequence[Event]]]:
+        """Yield the last turn of each conversation that does not say that it is over. One that cannot be read hides no other."""
+        for number, path in self._candidates(prefix):
+            try:
+                turn = _unfinished(path)
+            except StoreError as error:
+                _LOG.warning("a conversation is left out: %r", str(error))
+                continue
+            if open_turn(turn):
+                yield number, turn
+
+    def _candidates(self, prefix: str) -> list[tuple[str, Path]]:
+        """Return the conversations that may have questions whose address begins like this."""
+        conversation, dash, _ = prefix.partition("-")
+        if not dash:
+            return self._directories.all()
+        try:
+            return [(conversation, self.path(conversation))] if parse_address(f"{prefix}x") else []
+        except StoreError:  # there is none: then it has no questions
+            return []
+
+    def _is_ready(self, id: str, turn: Sequence[Event]) -> bool:
+        with self._folder(id) as folder:
+            return was_answered(LastTurn(turn, FileAnswers(folder).collect())) and not lock.is_held(folder)
+
+    def _folder(self, id: str) -> Folder:
+        return Folder.at(self.path(id))
+
+
+def _journal(writer: Writer) -> FileJournal:
+    return FileJournal(conversation_id(writer.folder.path.name) or "", writer)
+
+
+def _last_turn(folder: Folder) -> LastTurn:
+    with reader.EventReader(folder) as events:
+        return LastTurn(events.last_turn(), FileAnswers(folder).collect())
+
+
+def _after(questions: Iterator[OpenQuestion], last: str) -> Iterator[OpenQuestion]:
+    """Leave out what was on the pages before; where the last question of them is closed by now, its conversation is shown again."""
+    at = parse_address(last)
+    rest = [question for question in questions if at is None or question.conversation >= at.conversation]
+    place = next((index for index, question in enumerate(rest) if question.id == last), -1)
+    yield from rest[place + 1 :]
+
+
+def _unfinished(path: Path) -> Sequence[Event]:
+    if is_jp(path):
+        return ()
+    with Folder.at(path) as folder, reader.EventReader(folder) as events:
+        return events.unfinished_turn()

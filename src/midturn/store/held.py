@@ -1,0 +1,74 @@
+"""A conversation that is held through a `ConversationStore`: what others hand over meanwhile is looked at, and never left behind."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from midturn.core.events import Event
+from midturn.core.moments import TimeOfDay
+from midturn.core.stream import last_turn
+from midturn.errors import MidturnError, StoreError
+from midturn.store.admission import Admission, AdmittedAnswers
+from midturn.store.batch import stamped
+from midturn.store.port import PortJournal
+from midturn.store.settling import settled
+
+_LOG = logging.getLogger("midturn.store")
+
+
+class HeldConversation:
+    """The one writer of a conversation, until its `async with` block is left."""
+
+    def __init__(self, journal: PortJournal, admission: Admission, clock: TimeOfDay) -> None:
+        self._journal = journal
+        self._clock = clock
+        self.answers = AdmittedAnswers(journal, admission)
+
+    @property
+    def conversation(self) -> str:
+        """The conversation's id."""
+        return self._journal.conversation
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Everything recorded so far, oldest first."""
+        return self._journal.events
+
+    async def append(self, batch: Sequence[Event]) -> None:
+        """Write a batch at once; when this returns, it is durable.
+
+        Raises:
+            StoreLocked: Somebody else has taken the conversation over.
+            StoreError: The store refused; nothing of the batch is recorded.
+        """
+        await self._journal.append(batch)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Record what was handed over meanwhile, and release the conversation."""
+        try:
+            if error is None or isinstance(error, Exception):  # else somebody is in a hurry: whoever holds it next takes over
+                await self.take_over()
+        except StoreError as refused:
+            _LOG.warning("answers wait in conversation %s: %r", self.conversation, str(refused))
+        finally:
+            await self._journal.__aexit__(kind, error, trace)
+
+    async def take_over(self) -> None:
+        """Record what was handed over and not taken. What does not fit any more is dropped: its question was closed."""
+        for handed in await self.answers.collect():
+            window = last_turn(self.events)
+            try:
+                batch = settled(window.events if window else (), self.conversation, handed.event_id, handed.submission)
+            except StoreError:
+                raise
+            except MidturnError as error:
+                _LOG.warning("an answer to %r is dropped: %r", handed.event_id, str(error))
+                await self.answers.refuse(handed.event_id)
+            else:
+                await self.append(stamped(batch, self._clock))

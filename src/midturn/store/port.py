@@ -1,0 +1,149 @@
+"""What a place where conversations are kept must be able to do: files, memory and databases are equals.
+
+A `StorePort` is small on purpose. What is the same everywhere (answering, listing what is open, forking, taking over answers, who may
+answer) is written once on top of it, in `ConversationStore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.events import Event
+from midturn.core.stream import OpenQuestion
+from midturn.ports import AnswerFeed, Journal
+from midturn.store.conversation import Conversation
+from midturn.store.metadata import Metadata
+from midturn.store.submission import HandedOver
+
+Which: TypeAlias = Literal["all", "open", "ready"]
+"""Conversations: all; those whose last turn is open; those of these that can go on: a question was answered, and nobody holds them."""
+
+
+class LastTurn(Struct, frozen=True):
+    """The last turn of a conversation, finished or not, and what was handed over to its holder and is not recorded yet."""
+
+    events: Sequence[Event]
+    handed: tuple[HandedOver, ...] = ()
+
+
+Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]
+
+
+class Settled(Struct, frozen=True):
+    """Nobody holds the conversation; `turn` is its last turn, before what was decided, which is recorded."""
+
+    turn: LastTurn
+
+
+class HeldBy(Struct, frozen=True, kw_only=True):
+    """Somebody holds the conversation, so nothing was recorded. `token` is the store's own, for `hand_over`."""
+
+    conversation: str
+    turn: LastTurn
+    holder: str = ""
+    since: str = ""
+    token: object = None
+
+
+class PortFeed(AnswerFeed, Protocol):
+    """The answers for a holder, as a store keeps them."""
+
+    async def collect(self) -> tuple[HandedOver, ...]:
+        """Return all that are there, oldest first."""
+        ...
+
+
+class PortJournal(Journal, Protocol):
+    """A conversation that is held. After each batch, what was handed over for a question that is closed now goes away."""
+
+    @property
+    def answers(self) -> PortFeed:
+        """What others hand over meanwhile."""
+        ...
+
+
+class StorePort(Protocol):
+    """One place where conversations are kept. Ids are decimal numbers that sort by age as text."""
+
+    @property
+    def needs_loop(self) -> bool:
+        """Whether its methods wait for something that only an event loop can wait for."""
+        ...
+
+    async def create(self, first_words: str) -> PortJournal:
+        """Begin a conversation, and hold it; its name is made of the first words of the request."""
+        ...
+
+    async def open(self, id: str) -> PortJournal:
+        """Hold a conversation.
+
+        Raises:
+            StoreLocked: Somebody else holds it.
+            StoreError: There is none, or it cannot be read or written.
+        """
+        ...
+
+    async def claim(self, limit: int = 1) -> Sequence[PortJournal]:
+        """Hold up to `limit` conversations that are due and free; nobody else gets them.
+
+        Due is an open turn that does not wait for a person alone: a question of it was answered, or its process died, or its model was
+        down and the pause after that is over.
+        """
+        ...
+
+    async def woken(self) -> None:
+        """Return when a conversation may have become due, at the latest after a second."""
+        ...
+
+    async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
+        """Append what `decide` returns for the last turn, at once and durably, unless somebody holds the conversation.
+
+        `decide` is pure: it may be called again where somebody was faster. What it raises is passed on, and nothing is recorded.
+        """
+        ...
+
+    async def look(self, id: str) -> Settled | HeldBy:
+        """Return the last turn of a conversation as it is now, and who holds it. It takes no lock, and records nothing."""
+        ...
+
+    async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
+        """Give an answer to whoever holds the conversation, durably; False where the holder is gone, or another answer is there."""
+        ...
+
+    async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+        """Return open questions whose address begins with `prefix`, by conversation, the oldest first.
+
+        `after` is the last address of the page before.
+        """
+        ...
+
+    async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
+        """Return ids of conversations, oldest first; `after` is the last one of the page before."""
+        ...
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation. It takes no lock."""
+        ...
+
+    async def lines(self, id: str) -> list[bytes]:
+        """Return the lines of a conversation byte for byte, without their newlines: one for each of its events."""
+        ...
+
+    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
+        """Make a conversation of lines that were written elsewhere, durably; return its id."""
+        ...
+
+    async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
+        """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Remove a conversation for good.
+
+        Raises:
+            StoreLocked: Somebody holds it.
+        """
+        ...

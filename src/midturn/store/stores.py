@@ -1,0 +1,47 @@
+"""The places where conversations are kept: on disk, or in memory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.errors import ConfigError
+from midturn.store.admission import MayAnswer
+from midturn.store.file_conversations import FileConversations
+from midturn.store.memory_conversations import MemoryConversations
+from midturn.store.store import ConversationStore
+
+
+class FileStore(ConversationStore):
+    """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
+
+    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.files = FileConversations(*folders, limits=limits)
+        """The files themselves."""
+        super().__init__(self.files)
+
+
+class MemoryStore(ConversationStore):
+    """Conversations of one process, gone with it: for tests, and for programs that keep nothing."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        super().__init__(MemoryConversations(limits))
+
+
+def open_store(path: str | os.PathLike[str], *, may_answer: MayAnswer | None = None) -> ConversationStore:
+    """Return the store in the directory `path`, which is created with the first conversation.
+
+    Args:
+        path: The directory.
+        may_answer: Guards the store for every program that opens it so; see `Agent`.
+
+    Raises:
+        ConfigError: It is the address of something that is no directory.
+    """
+    scheme = urlsplit(path).scheme if isinstance(path, str) and "://" in path else ""
+    if scheme:
+        raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory.")
+    store = FileStore(Path(path))
+    return store if may_answer is None else store.guarded(may_answer)

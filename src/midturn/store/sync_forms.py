@@ -1,0 +1,41 @@
+"""The store for programs without an event loop, and for threads beside one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def refuse_inside_a_loop(name: str, instead: str) -> None:
+    """Say what to do in place of a function that would block the loop that is running.
+
+    Raises:
+        RuntimeError: One is running in this thread.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:  # noqa: SLF001  documented for such uses
+        raise RuntimeError(f"`{name}` would block the event loop that is running in this thread. Use `{instead}`.")
+
+
+def drive(work: Coroutine[Any, Any, T]) -> T:
+    """Run to its end what waits for nothing but short pauses, here and now.
+
+    Raises:
+        RuntimeError: It waits for something that only an event loop can wait for.
+    """
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    work.close()
+    raise RuntimeError("This waits for something that only an event loop can wait for.")
+
+
+def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
+    """Run to its end what needs an event loop, in one of its own."""
+    import asyncio  # who needs none does not pay for it
+
+    return asyncio.run(work)
