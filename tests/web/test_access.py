@@ -17,6 +17,7 @@ from midturn.web.app import application, inbox
 from midturn.web.board import Board
 from midturn.web.gate import MOST_BYTES
 from midturn.web.keyring import CODE_SECONDS, SIGN_IN_SECONDS, Keyring
+from midturn.web.library import Library
 from midturn.web.port import Port
 from midturn.web.site import Site
 from support.pages import HOST, OWN, ada, agent_with, asking, browsing, send, wait_for
@@ -57,7 +58,9 @@ def waiting(store: MemoryStore) -> mt.OpenQuestion:
 def client(store: MemoryStore, keyring: Keyring, waiting: mt.OpenQuestion) -> Generator[TestClient]:
     """Return a browser that is not signed in."""
     del waiting
-    site = Site(board=Board(Port(store)), access=CookieAccess(keyring, cookie=COOKIE, name="ada"), signs_in=True)
+    site = Site(
+        board=Board(Port(store)), library=Library(Port(store)), access=CookieAccess(keyring, cookie=COOKIE, name="ada"), signs_in=True
+    )
     with browsing(application(site, HOSTS)) as browser:
         yield browser
 
@@ -82,7 +85,12 @@ def test_a_code_becomes_a_cookie_and_leaves_the_address(client: TestClient, keyr
 
 
 def test_under_tls_the_cookie_is_secure(store: MemoryStore, keyring: Keyring) -> None:
-    site = Site(board=Board(Port(store)), access=CookieAccess(keyring, cookie="__Host-midturn-7478", secure=True), signs_in=True)
+    site = Site(
+        board=Board(Port(store)),
+        library=Library(Port(store)),
+        access=CookieAccess(keyring, cookie="__Host-midturn-7478", secure=True),
+        signs_in=True,
+    )
     with browsing(application(site, HOSTS)) as browser:
         assert "Secure" in browser.get(f"/enter?code={keyring.new_code()}").headers["set-cookie"]
 
@@ -214,7 +222,7 @@ def test_a_form_of_another_site_cannot_pass_for_a_program(signed_in: TestClient,
     assert signed_in.post(path, content=body, headers={"Content-Type": "application/json"}).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/q/x", "/api/questions", "/api/events", "/api/conversations"])
+@pytest.mark.parametrize("path", ["/", "/q/x", "/c", "/c/x", "/stats", "/api/questions", "/api/events", "/api/conversations"])
 def test_nobody_sees_anything_without_a_cookie(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 401
     assert client.get(path, headers={"Cookie": f"{COOKIE}=invented"}).status_code == 401
@@ -312,7 +320,7 @@ def test_a_program_may_say_so_asynchronously_and_have_the_last_word(store: Memor
 
 
 def test_a_proxy_names_people_in_a_header_and_only_once(store: MemoryStore) -> None:
-    site = Site(board=Board(Port(store)), access=HeaderAccess("X-Remote-User"))
+    site = Site(board=Board(Port(store)), library=Library(Port(store)), access=HeaderAccess("X-Remote-User"))
     with browsing(application(site, HOSTS)) as client:
         assert client.get("/").status_code == 401
         assert client.get("/", headers={"X-Remote-User": " "}).status_code == 401

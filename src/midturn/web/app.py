@@ -20,7 +20,10 @@ from midturn.web import api
 from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
 from midturn.web.board import Board
 from midturn.web.gate import Gate, TooLarge, too_large
+from midturn.web.library import Library
+from midturn.web.pages.conversations import conversation, conversations, export
 from midturn.web.pages.question import question
+from midturn.web.pages.stats import stats
 from midturn.web.pages.waiting import waiting
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
@@ -47,7 +50,7 @@ def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answe
     guarded = store if may_answer is None else store.guarded(may_answer)
     port = Port(guarded)
     resumer = Resuming(port, agent_or_store.resume) if resume and isinstance(agent_or_store, Agent) else None
-    return application(Site(board=Board(port), access=ProgramAccess(user), resumer=resumer), hosts=None)
+    return application(Site(board=Board(port), library=Library(port), access=ProgramAccess(user), resumer=resumer), hosts=None)
 
 
 def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
@@ -70,6 +73,10 @@ def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
         Route("/api/events", _for_visitors(site, events), methods=["GET"]),
         Route("/api/conversations", _for_visitors(site, api.conversations), methods=["GET"]),
         Route("/api/conversations/{id}", _for_visitors(site, api.conversation), methods=["GET"]),
+        Route("/c", _for_visitors(site, conversations), methods=["GET"]),
+        Route("/c/{id}", _for_visitors(site, conversation), methods=["GET"]),
+        Route("/c/{id}/export/{form}", _for_visitors(site, export), methods=["GET"]),
+        Route("/stats", _for_visitors(site, stats), methods=["GET"]),
         Route("/q/{id}", _for_visitors(site, question), methods=["GET", "POST"]),
         Route("/static/{version}/{name}", _static, methods=["GET"]),
         *_sign_in(site),

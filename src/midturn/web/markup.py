@@ -135,4 +135,11 @@ def _lowered(token: Token) -> str:
     return f"h{min(_LOWEST_HEADING, int(token.tag[1:]) + 2)}"
 
 
-_MARKDOWN: Final = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable(["table", "strikethrough"])
+def _markdown() -> MarkdownIt:
+    """Return a reader of Markdown whose links are whole addresses: a relative one would lead to a page of ours."""
+    reader = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable(["table", "strikethrough"])
+    reader.validateLink = lambda url: url.partition(":")[0].lower() in _SCHEMES and ":" in url
+    return reader
+
+
+_MARKDOWN: Final = _markdown()

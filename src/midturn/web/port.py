@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion
 from midturn.store.answering import Receipt
@@ -36,6 +38,13 @@ class Port:
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
         return await (asyncio.to_thread(self.store.read_sync, id) if self._is_on_disk else self.store.read(id))
+
+    async def lines(self, id: str) -> list[bytes]:
+        """Return the lines of a conversation as they are; where a store keeps none, as they would be written."""
+        store = self.store
+        if isinstance(store, FileStore):
+            return await self._run(lambda: store.lines(id))
+        return [msgspec.json.encode(event.to_json()) for event in (await self.read(id)).events]
 
     async def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation."""

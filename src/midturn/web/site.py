@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from midturn.web.access import Access, Visitor
 from midturn.web.board import Board
+from midturn.web.library import Library
 
 
 class Resumer(Protocol):
@@ -33,6 +34,7 @@ class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `is_ours` says whether the sign-in is ours, too (else the program's)."""
 
     board: Board
+    library: Library
     access: Access
     resumer: Resumer | None = None
     title: str = "midturn"

@@ -13,6 +13,7 @@ from midturn.runtime.prompter import Prompter
 from midturn.web.access import Access, CookieAccess, HeaderAccess
 from midturn.web.board import Board
 from midturn.web.keyring import Keyring
+from midturn.web.library import Library
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
@@ -23,7 +24,7 @@ def site_of(place: Place, given: Serve) -> Site:
     port = Port(place.store)
     resumer = None if given.no_resume else Resuming(port, lambda conversation: go_on(place, conversation))
     access = _access(given)
-    return Site(board=Board(port), access=access, resumer=resumer, signs_in=isinstance(access, CookieAccess))
+    return Site(board=Board(port), library=Library(port), access=access, resumer=resumer, signs_in=isinstance(access, CookieAccess))
 
 
 async def go_on(place: Place, conversation: str, prompter: Prompter | None = None) -> None:

@@ -95,8 +95,25 @@
       if (list) removeQuestion(data.id);
       if (data.id === openQuestion) closeQuestion();
     },
-    turn_ended() {},
+    turn_ended(data) { if (data.conversation === shownConversation) showTimeline(); },
   };
+
+  // A conversation that goes on while one reads it
+
+  const shownConversation = document.body.dataset.conversationPage;
+  const place = document.querySelector("[data-timeline]");
+  async function showTimeline() {
+    const response = await fetch(`${base}/c/${encodeURIComponent(shownConversation)}?part=timeline`, { headers: { Accept: "text/html" } });
+    if (!response.ok) return;
+    const html = await response.text();
+    if (html === showTimeline.last) return;
+    showTimeline.last = html;
+    const opened = new Set([...place.querySelectorAll("details[open]")].map((one) => one.closest("li").id));
+    place.replaceChildren(...parsed(html).childNodes);
+    for (const one of place.querySelectorAll("details")) one.open = opened.has(one.closest("li")?.id);
+  }
+  if (place && "live" in document.body.dataset)
+    setInterval(() => { if (!document.hidden) showTimeline(); }, 2000);
 
   let sending = false;
   addEventListener("submit", () => { sending = true; });
