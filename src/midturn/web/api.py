@@ -16,9 +16,9 @@ from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
+from midturn.web.shapes import WAYS
 from midturn.web.site import Site
 
-WAYS = ("value", "approve", "arguments", "content", "reply", "cancel")
 _KEYS = (*WAYS, "reason")
 _SHAPES = {"approve": bool, "reply": str, "cancel": bool, "reason": str, "content": str, "arguments": Mapping}
 _NAMES = {bool: "true or false", str: "a string", Mapping: "an object"}

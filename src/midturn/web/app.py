@@ -21,6 +21,7 @@ from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
 from midturn.web.board import Board
 from midturn.web.gate import Gate, TooLarge, too_large
 from midturn.web.library import Library
+from midturn.web.openapi import openapi
 from midturn.web.pages.conversations import conversation, conversations, export
 from midturn.web.pages.question import question
 from midturn.web.pages.stats import stats
@@ -71,6 +72,7 @@ def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
         Route("/api/questions/{id}", _for_visitors(site, api.question), methods=["GET"]),
         Route("/api/questions/{id}/answer", _for_visitors(site, api.answer), methods=["POST"]),
         Route("/api/events", _for_visitors(site, events), methods=["GET"]),
+        Route("/api/openapi.json", _for_visitors(site, openapi), methods=["GET"]),
         Route("/api/conversations", _for_visitors(site, api.conversations), methods=["GET"]),
         Route("/api/conversations/{id}", _for_visitors(site, api.conversation), methods=["GET"]),
         Route("/c", _for_visitors(site, conversations), methods=["GET"]),
@@ -118,11 +120,16 @@ async def _static(request: Request) -> Response:
     return FileResponse(str(STATIC / name), media_type=_FILES[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
+_WORDS = {400: "not_readable", 404: "not_found", 405: "not_allowed", 415: "no_json"}
+
+
 async def _too_large(_request: Request, _error: Exception) -> Response:
     return too_large()
 
 
 async def _problem(request: Request, error: HTTPException) -> Response:
+    if request.url.path.removeprefix(str(request.scope.get("root_path", ""))).startswith("/api/"):
+        return api.problem(error.status_code, _WORDS.get(error.status_code, "refused"), error.detail)
     if "text/html" in request.headers.get("accept", ""):
         return page(request, "message.html", {"title": "Not here", "text": error.detail}, error.status_code)
     return PlainTextResponse(f"{error.detail}\n", error.status_code, headers=error.headers)

@@ -1,0 +1,91 @@
+"""The shapes of the API: what its document is generated from, and what bodies are read as."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType
+
+from midturn.core.events import AnsweredBy
+from midturn.core.prompt import PromptKind
+from midturn.core.source import Source
+
+WAYS = ("value", "approve", "arguments", "content", "reply", "cancel")
+"""The ways to answer; each request takes exactly one."""
+
+
+class FormShape(Struct):
+    """The whole form that a question belongs to; `questions` are objects as tools write them."""
+
+    total: int
+    questions: list[dict[str, Any]]
+
+
+class QuestionShape(Struct):
+    """An open question. `question` is what is asked, `arguments` those of the call that asks."""
+
+    id: str
+    conversation: str
+    kind: PromptKind
+    source: Source
+    question: dict[str, Any]
+    form: FormShape | None
+    tool: str
+    arguments: Any
+    asked_at: str
+
+
+class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """An answer, in exactly one way.
+
+    `value` is the answer (of a form, an object by question id), `approve` a decision, `arguments` what a call shall run with instead,
+    `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `cancel` ends the turn.
+    """
+
+    value: Any = UNSET
+    approve: bool | UnsetType = UNSET
+    arguments: dict[str, Any] | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+    reply: str | UnsetType = UNSET
+    cancel: Literal[True] | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+
+
+class ReceiptShape(Struct):
+    """The answer is safe; `held` says whether somebody runs the turn now."""
+
+    conversation: str
+    id: str
+    held: bool
+
+
+class ProblemShape(Struct):
+    """What is wrong, and where (a JSON pointer into the body that was sent)."""
+
+    pointer: str
+    message: str
+
+
+class ErrorShape(Struct, omit_defaults=True):
+    """An error: a word for programs, a sentence for people; `problems` where an answer does not fit, `answered_by` where one was late."""
+
+    error: str
+    message: str
+    problems: list[ProblemShape] | UnsetType = UNSET
+    answered_by: AnsweredBy | UnsetType = UNSET
+
+
+class SummaryShape(Struct):
+    """One conversation in the list."""
+
+    id: str
+    title: str
+
+
+class ConversationShape(Struct):
+    """A conversation with its events, as they are recorded."""
+
+    id: str
+    title: str
+    labels: list[str]
+    events: list[dict[str, Any]]
