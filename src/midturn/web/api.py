@@ -16,6 +16,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
+from midturn.web.closed import closed
 from midturn.web.shapes import WAYS
 from midturn.web.site import Site
 
@@ -93,10 +94,10 @@ def problem(status: int, error: str, message: str, **fields: Json) -> JSONRespon
 async def _gone(request: Request, site: Site) -> Response:
     """Say why a question is not open."""
     id = request.path_params["id"]  # noqa: A001  the wire's word
-    closed = site.board.closed(id)
-    if closed is None:
+    found = await closed(site.board.port, id)
+    if found is None:
         return problem(404, "not_found", "There is no open question with this id.")
-    by = closed.answered_by
+    by = found.answered_by
     if by is None:
         return problem(410, "closed", "The question was closed without an answer.")
     return problem(409, "already_answered", "Somebody answered first; that answer stands.", answered_by=_by(by))

@@ -1,12 +1,10 @@
-"""The store as the page uses it. Files are read in threads, so that one slow disk does not stop every page."""
+"""The store as the page uses it. Files are read in threads, so that a slow disk does not stop every page."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion
@@ -15,9 +13,11 @@ from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
 from midturn.store.store import ConversationStore
 
+_T = TypeVar("_T")
+
 
 class Port:
-    """A `ConversationStore`, awaited."""
+    """A `ConversationStore`, awaited without waiting for its disk."""
 
     def __init__(self, store: ConversationStore) -> None:
         self.store = store
@@ -25,32 +25,35 @@ class Port:
 
     async def pending(self) -> list[OpenQuestion]:
         """Return the open questions of all conversations."""
-        return await (asyncio.to_thread(self.store.pending_sync) if self._is_on_disk else self.store.pending())
+        return await self._read("pending", self.store.pending())
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on."""
-        return await (asyncio.to_thread(self.store.ready_sync) if self._is_on_disk else self.store.ready())
+        return await self._read("ready", self.store.ready())
+
+    async def open_turns(self) -> set[str]:
+        """Return the conversations whose last turn is open."""
+        return set(await self._read("ids", self.store.port.ids(which="open")))
 
     async def ids(self) -> list[str]:
         """Return the ids of all conversations, oldest first."""
-        return await (asyncio.to_thread(self.store.ids_sync) if self._is_on_disk else self.store.ids())
+        return await self._read("ids", self.store.ids())
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
-        return await (asyncio.to_thread(self.store.read_sync, id) if self._is_on_disk else self.store.read(id))
+        return await self._read("read", self.store.read(id))
 
     async def lines(self, id: str) -> list[bytes]:
-        """Return the lines of a conversation as they are; where a store keeps none, as they would be written."""
-        store = self.store
-        if isinstance(store, FileStore):
-            return await self._run(lambda: store.lines(id))
-        return [msgspec.json.encode(event.to_json()) for event in (await self.read(id)).events]
+        """Return the lines of a conversation as they are."""
+        return await self._read("lines", self.store.port.lines(id))
 
     async def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation."""
-        turns = (await self.read(id)).turns
-        return turns[-1].events if turns else ()
+        return (await self._read("look", self.store.port.look(id))).turn.events
 
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""
         return await self.store.answer(id, **how)
+
+    async def _read(self, name: str, work: Coroutine[Any, Any, _T]) -> _T:
+        return await (asyncio.to_thread(self.store.run_sync, name, work) if self._is_on_disk else work)

@@ -49,7 +49,7 @@ async def conversation(request: Request, visitor: Visitor, site: Site) -> Respon
     read = await _read(request, site)
     turns = timeline(read.turns)
     shown = turns if "all" in request.query_params else turns[-_TURNS:]
-    open_ids = {question.id for question in site.board.open}
+    open_ids = {question.request.event_id for question in site.board.open if question.conversation == read.id}
     values = {"conversation": read, "turns": shown, "hidden": len(turns) - len(shown), "open_ids": open_ids}
     if request.query_params.get("part") == "timeline":
         return page(request, "timeline.html", values)

@@ -15,6 +15,7 @@ from midturn.store.answering import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering, Misfit, Shown
 from midturn.web.body import Fields, read_fields
+from midturn.web.closed import closed
 from midturn.web.pages.waiting import frame
 from midturn.web.site import Site
 from midturn.web.templating import page
@@ -32,7 +33,7 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     id = request.path_params["id"]  # noqa: A001  the wire's word
     found = await site.board.find(id)
     if found is None:
-        return _closed(request, visitor, site, status=404)
+        return await _closed(request, visitor, site, status=404)
     answering = Answering(site, found, visitor)
     try:
         if request.method == "POST":
@@ -51,7 +52,7 @@ async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answe
     except (AlreadyAnswered, NotOpen) as error:
         await site.board.look()
         status = 409 if isinstance(error, AlreadyAnswered) else 410
-        return _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
+        return await _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
     if isinstance(came_to, Receipt):
         base = str(request.scope.get("root_path", "")).rstrip("/")
         return RedirectResponse(f"{base}/?done={found.id}", 303)
@@ -83,11 +84,13 @@ async def _shown(  # noqa: PLR0913  what a page shows
     return page(request, "question.html", values, status)
 
 
-def _closed(request: Request, visitor: Visitor, site: Site, *, status: int, sent: Fields | None = None, problem: str = "") -> Response:
-    closed = site.board.closed(request.path_params["id"])
+async def _closed(
+    request: Request, visitor: Visitor, site: Site, *, status: int, sent: Fields | None = None, problem: str = ""
+) -> Response:
+    found = await closed(site.board.port, request.path_params["id"])
     kept = [text for name in ("answer", "other", "reply", "reason", "edited") if sent and (text := sent.text(name))]
-    values = {**frame(site, visitor, "Closed"), "closed": closed, "kept": kept, "problem": problem}
-    return page(request, "closed.html", values, status if closed is None or status != 404 else 200)  # noqa: PLR2004
+    values = {**frame(site, visitor, "Closed"), "closed": found, "kept": kept, "problem": problem}
+    return page(request, "closed.html", values, status if found is None or status != 404 else 200)  # noqa: PLR2004
 
 
 async def _before(site: Site, found: OpenQuestion) -> Before:

@@ -1,0 +1,56 @@
+"""How a question was closed, read from the record: who answered, and what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from midturn.core.address import parse_address
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.core.question import PersistedQuestion
+from midturn.core.stream import approval_text, calls
+from midturn.errors import StoreError
+from midturn.store.settling import decision_about
+from midturn.web.port import Port
+
+
+class Closed(Struct, frozen=True, kw_only=True):
+    """A question that is not open any more. `decision` is None where nobody decided; `question` is None of an approval."""
+
+    id: str
+    conversation: str
+    asker: str
+    text: str
+    question: PersistedQuestion | None
+    decision: InquiryAnswered | InquiryCancelled | InquiryRedacted | Approval | None
+
+    @property
+    def answered_by(self) -> AnsweredBy | None:
+        """Who answered it; None where nobody did."""
+        return None if self.decision is None or isinstance(self.decision, InquiryCancelled) else self.decision.answered_by
+
+
+async def closed(port: Port, id: str) -> Closed | None:
+    """Return how the question at an address was closed; None where there was none."""
+    at = parse_address(id)
+    if at is None:
+        return None
+    try:
+        events = (await port.read(at.conversation)).events
+    except StoreError:
+        return None
+    return next((_closed(id, at.conversation, event, events) for event in events if event.event_id == at.event_id), None)
+
+
+def _closed(id: str, conversation: str, event: Event, events: Sequence[Event]) -> Closed | None:
+    decision = decision_about(events, event.event_id)
+    match event:
+        case InquiryRequest():
+            asker, text, question = event.source.header, event.question.text, event.question
+        case Approval(state="waiting"):
+            asker = next((call.name for call, _ in calls(events) if call.event_id == event.call), "")
+            text, question = approval_text(event.kind, asker), None
+        case _:
+            return None
+    return Closed(id=id, conversation=conversation, asker=asker, text=text, question=question, decision=decision)
