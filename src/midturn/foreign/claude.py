@@ -18,7 +18,7 @@ from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Perm
 TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
 _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog about a server's question stays away
-_ASKS = "AskUserQuestion"
+ASKS = "AskUserQuestion"
 
 
 class Claude:
@@ -43,14 +43,14 @@ class Claude:
         alone = _is_alone(environment)
         tool, arguments = text(document.get("tool_name")), members(document.get("tool_input"))
         match text(document.get("hook_event_name")):
-            case "PermissionRequest" if tool == _ASKS:
-                return _questions(arguments, gates=alone)
+            case "PermissionRequest" if tool == ASKS:
+                return questions_of(arguments, gates=alone)
             case "PermissionRequest":
                 return Permit(id="", tool=tool or "tool", arguments=arguments, gates=alone)
             case "Elicitation":
                 return _elicitation(document, alone=alone)
             case "PostToolUse" | "PostToolUseFailure" if not alone:
-                return Done(tool=tool, arguments=_asked(arguments) if tool == _ASKS else arguments)
+                return Done(tool=tool, arguments=_asked(arguments) if tool == ASKS else arguments)
             case "UserPromptSubmit" if not alone:
                 return MovedOn()
             case "Stop":
@@ -80,9 +80,9 @@ class Claude:
         if text(document.get("hook_event_name")) == "Elicitation":
             return _elicited(document, outcome)
         if isinstance(outcome, Given):
-            arguments: JsonObject = {**members(document.get("tool_input")), "answers": _answers(occasion.form, outcome)}
+            arguments: JsonObject = {**members(document.get("tool_input")), "answers": answers_by_text(occasion.form, outcome)}
             return _decision({"behavior": "allow", "updatedInput": arguments})
-        return self.permitted(document, Permit(id="", tool=_ASKS, arguments={}, gates=occasion.gates), outcome)
+        return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
 
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running, for a reason that is no person's. What a server asks is left to Claude Code, which cancels it."""
@@ -130,7 +130,8 @@ def _asked(arguments: JsonObject) -> JsonObject:
     return {"questions": arguments.get("questions")}
 
 
-def _questions(arguments: JsonObject, *, gates: bool) -> Occasion:
+def questions_of(arguments: JsonObject, *, gates: bool) -> Occasion:
+    """Return the questions of its own tool as a form."""
     listed = objects(arguments.get("questions"))
     texts = [text(asked.get("question")) for asked in listed]
     if len(set(texts)) != len(texts):
@@ -139,7 +140,7 @@ def _questions(arguments: JsonObject, *, gates: bool) -> Occasion:
         form = Form.from_json([_question(number, asked) for number, asked in enumerate(listed)])
     except QuestionError as error:
         return Unaskable(why=str(error), gates=gates)
-    return Ask(id="", tool=_ASKS, arguments=_asked(arguments), form=form, gates=gates)
+    return Ask(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)
 
 
 def _question(number: int, asked: JsonObject) -> Json:
@@ -156,7 +157,7 @@ def _option(option: JsonObject) -> Json:
     return {"value": text(option.get("label")), **({"description": description} if description else {})}
 
 
-def _answers(form: Form, given: Given) -> dict[str, Json]:
+def answers_by_text(form: Form, given: Given) -> dict[str, Json]:
     """Return the answers by the text of their questions, as they came: several are joined by commas."""
     return {question.context or question.text: words.answer_in_words(given.answers.get(question.id)) for question in form.questions}
 

@@ -13,6 +13,7 @@ from midturn.core.events import (
     Approval,
     ChatRequest,
     Event,
+    InquiryAnswered,
     InquiryCancelled,
     InquiryRequest,
     ToolCallRequest,
@@ -49,9 +50,10 @@ class Refused(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """The answers, by question id; None where one was skipped."""
+    """The answers, by question id; None where one was skipped. `reason` is what was said with the last of them."""
 
     answers: Mapping[str, Json]
+    reason: str | None = None
 
 
 class RepliedTo(Struct, frozen=True):
@@ -152,6 +154,21 @@ def waits(turn: Sequence[Event]) -> bool:
     permissions = _permissions(turn)
     undecided = bool(permissions) and permissions[-1].state == "waiting"
     return not is_over(turn) and (undecided or any(response is None for _, response in pairs(turn)))
+
+
+def content_of(turn: Sequence[Event]) -> str | None:
+    """Return what the agent was given in the end; None while it waits."""
+    return next((event.content for event in turn if isinstance(event, ToolCallResponse)), None)
+
+
+def reason_of(turn: Sequence[Event]) -> str | None:
+    """Return what a person said with the last answer."""
+    return next((event.reason for event in reversed(turn) if isinstance(event, InquiryAnswered)), None)
+
+
+def answers_of(turn: Sequence[Event]) -> dict[str, Json]:
+    """Return the latest answer to each question."""
+    return {request.question_id: response.answer for request, response in pairs(turn) if isinstance(response, InquiryAnswered)}
 
 
 def asked(turn: Sequence[Event]) -> InquiryRequest | None:

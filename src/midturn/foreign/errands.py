@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from msgspec.structs import replace
@@ -12,12 +12,14 @@ from midturn.core.asker import Asker
 from midturn.core.events import Event
 from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject, canonical
-from midturn.errors import CallEnded, StoreError, StoreLocked, Suspended
+from midturn.core.stream import OpenQuestion, pending
+from midturn.errors import CallEnded, NotOpen, StoreError, StoreLocked, Suspended
 from midturn.foreign.errand import (
     Elsewhere,
     Errand,
     Given,
     Outcome,
+    answers_of,
     asked,
     begin,
     close,
@@ -25,6 +27,7 @@ from midturn.foreign.errand import (
     errand_of,
     is_over,
     permission,
+    reason_of,
     tell,
     waits,
 )
@@ -36,7 +39,6 @@ from midturn.store.batch import stamped
 from midturn.store.ids import event_ids
 from midturn.store.port import Settled
 from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
 
 _LOOK = 0.1  # seconds between two looks for an answer
 _LOOK_LATER = 0.5
@@ -56,23 +58,29 @@ class Errands:
 
     async def permission(self, id: str, tool: str, arguments: JsonObject) -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again."""
-        return await self._opened(id, tool, arguments, f"{tool}: {_shortened(arguments)}", to_permit=True)
+        known = await self._known(id, tool_name(tool), arguments)
+        return known or await self._opened(id, tool, arguments, f"{tool}: {_shortened(arguments)}", to_permit=True)
 
     async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         """Ask the questions of a form."""
+        known = await self._known(id, tool_name(tool), arguments)
+        if known:
+            return known
         errand = await self._opened(id, tool, arguments, form.questions[0].text, to_permit=False)
-        await self._collect(errand, form)
+        await self._collect(errand, Form(form.questions))
         return errand
 
     async def outcome(self, errand: Errand) -> Outcome | None:
         """Look once what a person decided."""
-        turn = self.turn(errand)
+        turn = await self.turn(errand)
         outcome = decided(turn)
         if outcome is not None or waits(turn):
             return outcome
         first = asked(turn)
+        if is_over(turn):
+            return Given(answers_of(turn), reason_of(turn)) if answers_of(turn) else Elsewhere()
         if first is None:
-            return Elsewhere() if is_over(turn) else None
+            return None
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
         return await self._collect(errand, form)
 
@@ -94,29 +102,54 @@ class Errands:
         """Record what its agent was told, before it is done with it."""
         await self._write(errand, lambda turn: tell(turn, content, self._ids))
 
-    def unfinished(self) -> list[Errand]:
-        """Return what this session has asked and not yet heard about, oldest first."""
-        found = [errand_of(conversation, self._turn(conversation)) for conversation in drive(self._store.port.ids(which="open"))]
-        return [
-            errand
-            for errand in found
-            if errand and not is_over(self.turn(errand)) and errand.asker.session == self._asker.session and self._is_mine(errand)
-        ]
+    async def found(self, conversation: str) -> Errand | None:
+        """Find something that was asked earlier, by its conversation, whichever process asked it."""
+        try:
+            return errand_of(conversation, await self._turn(conversation))
+        except StoreError:
+            return None
 
-    def matching(self, tool: str, arguments: JsonObject) -> list[Errand]:
+    async def open_question(self, errand: Errand) -> OpenQuestion | None:
+        """Return what a person is asked just now."""
+        return next(iter(pending(await self.turn(errand), errand.conversation)), None)
+
+    async def answer(self, errand: Errand, answers: Mapping[str, Json], via: str) -> None:
+        """Record what a person answered at the agent's own prompt, which showed our question.
+
+        Raises:
+            AnswerError: It does not fit.
+            NotOpen: Somebody was first.
+        """
+        question = await self.open_question(errand)
+        if question is None:
+            raise NotOpen(f"What {errand.asker.name} asked was answered meanwhile.")
+        value: Json = dict(answers) if question.form else next(iter(answers.values()))
+        await self._store.answer(question.id, value, via=via, user=errand.asker.name)
+
+    async def leave(self, errand: Errand, via: str) -> None:
+        """Record that a person did not want to answer, at the agent's own prompt."""
+        question = await self.open_question(errand)
+        if question:
+            await self._store.answer(question.id, reply="", via=via, user=errand.asker.name)
+
+    async def unfinished(self) -> list[Errand]:
+        """Return what this session has asked and not yet heard about, oldest first."""
+        turns = [(conversation, await self._turn(conversation)) for conversation in await self._store.port.ids(which="open")]
+        found = [errand_of(conversation, turn) for conversation, turn in turns if not is_over(turn)]
+        mine = (self._asker.agent, self._asker.session)
+        return [errand for errand in found if errand and (errand.asker.agent, errand.asker.session) == mine]
+
+    async def matching(self, tool: str, arguments: JsonObject) -> list[Errand]:
         """Return what this session has asked about such a call and not yet heard, oldest first."""
         name, wanted = tool_name(tool), canonical(arguments)
-        return [errand for errand in self.unfinished() if errand.tool == name and canonical(errand.arguments) == wanted]
+        return [errand for errand in await self.unfinished() if errand.tool == name and canonical(errand.arguments) == wanted]
 
-    def turn(self, errand: Errand) -> tuple[Event, ...]:
+    async def turn(self, errand: Errand) -> tuple[Event, ...]:
         """Return the events of an errand."""
-        return self._turn(errand.conversation)
+        return await self._turn(errand.conversation)
 
-    def _turn(self, conversation: str) -> tuple[Event, ...]:
-        return tuple(drive(self._store.port.look(conversation)).turn.events)
-
-    def _is_mine(self, errand: Errand) -> bool:
-        return errand.asker.agent == self._asker.agent
+    async def _turn(self, conversation: str) -> tuple[Event, ...]:
+        return tuple((await self._store.port.look(conversation)).turn.events)
 
     async def _write(self, errand: Errand, decide: Callable[[Sequence[Event]], Sequence[Event]]) -> None:
         for _ in range(_LOCKED_TRIES):
@@ -127,9 +160,6 @@ class Errands:
         raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
 
     async def _opened(self, id: str, tool: str, arguments: JsonObject, words: str, *, to_permit: bool) -> Errand:
-        known = await self._known(id, tool_name(tool), arguments)
-        if known:
-            return known
         async with await self._store.create(f"{self._asker.name}: {words}") as journal:
             call = next(self._ids)
             errand = Errand(
@@ -147,7 +177,7 @@ class Errands:
             return None
         wanted = canonical(arguments)
         for conversation in reversed((await self._store.ids())[-_RECENT:]):
-            errand = errand_of(conversation, self._turn(conversation))
+            errand = errand_of(conversation, await self._turn(conversation))
             if errand and (errand.id, errand.tool, errand.asker.session) == (id, tool, self._asker.session):
                 return errand if canonical(errand.arguments) == wanted else None
         return None
@@ -160,11 +190,11 @@ class Errands:
                 await call.ask_form(form)
                 _leave_open(call, form)
         except _Collected as collected:
-            return Given(collected.answers)
+            return Given(collected.answers, reason_of(await self.turn(errand)))
         except StoreLocked:  # somebody answers just now
             return None
         except (Suspended, CallEnded):
-            return decided(self.turn(errand))
+            return decided(await self.turn(errand))
 
 
 class _Collected(Suspended):

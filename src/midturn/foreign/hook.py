@@ -106,11 +106,11 @@ class HookRun(Struct, frozen=True, kw_only=True):
             case Ask():
                 await self._ask(occasion)
             case Done(tool=tool, arguments=arguments):
-                await self._close(self.errands.matching(tool, arguments)[:1])
+                await self._close((await self.errands.matching(tool, arguments))[:1])
             case Stopping(waits=may_wait):
                 await self._stop(may_wait=may_wait)
             case MovedOn():
-                await self._close([errand for errand in self.errands.unfinished() if _is_left(errand)])
+                await self._close([errand for errand in await self.errands.unfinished() if _is_left(errand)])
             case Unaskable(why=why):
                 self.say(self._without_answer(occasion, f"{words.FAILED} ({why})"))
             case Nothing():
@@ -121,7 +121,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # A call, a question ------------------------------------------------------------------------------------------------------
 
     async def _permit(self, occasion: Permit) -> None:
-        errand = self._taken_up(occasion) or await self.errands.permission(occasion.id, occasion.tool, occasion.arguments)
+        errand = await self._taken_up(occasion) or await self.errands.permission(occasion.id, occasion.tool, occasion.arguments)
         outcome = await self.errands.wait(errand, self._seconds(occasion))
         if outcome is None:
             self.say(self._without_answer(occasion, words.NOBODY))
@@ -130,7 +130,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
         await self.errands.close(errand, words.decided(outcome))
 
     async def _ask(self, occasion: Ask) -> None:
-        errand = self._taken_up(occasion) or await self.errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form)
+        errand = await self._taken_up(occasion) or await self.errands.questions(
+            occasion.id, occasion.tool, occasion.arguments, occasion.form
+        )
         outcome = await self.errands.wait(errand, self._seconds(occasion))
         if outcome is None:
             self.say(self._without_answer(occasion, words.NOBODY))
@@ -141,9 +143,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
     def _seconds(self, occasion: Permit | Ask) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
 
-    def _taken_up(self, occasion: Permit | Ask) -> Errand | None:
+    async def _taken_up(self, occasion: Permit | Ask) -> Errand | None:
         """Return what was asked before by a process that is gone: it is the same question, and not asked twice."""
-        return next(filter(_is_left, self.errands.matching(occasion.tool, occasion.arguments)), None)
+        return next(filter(_is_left, await self.errands.matching(occasion.tool, occasion.arguments)), None)
 
     def _without_answer(self, occasion: Occasion, message: str) -> Said:
         gates = isinstance(occasion, Permit | Ask | Unaskable) and occasion.gates
@@ -154,9 +156,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
     async def _stop(self, *, may_wait: bool) -> None:
         """Bring what was answered meanwhile; wait for the rest where nobody is kept from typing."""
         if not may_wait:
-            await self._close([errand for errand in self.errands.unfinished() if errand.asker.via == "hook" and _is_left(errand)])
+            await self._close([errand for errand in await self.errands.unfinished() if errand.asker.via == "hook" and _is_left(errand)])
         began = self.clock.monotonic()
-        while errands := [errand for errand in self.errands.unfinished() if not is_told(self.errands.turn(errand))]:
+        while errands := await self._untold():
             news = [(errand, outcome) for errand in errands if (outcome := await self.errands.outcome(errand))]
             if news:
                 await self._bring(news)
@@ -166,8 +168,11 @@ class HookRun(Struct, frozen=True, kw_only=True):
             await self.clock.sleep(_LOOK)
         self.say(Said())
 
+    async def _untold(self) -> list[Errand]:
+        return [errand for errand in await self.errands.unfinished() if not is_told(await self.errands.turn(errand))]
+
     async def _bring(self, news: list[tuple[Errand, Outcome]]) -> None:
-        lines = [words.told(self._subject(errand), outcome) for errand, outcome in news]
+        lines = [words.told(await self._subject(errand), outcome) for errand, outcome in news]
         self.say(self.agent.goes_on(self.document, "\n".join(lines)))
         for (errand, outcome), line in zip(news, lines, strict=True):
             if isinstance(outcome, Approved):
@@ -175,8 +180,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
             else:
                 await self.errands.close(errand, line)
 
-    def _subject(self, errand: Errand) -> str:
-        first = asked(self.errands.turn(errand))
+    async def _subject(self, errand: Errand) -> str:
+        first = asked(await self.errands.turn(errand))
         if first is None:
             return f"the call of {errand.tool} with {canonical(errand.arguments).decode()}"
         return f'the question "{first.question.text}"'

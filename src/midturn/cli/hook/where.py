@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 
 from midturn.cli.place import environment
-from midturn.foreign.agents import INSTALLATIONS
-from midturn.foreign.installing import Installation
+from midturn.foreign.agents import AGENTS, INSTALLATIONS
+from midturn.foreign.installing import Installation, installed
+
+STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
+"""What agents call the end of a turn: a hook there wakes them."""
 
 
 def installation_of(key: str, *, project: bool) -> Installation:
@@ -23,3 +26,9 @@ def command_line(key: str) -> str:
     found = shutil.which("midturn")
     program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
     return shlex.join([*program, "hook", key])
+
+
+def woken_agents() -> frozenset[str]:
+    """Return the agents of this user whose sessions our hooks wake."""
+    there = {key: installed(installation_of(key, project=False), key) for key in AGENTS}
+    return frozenset(key for key, events in there.items() if STOPS & set(events))

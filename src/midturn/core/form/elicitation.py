@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import cast
+from typing import Any, cast
 
 from msgspec import UNSET, Struct
 
@@ -71,13 +71,77 @@ def form_of(schema: object, message: str) -> Elicited:
     return Elicited(Form.from_json(questions, review=len(questions) > 1), names)
 
 
-def schema_of(questions: Sequence[Question[object]]) -> JsonObject:
-    """Return the flat schema that asks these questions; what no form over there can ask is text in JSON."""
-    return {
-        "type": "object",
-        "properties": {question.id: _property(question) for question in questions},
-        "required": [question.id for question in questions if not question.optional],
-    }
+class Outgoing(Struct, frozen=True):
+    """Our questions as a form of somebody else's: `names` are its properties, by the ids of the questions.
+
+    Where own words will do as well, a property of its own takes them, for a form over there has no such choice.
+    """
+
+    questions: Sequence[Question[Any]]
+    names: Mapping[str, str]
+
+    @classmethod
+    def of(cls, questions: Sequence[Question[Any]], *, in_order: bool = False) -> Outgoing:
+        """Name the properties; `in_order`: the form is sorted by them over there."""
+        return cls(questions, {asked.id: f"q{place:02}" if in_order else asked.id for place, asked in enumerate(questions)})
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The flat JSON Schema of the form."""
+        properties: dict[str, Json] = {}
+        for question in self.questions:
+            name = self.names[question.id]
+            properties[name] = _property(question)
+            if takes_own_words(question):
+                properties[_own(name)] = {"type": "string", "title": "Or in your own words"}
+        needed = [self.names[asked.id] for asked in self.questions if not asked.optional and not takes_own_words(asked)]
+        return {"type": "object", "properties": properties, "required": needed}
+
+    def answers(self, content: object) -> dict[str, Json]:
+        """Return the answers in what came back, checked; nothing is filled in.
+
+        Raises:
+            AnswerError: It is no answer: something is not there that is needed, or does not fit.
+        """
+        given = members(content)
+        answers: dict[str, Json] = {}
+        problems: list[Problem] = []
+        for question in self.questions:
+            name = self.names[question.id]
+            try:
+                received = _received(question, given.get(name), given.get(_own(name)))
+                answers[question.id] = cast("Json", question.check(received))
+            except AnswerError as error:
+                problems += [Problem(f"/{name}{problem.pointer}", problem.message) for problem in error.problems]
+        if problems:
+            raise AnswerError(problems)
+        return answers
+
+
+def takes_own_words(question: Question[Any]) -> bool:
+    """Say whether a choice may be answered with something that is none of its options."""
+    return isinstance(question.answer_type, SelectType | MultiSelectType) and question.answer_type.allow_other
+
+
+def _own(name: str) -> str:
+    return f"{name}_other"
+
+
+def _received(question: Question[Any], value: Json, own: Json) -> Json:
+    """Return what came back as our answers are: options by their values, own words as such."""
+    words = own.strip() if isinstance(own, str) and takes_own_words(question) else ""
+    match question.answer_type:
+        case SelectType(options=options):
+            return {"other": words} if words else _value(options, value)
+        case MultiSelectType(options=options):
+            chosen = [_value(options, one) for one in items(value)]
+            return [*chosen, {"other": words}] if words else chosen if isinstance(value, list | tuple) else value
+        case _:
+            return value
+
+
+def _value(options: Sequence[SelectOption], received: Json) -> Json:
+    return next((option.value for option in options if str(option.value) == received), received)
 
 
 # From a schema to questions ---------------------------------------------------------------------------------------------
@@ -167,7 +231,7 @@ def one_line(text: str) -> str:
 # From questions to a schema ---------------------------------------------------------------------------------------------
 
 
-def _property(question: Question[object]) -> JsonObject:
+def _property(question: Question[Any]) -> JsonObject:
     described: dict[str, Json] = {"title": question.text}
     if question.context:
         described["description"] = question.context
@@ -176,7 +240,7 @@ def _property(question: Question[object]) -> JsonObject:
     return {**_shape(question), **described}
 
 
-def _shape(question: Question[object]) -> dict[str, Json]:
+def _shape(question: Question[Any]) -> dict[str, Json]:
     match question.answer_type:
         case BooleanType():
             return {"type": "boolean"}

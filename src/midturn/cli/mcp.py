@@ -1,0 +1,79 @@
+"""`midturn mcp`: a server of the Model Context Protocol, through which any agent asks the user."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from midturn.cli.options import with_store
+from midturn.cli.output import note, say
+from midturn.cli.place import environment, place_in
+from midturn.cli.shown import block
+from midturn.errors import ConfigError
+from midturn.foreign.registering import AGENTS, registration
+
+_LONGEST = 45.0
+
+
+@click.command
+@click.option(
+    "--slice",
+    "seconds",
+    type=click.FloatRange(min=0.1),
+    default=_LONGEST,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long one call waits.",
+)
+@click.option("--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
+@click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print how AGENT is told of this server, and serve nothing.")
+@with_store
+def command(*, seconds: float, address: str | None, agent: str | None, store: Path | None) -> None:
+    """Serve the tool `ask_user` to any agent that speaks the Model Context Protocol.
+
+    What it asks waits in the inbox, and in the agent's own dialog where it has one; the first answer counts.
+    """
+    if agent:
+        _print(agent, store)
+        return
+    if importlib.util.find_spec("mcp") is None:
+        raise ConfigError('The Model Context Protocol needs the extra `mcp`: install it with `pip install "midturn[mcp]"`.')
+    asyncio.run(_serve(seconds, address, store))
+
+
+async def _serve(seconds: float, address: str | None, store: Path | None) -> None:
+    from midturn.cli.hook.where import woken_agents
+    from midturn.runtime.clock import SystemClock
+    from midturn.servers.mcp.asking import Settings
+    from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
+
+    place = place_in(Path.cwd(), store, local=True)
+    settings = Settings(slice=seconds, woken=woken_agents())
+    server = make_server(place.store, {} if address else environment(), SystemClock(), settings)
+    if address is None:
+        await serve_stdio(server)
+        return
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise click.UsageError(f"`--http {address}` names no port: give a number, such as 8765.")
+    await serve_http(
+        server,
+        host or "127.0.0.1",
+        int(port),
+        lambda url, token: note("midturn: serving {}; clients send the header `Authorization: Bearer {}`.", url, token),
+    )
+
+
+def _print(agent: str, store: Path | None) -> None:
+    found = shutil.which("midturn")
+    program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
+    given = registration(agent, [*program, "mcp", *(["--store", str(store.absolute())] if store else [])])
+    note("For {}:", given.where)
+    say(block(given.text))
+    if given.advice:
+        note(block(given.advice))

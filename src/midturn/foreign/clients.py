@@ -1,0 +1,107 @@
+"""What is known of the clients of the Model Context Protocol: what they show, and when they can be believed.
+
+What a client advertises is not enough: some answer for people who never saw a form, some drop what they cannot draw. A client that is not
+in the table is shown to, and what it accepts is checked; its "no" counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import members, text
+from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
+from midturn.foreign.naming import asker_name
+
+Kind: TypeAlias = Literal["boolean", "choice", "several", "text", "number"]
+_ALL: Final[frozenset[Kind]] = frozenset(("boolean", "choice", "several", "text", "number"))
+_PLAIN: Final[frozenset[Kind]] = frozenset(("boolean", "choice", "text"))
+
+
+class Client(Struct, frozen=True, kw_only=True):
+    """One client.
+
+    Args:
+        agent: How `midturn hook` calls it.
+        name: What people call it.
+        kinds: The kinds of questions that its dialog can ask.
+        can_decline: Its dialog has a way to say no, so a no may be a person's.
+        sorts: It sorts the fields of a form by their names.
+        holds_clock: A call may take as long as its dialog is open.
+    """
+
+    agent: str = ""
+    name: str = ""
+    kinds: frozenset[Kind] = _ALL
+    can_decline: bool = False
+    sorts: bool = False
+    holds_clock: bool = False
+
+
+_UNKNOWN: Final = Client()
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-code": Client(agent="claude", name="Claude Code", can_decline=True, holds_clock=True),
+    "codex-mcp-client": Client(agent="codex", name="Codex", kinds=_PLAIN, sorts=True, holds_clock=True),
+    "copilot-cli": Client(agent="copilot", name="Copilot CLI", can_decline=True),
+    "github-copilot": Client(agent="copilot", name="Copilot CLI", can_decline=True),
+    "gemini-cli": Client(agent="gemini", name="Gemini CLI", kinds=frozenset()),
+    "qwen": Client(agent="qwen", name="Qwen Code", kinds=frozenset()),
+    "opencode": Client(agent="opencode", name="opencode", kinds=frozenset()),
+}
+"""By the beginning of the name that a client gives itself."""
+
+
+def client_of(name: str) -> Client:
+    """Return what is known of a client, by the name that it gives itself."""
+    plain = name.strip().casefold()
+    known = next((client for beginning, client in CLIENTS.items() if plain.startswith(beginning)), _UNKNOWN)
+    return known if known.name else Client(name=asker_name(name, "MCP client"))
+
+
+def can_show(client: Client, questions: Sequence[Question[Any]]) -> bool:
+    """Say whether a client's dialog can ask all of these questions in one form."""
+    return all(_kind(question) in client.kinds for question in questions)
+
+
+def _kind(question: Question[Any]) -> Kind | None:
+    match question.answer_type:
+        case BooleanType():
+            return "boolean"
+        case SelectType():
+            return "choice"
+        case MultiSelectType():
+            return "several"
+        case TextType():
+            return "text"
+        case SchemaType(schema=schema):
+            return {"string": "text", "number": "number", "integer": "number", "boolean": "boolean"}.get(text(schema.get("type")))  # type: ignore[return-value]  # each is a kind
+        case _:
+            return None
+
+
+def is_alone(client: Client, environment: Mapping[str, str], meta: JsonObject) -> bool:
+    """Say whether nobody sits at the client's terminal, where it tells."""
+    match client.agent:
+        case "claude":
+            attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
+            return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
+        case "codex":
+            return text(members(meta.get("x-codex-turn-metadata")).get("turn_trigger")) == "exec"
+        case _:
+            return False
+
+
+def session_of(client: Client, environment: Mapping[str, str], meta: JsonObject) -> str:
+    """Return the client's own name for its session, where it gives one."""
+    variable = {"claude": "CLAUDE_CODE_SESSION_ID", "copilot": "COPILOT_AGENT_SESSION_ID", "qwen": "QWEN_CODE_SESSION_ID"}
+    from_environment = environment.get(variable.get(client.agent, ""), "")
+    return from_environment or text(members(meta.get("x-codex-turn-metadata")).get("session_id"))
+
+
+def call_id_of(meta: JsonObject) -> str:
+    """Return the id that the client itself gives a call; an empty one where it gives none."""
+    return text(meta.get("claudecode/toolUseId")) or text(meta.get("callId"))

@@ -1,0 +1,228 @@
+"""`ask_user` and `check_answer`: a question is recorded, then every way to an answer races, and the first wins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any, TypeAlias
+
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from msgspec import Struct
+
+from midturn.core.asker import Asker
+from midturn.core.json_value import JsonObject, canonical
+from midturn.core.loose_json import members
+from midturn.errors import QuestionError
+from midturn.foreign.errand import Errand, Outcome
+from midturn.foreign.errands import Errands
+from midturn.ports import Clock
+from midturn.servers.mcp import results
+from midturn.servers.mcp.caller import Caller
+from midturn.servers.mcp.dialog import QUICKEST, VIA, Dialog
+from midturn.store.processes import mark
+from midturn.store.store import ConversationStore
+from midturn.tools.ask_user_arguments import AskedFor, read_arguments
+
+Result: TypeAlias = types.CallToolResult | types.InputRequiredResult
+_LOG = logging.getLogger(__name__)
+_FORM = "form"  # the name of our one request in a result that requires input
+_TOOL = "ask_user"
+_PROGRESS = 10.0  # seconds between two signs of life
+_GONE = "The agent has asked something else since."
+_CALL_AGAIN = "Go on with what does not depend on it, or ask again with the tool `check_answer` after a while."
+_END_TURN = "Do not ask again now: end your turn, and say that you wait for an answer. It is there at the next `check_answer`."
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How the server waits.
+
+    Args:
+        slice: How many seconds one call blocks.
+        woken: A session of this agent (by how `midturn hook` calls it) is woken when an answer comes.
+        quickest: See `Dialog`.
+    """
+
+    slice: float = 45.0
+    woken: frozenset[str] = frozenset()
+    quickest: float = QUICKEST
+
+
+class Asking:
+    """What clients have asked through this process."""
+
+    def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: Settings) -> None:
+        self._store = store
+        self._environment = environment
+        self._clock = clock
+        self._settings = settings
+        self._shown: dict[str, float] = {}
+        self._left: list[Errand] = []
+        self._number = 0
+
+    def caller(self, context: ServerRequestContext[Any]) -> Caller:
+        """Return who calls."""
+        return Caller.of(context, self._environment)
+
+    def errands(self, caller: Caller) -> Errands:
+        """Return what this client asks."""
+        client = caller.client
+        here = mark(os.getpid())
+        asker = Asker(
+            name=client.name,
+            agent=client.agent,
+            session=caller.session or f"{VIA}-{here.pid}-{here.started}",
+            via=VIA,
+            cwd=os.getcwd(),  # noqa: PTH109  a text
+            process=here,
+            serves=mark(os.getppid()),
+        )
+        return Errands(self._store, asker, self._clock)
+
+    async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
+        """Ask what the arguments say."""
+        arguments = members(params.arguments)
+        try:
+            asked = read_arguments(arguments)
+        except QuestionError as error:
+            return results.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
+        caller = self.caller(context)
+        errands = self.errands(caller)
+        errand = await self._again(errands, params, arguments) or await errands.questions(self._id(caller), _TOOL, arguments, asked.form)
+        await self._withdraw(errands, errand)
+        call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
+        try:
+            return await self._raced(call, ticket=1)
+        except asyncio.CancelledError:
+            self._left.append(errand)
+            raise
+
+    async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
+        """Look for the answer to an earlier question, and wait a while for it."""
+        arguments = members(params.arguments)
+        caller = self.caller(context)
+        errands = self.errands(caller)
+        errand = await errands.found(str(arguments.get("id", "")))
+        if errand is None or errand.asker.via != VIA:
+            return results.wrong("There is no question with this id. Use the `id` that an earlier result gave you, or ask again.")
+        ticket = arguments.get("ticket")
+        call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=read_arguments(errand.arguments))
+        return await self._raced(call, ticket=(ticket if isinstance(ticket, int) else 0) + 1)
+
+    # One call -----------------------------------------------------------------------------------------------------------------
+
+    async def _raced(self, call: _Call, ticket: int) -> Result:
+        """Wait for whoever answers first, in the client's dialog or anywhere else."""
+        dialog = Dialog(caller=call.caller, errands=call.errands, errand=call.errand, clock=self._clock, quickest=self._settings.quickest)
+        went_on = await self._take_response(call, dialog)
+        outcome = await call.errands.outcome(call.errand)
+        if outcome is None and not call.caller.pushes and (call.is_first or went_on) and (shown := await dialog.next()):
+            self._shown[call.errand.conversation] = self._clock.monotonic()
+            return types.InputRequiredResult(input_requests={_FORM: shown.request}, request_state=call.errand.conversation)
+        if outcome is None:
+            outcome = await self._waited(call, dialog)
+        if outcome is None:
+            return results.waiting(call.errand.conversation, ticket, self._advice(call.caller, ticket)).result()
+        answer = results.answered(call.asked, outcome)
+        await call.errands.close(call.errand, answer.text)
+        return answer.result()
+
+    async def _take_response(self, call: _Call, dialog: Dialog) -> bool:
+        """Record what a client brings with the same call, made again; say whether a person said it."""
+        response = (call.params.input_responses or {}).get(_FORM)
+        shown = await dialog.next()
+        if not isinstance(response, types.ElicitResult) or shown is None:
+            return False
+        began = self._shown.pop(call.errand.conversation, self._clock.monotonic())
+        return await dialog.take(shown, response, self._clock.monotonic() - began)
+
+    async def _waited(self, call: _Call, dialog: Dialog) -> Outcome | None:
+        """Wait for a slice; as long as a dialog is open, where the client's clock stands still meanwhile."""
+        shown = dialog.push(call.context) if call.caller.pushes else asyncio.sleep(0)
+        async with self.signs_of_life(call.context, call.errands, call.errand), _beside(shown) as pushing:
+            while True:
+                outcome = await call.errands.wait(call.errand, self._settings.slice)
+                if outcome is not None or pushing.done() or not call.caller.client.holds_clock:
+                    return outcome
+
+    @asynccontextmanager
+    async def signs_of_life(self, context: ServerRequestContext[Any], errands: Errands, errand: Errand) -> AsyncGenerator[None]:
+        """Let a client hear from us now and then, while the block waits."""
+        async with _beside(self._tell(context, errands, errand)):
+            yield
+
+    async def _tell(self, context: ServerRequestContext[Any], errands: Errands, errand: Errand) -> None:
+        for number in count(1):
+            await self._clock.sleep(_PROGRESS)
+            question = await errands.open_question(errand)
+            how = f"midturn answer {question.id}" if question else "midturn inbox"
+            await context.session.report_progress(number, None, f"Waiting for the user: {how}")
+
+    def _advice(self, caller: Caller, ticket: int) -> str:
+        if ticket == 1:
+            return _CALL_AGAIN
+        if caller.alone and caller.client.agent in self._settings.woken:
+            return "Do not ask again now: end your turn, and you will be woken with the answer."
+        return _END_TURN
+
+    # Which question -----------------------------------------------------------------------------------------------------------
+
+    def _id(self, caller: Caller) -> str:
+        """Return the id of a call; where the client gives none, one that nobody else has."""
+        self._number += 1
+        here = mark(os.getpid())
+        return caller.call_id or f"{VIA}-{here.pid}-{here.started}-{self._number}"
+
+    async def _again(self, errands: Errands, params: types.CallToolRequestParams, arguments: JsonObject) -> Errand | None:
+        """Find the question of a call that is made again: with our form's answer, or after it was given up."""
+        wanted = canonical(arguments)
+        state = await errands.found(params.request_state) if params.request_state else None
+        for errand in [*([state] if state else []), *self._left]:
+            if errand.tool == _TOOL and canonical(errand.arguments) == wanted:
+                self._left = [left for left in self._left if left.conversation != errand.conversation]
+                return errand
+        return None
+
+    async def _withdraw(self, errands: Errands, but: Errand) -> None:
+        """Close what was given up: its asker has asked something else by now."""
+        left, self._left = self._left, []
+        for errand in left:
+            if errand.conversation != but.conversation:
+                await errands.close(errand, _GONE)
+
+
+class _Call(Struct, frozen=True, kw_only=True):
+    """One request of a client, and the question that it is about."""
+
+    caller: Caller
+    context: ServerRequestContext[Any]
+    params: types.CallToolRequestParams
+    errands: Errands
+    errand: Errand
+    asked: AskedFor
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the client has not been shown a form for it on this very call."""
+        return not self.params.input_responses
+
+
+@asynccontextmanager
+async def _beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
+    """Do something while the block runs; it stops with the block."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            if (current := asyncio.current_task()) and current.cancelling():
+                raise
+        except Exception:  # noqa: BLE001  the question waits for its answer all the same
+            _LOG.exception("what goes on beside a call failed")

@@ -1,0 +1,70 @@
+"""What a client's model reads: in words and as data, each complete, for some clients pass only the one or the other."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mcp import types
+from msgspec import Struct
+
+from midturn.core.json_value import Json
+from midturn.foreign import words
+from midturn.foreign.errand import Approved, Elsewhere, Given, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.tools.ask_user_arguments import SINGLE_ID, AskedFor, SingleQuestion
+
+
+class Answer(Struct, frozen=True):
+    """A result: `data` holds everything that `text` says."""
+
+    text: str
+    data: dict[str, Json]
+
+    def result(self) -> types.CallToolResult:
+        """Return it as the protocol has it."""
+        content: Any = {**self.data, "text": self.text}
+        return types.CallToolResult(content=[types.TextContent(type="text", text=self.text)], structured_content=content)
+
+
+def answered(asked: AskedFor, outcome: Outcome) -> Answer:
+    """Say what became of a question."""
+    match outcome:
+        case Given(answers=answers, reason=reason):
+            return _single(asked, answers[SINGLE_ID], reason) if isinstance(asked, SingleQuestion) else _several(dict(answers))
+        case RepliedTo(said):
+            return Answer(words.replied(said), {"status": "replied", "reply": said})
+        case TurnStopped():
+            return Answer(words.ENDED, {"status": "ended"})
+        case Approved() | Refused() | Elsewhere():
+            return Answer("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"})
+
+
+def waiting(id: str, ticket: int, advice: str) -> Answer:
+    """Say that nobody has answered yet."""
+    text = (
+        f"Nobody has answered yet. This is not a no, and not a yes. The question stays open: the user finds it with `midturn inbox`. "
+        f'{advice} (check_answer {{"id": "{id}", "ticket": {ticket}}})'
+    )
+    return Answer(text, {"status": "waiting", "id": id, "ticket": ticket})
+
+
+def wrong(text: str) -> types.CallToolResult:
+    """Return an error that the model can correct itself from."""
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], structured_content={"status": "error", "text": text}, is_error=True
+    )
+
+
+def _single(asked: SingleQuestion, answer: Json, reason: str | None) -> Answer:
+    said = f"The user answered: {words.answer_in_words(answer)}" + (f" ({reason})" if reason else "")
+    data: dict[str, Json] = {"answer_type": asked.answer_type, "answer": answer, **({"reason": reason} if reason else {})}
+    return Answer(f"{said}\n{_json(data)}", data)
+
+
+def _several(answers: dict[str, Json]) -> Answer:
+    listed = "\n".join(f"- {key}: {words.answer_in_words(value)}" for key, value in answers.items())
+    return Answer(f"The user answered:\n{listed}\n{_json(answers)}", {"answers": answers})
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)

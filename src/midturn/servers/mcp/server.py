@@ -1,0 +1,87 @@
+"""The server: the official SDK speaks the protocol, of both eras."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from midturn import __version__
+from midturn.errors import MidturnError
+from midturn.foreign import words
+from midturn.ports import Clock
+from midturn.servers.mcp import results
+from midturn.servers.mcp.asking import Asking, Result, Settings
+from midturn.servers.mcp.permitting import Permitting
+from midturn.servers.mcp.tools import ASK, CHECK, PERMIT, tools
+from midturn.store.store import ConversationStore
+
+_LOG = logging.getLogger(__name__)
+_INSTRUCTIONS = "Ask the user with `ask_user`. If nobody has answered yet, that is not a no: `check_answer` brings the answer later."
+
+
+def make_server(store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: Settings) -> Server[Any]:
+    """Return the server, over whatever transport it is served."""
+    asking = Asking(store, environment, clock, settings)
+    calls: dict[str, Callable[[ServerRequestContext[Any], types.CallToolRequestParams], Awaitable[Result]]] = {
+        **dict.fromkeys(ASK, asking.ask),
+        CHECK: asking.check,
+        PERMIT: Permitting(asking).call,
+    }
+
+    async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        del context, params
+        return types.ListToolsResult(tools=tools())
+
+    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
+        call = calls.get(params.name)
+        if call is None:
+            return results.wrong(f"There is no tool `{params.name}`; there are {', '.join(calls)}.")
+        try:
+            return await call(context, params)
+        except MidturnError as error:
+            return results.wrong(f"{words.FAILED} ({error})")
+        except Exception:  # noqa: BLE001  whatever it is, the model must not take it for an answer
+            _LOG.exception("a call of %s failed", params.name)
+            return results.wrong(words.FAILED)
+
+    return Server("midturn", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+async def serve_http(server: Server[Any], host: str, port: int, ready: Callable[[str, str], None]) -> None:
+    """Serve any number of clients over streamable HTTP; each shows a token that only this user has been told."""
+    import uvicorn
+
+    token = secrets.token_urlsafe(24)
+    app = _Guarded(server.streamable_http_app(host=host), token)
+    with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        ready(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp", token)
+        await uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).serve([listening])
+
+
+class _Guarded:
+    """Lets nobody in without the token."""
+
+    def __init__(self, app: Any, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not secrets.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._expected):
+            await send({"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await self._app(scope, receive, send)
+
+
+async def serve_stdio(server: Server[Any]) -> None:
+    """Serve one client on stdin and stdout, until it leaves."""
+    async with stdio_server() as (reading, writing):
+        await server.run(reading, writing, server.create_initialization_options())

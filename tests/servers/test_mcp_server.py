@@ -1,0 +1,417 @@
+"""`midturn mcp`: real clients of both eras ask a real process; some lie."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from support.cli import CommandLine
+from support.hooks import Session, answers, stored, until, wait_for
+from support.mcp_clients import ERAS, Person, connected, in_thread
+
+pytestmark = pytest.mark.timeout(60)
+ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
+SURE = {"question": "Ship it?", "answer_type": "boolean"}
+BOTH = {"questions": [{"id": "ship", "text": "Ship it?", "answer_type": "boolean"}, {"id": "note", "text": "Note?", "answer_type": "text"}]}
+each_era = pytest.mark.parametrize("era", ERAS)
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def run(work: Any) -> None:
+    asyncio.run(work)
+
+
+def data(result: Any) -> dict[str, Any]:
+    """Return a result as data, once it is clear that the words say it, too."""
+    assert result.structured_content["text"] == result.content[0].text
+    return result.structured_content
+
+
+async def answer(midturn: CommandLine, value: str, *options: str) -> None:
+    """Answer the one open question from another process."""
+
+    def work() -> None:
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], value, *options)
+
+    await in_thread(work)
+
+
+# What is offered --------------------------------------------------------------------------------------------------------
+
+
+@each_era
+def test_it_offers_its_tools_to_both_eras(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, era=era) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert list(tools) == ["ask_user", "ask_person", "check_answer", "permission_prompt"]
+            assert all(
+                tool.annotations and tool.annotations.read_only_hint and not tool.annotations.destructive_hint for tool in tools.values()
+            )
+            assert all(tool.annotations and tool.annotations.open_world_hint is False for tool in tools.values())
+            assert "That is not a no" in (tools["ask_user"].description or "")
+
+    run(work())
+
+
+@each_era
+def test_arguments_that_cannot_be_asked_come_back_with_what_to_correct(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, era=era) as client:
+            result = await client.call_tool("ask_user", {"question": "Which?", "answer_type": "select"})
+            assert result.is_error
+            assert "/options: missing" in data(result)["text"]
+            assert midturn.ok("inbox", "--json").json == []
+
+    run(work())
+
+
+# Answers ----------------------------------------------------------------------------------------------------------------
+
+
+@each_era
+def test_a_client_without_a_dialog_gets_the_answer_from_the_inbox(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, name="opencode", era=era) as client:
+            result, _ = await asyncio.gather(client.call_tool("ask_person", ENV), answer(midturn, "dev"))
+            assert data(result)["answer"] == "dev"
+            assert "The user answered: dev" in data(result)["text"]
+
+    run(work())
+    (events,) = stored(midturn)
+    request = next(event for event in events if event["type"] == "inquiry_request")
+    assert request["source"] == {"source": "other", "name": "opencode"}
+    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox"}]
+    assert events[-1]["type"] == "turn_end"
+
+
+@each_era
+def test_an_answer_in_the_clients_own_dialog_is_recorded_as_such(midturn: CommandLine, era: str) -> None:
+    person = Person(content={"answer": "prod"})
+
+    async def work() -> None:
+        async with connected(midturn, person=person, era=era) as client:
+            assert data(await client.call_tool("ask_user", ENV))["answer"] == "prod"
+
+    run(work())
+    (shown,) = person.shown
+    assert "Which env?" in shown.message
+    assert [event["answered_by"] for event in answers(stored(midturn)[0])] == [{"by": "user", "via": "mcp", "user": "Claude Code"}]
+
+
+@each_era
+def test_own_words_are_taken_in_a_dialog(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, person=Person(content={"answer_other": "staging"}), era=era) as client:
+            assert data(await client.call_tool("ask_user", ENV))["answer"] == {"other": "staging"}
+
+    run(work())
+
+
+@each_era
+def test_a_form_is_one_dialog(midturn: CommandLine, era: str) -> None:
+    person = Person(content={"ship": True, "note": "Now."})
+
+    async def work() -> None:
+        async with connected(midturn, person=person, era=era) as client:
+            assert data(await client.call_tool("ask_user", BOTH))["answers"] == {"ship": True, "note": "Now."}
+
+    run(work())
+    assert len(person.shown) == 1
+
+
+def test_the_inbox_is_faster_than_an_open_dialog(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn, person=Person(content={"answer": True}, after=30)) as client:
+            result, _ = await asyncio.gather(client.call_tool("ask_user", SURE), answer(midturn, "no", "--reason", "Not yet."))
+            assert data(result) | {"text": ""} == {"answer_type": "boolean", "answer": False, "reason": "Not yet.", "text": ""}
+            assert "The user answered: no (Not yet.)" in data(result)["text"]
+
+    run(work())
+
+
+@each_era
+def test_a_reply_is_no_answer(midturn: CommandLine, era: str) -> None:
+    def reply() -> None:
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "--reply", "What is dev?")
+
+    async def work() -> None:
+        async with connected(midturn, name="opencode", era=era) as client:
+            result, _ = await asyncio.gather(client.call_tool("ask_user", ENV), in_thread(reply))
+            assert data(result)["status"] == "replied"
+            assert "What is dev?" in data(result)["text"]
+
+    run(work())
+
+
+@each_era
+def test_a_slow_decline_in_a_dialog_that_has_one_is_a_reply(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, person=Person("decline"), era=era) as client:
+            assert data(await client.call_tool("ask_user", ENV))["status"] == "replied"
+
+    run(work())
+
+
+# Lies -------------------------------------------------------------------------------------------------------------------
+
+
+LIES = {
+    "a no in 5 ms": Person("decline", after=0.005),
+    "a yes in 5 ms": Person(content={"answer": "prod"}, after=0.005),
+    "a cancel": Person("cancel"),
+    "nothing in it": Person(content={}),
+    "no content at all": Person(content=None),
+    "no option": Person(content={"answer": "moon"}),
+    "of another type": Person(content={"answer": ["prod"]}),
+}
+
+
+@each_era
+@pytest.mark.parametrize("lie", LIES)
+def test_what_no_person_can_have_said_leaves_the_question_open(midturn: CommandLine, era: str, lie: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "1", person=LIES[lie], era=era) as client:
+            waiting = data(await client.call_tool("ask_user", ENV))
+            assert waiting["status"] == "waiting"
+            assert "This is not a no" in waiting["text"]
+
+    run(work())
+    assert len(midturn.ok("inbox", "--json").json) == 1
+    assert answers(stored(midturn)[0]) == []
+
+
+@pytest.mark.parametrize("name", ["codex-mcp-client", "something-new"])
+def test_a_decline_counts_only_where_the_dialog_is_known_to_have_one(midturn: CommandLine, name: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "1", name=name, person=Person("decline")) as client:
+            assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
+
+    run(work())
+
+
+def test_nobody_is_shown_anything_where_nobody_sits(midturn: CommandLine) -> None:
+    person = Person("decline")
+
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.3", person=person, CLAUDE_CODE_SESSION_ATTENDED="0") as client:
+            assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
+
+    run(work())
+    assert person.shown == []
+
+
+def test_a_client_is_asked_only_what_its_dialog_can_show(midturn: CommandLine) -> None:
+    """Several choices become a yes/no box there, whose yes says nothing."""
+    person = Person(content={})
+
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.3", name="codex-mcp-client", person=person) as client:
+            several = {"question": "Which parts?", "answer_type": "multi_select", "options": ["api", "web"]}
+            assert data(await client.call_tool("ask_user", several))["status"] == "waiting"
+
+    run(work())
+    assert person.shown == []
+
+
+def test_fields_are_named_so_that_sorting_keeps_their_order(midturn: CommandLine) -> None:
+    person = Person(content={"q00": True, "q01": "Now."})
+
+    async def work() -> None:
+        async with connected(midturn, name="codex-mcp-client", person=person) as client:
+            assert data(await client.call_tool("ask_user", BOTH))["answers"] == {"ship": True, "note": "Now."}
+
+    run(work())
+
+
+@pytest.mark.parametrize("name", ["assistant", "Assistant", "midturn", "user", "\u202eevil", ""])
+def test_a_client_cannot_take_anybodys_name(midturn: CommandLine, name: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.2", name=name) as client:
+            await client.call_tool("ask_user", SURE)
+
+    run(work())
+    (question,) = midturn.ok("inbox", "--json").json
+    assert question["source"]["source"] == "other"
+    assert question["source"]["name"].casefold() not in {"assistant", "midturn", "user"}
+    assert question["source"]["name"].isascii()
+
+
+# Waiting ----------------------------------------------------------------------------------------------------------------
+
+
+@each_era
+def test_after_a_slice_a_ticket_leads_to_the_answer(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.3", name="gemini-cli-mcp-client-x", era=era) as client:
+            first = data(await client.call_tool("ask_user", SURE))
+            second = data(await client.call_tool("check_answer", {"id": first["id"], "ticket": first["ticket"]}))
+            assert (first["ticket"], second["ticket"]) == (1, 2)
+            assert "check_answer" in first["text"]
+            assert "end your turn" in second["text"]
+            await answer(midturn, "yes")
+            third = data(await client.call_tool("check_answer", {"id": first["id"], "ticket": second["ticket"]}))
+            assert third["answer"] is True
+            again = data(await client.call_tool("check_answer", {"id": first["id"], "ticket": 3}))
+            assert again["answer"] is True, "it can be read twice"
+
+    run(work())
+
+
+def test_an_answer_is_there_after_the_server_has_died(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.2", CLAUDE_CODE_SESSION_ID="s1") as client:
+            first = data(await client.call_tool("ask_user", SURE))
+        await answer(midturn, "no")
+        async with connected(midturn, "--slice", "0.2", CLAUDE_CODE_SESSION_ID="s1") as client:
+            later = data(await client.call_tool("check_answer", {"id": first["id"], "ticket": 1}))
+            assert later["answer"] is False
+
+    run(work())
+
+
+def test_the_same_call_under_the_clients_own_id_is_not_asked_twice(midturn: CommandLine) -> None:
+    async def work() -> None:
+        meta: Any = {"claudecode/toolUseId": "toolu_1"}
+        async with connected(midturn, "--slice", "0.2", CLAUDE_CODE_SESSION_ID="s1") as client:
+            await client.call_tool("ask_user", SURE, meta=meta)
+        await answer(midturn, "yes")
+        async with connected(midturn, "--slice", "0.2", CLAUDE_CODE_SESSION_ID="s1") as client:
+            assert data(await client.call_tool("ask_user", SURE, meta=meta))["answer"] is True
+            assert data(await client.call_tool("ask_user", SURE, meta=meta))["answer"] is True
+
+    run(work())
+    assert len(stored(midturn)) == 1
+
+
+def test_an_id_that_nobody_has_given_is_an_error(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn) as client:
+            result = await client.call_tool("check_answer", {"id": "../../etc", "ticket": 1})
+            assert result.is_error
+
+    run(work())
+
+
+@each_era
+def test_a_call_that_is_given_up_leaves_its_question_until_something_else_is_asked(midturn: CommandLine, era: str) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "20", name="opencode", era=era) as client:
+            given_up = asyncio.create_task(client.call_tool("ask_user", SURE))
+            await in_thread(wait_for, midturn)
+            given_up.cancel()
+            await asyncio.gather(given_up, return_exceptions=True)
+            (question,) = await in_thread(wait_for, midturn)
+            other = asyncio.create_task(client.call_tool("ask_user", ENV))
+            await in_thread(_wait_for_other, midturn, question["id"])
+            other.cancel()
+            await asyncio.gather(other, return_exceptions=True)
+
+    run(work())
+    assert [event["reason"] for event in answers(stored(midturn)[0])] == ["superseded"]
+
+
+def _wait_for_other(midturn: CommandLine, id: str) -> None:
+    until(lambda: [question["id"] for question in midturn.ok("inbox", "--json").json], lambda ids: len(ids) == 1 and ids != [id])
+
+
+def test_a_client_that_dies_leaves_its_question_open(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "20", name="opencode") as client:
+            dying = asyncio.create_task(client.call_tool("ask_user", SURE))
+            await in_thread(wait_for, midturn)
+        await asyncio.gather(dying, return_exceptions=True)
+
+    run(work())
+    (question,) = midturn.ok("inbox", "--json").json
+    assert question["asker"]["waits"] is False
+
+
+def test_over_http_nobody_comes_in_without_the_token(midturn: CommandLine) -> None:
+    server = midturn.start("mcp", "--http", "0", "--slice", "0.2")
+    assert server.stderr
+    try:
+        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
+        assert said
+
+        async def work() -> None:
+            allowed = httpx2.AsyncClient(headers={"Authorization": f"Bearer {said[2]}"})
+            async with allowed as http, Client(streamable_http_client(said[1], http_client=http)) as client:
+                assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
+            async with httpx2.AsyncClient() as http:
+                assert (await http.post(said[1], json={})).status_code == 401
+
+        run(work())
+    finally:
+        server.terminate()
+        server.communicate()
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+def test_a_stop_hook_of_the_same_session_brings_the_answer(midturn: CommandLine) -> None:
+    headless: Any = {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli", "CLAUDE_CODE_SESSION_ATTENDED": "0"}
+    (midturn.home / ".claude").mkdir()
+    midturn.ok("hook", "install", "claude")
+
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.2", CLAUDE_CODE_SESSION_ID="s1", **headless) as client:
+            first = data(await client.call_tool("ask_user", ENV))
+            second = data(await client.call_tool("check_answer", {"id": first["id"], "ticket": 1}))
+            assert "you will be woken" in second["text"]
+
+    run(work())
+    stop = Session(midturn, "claude", "s1", **headless).start("Stop", stop_hook_active=False)
+    (question,) = wait_for(midturn)
+    midturn.ok("answer", question["id"], "dev")
+
+    assert stop.decision()["reason"] == 'midturn: the question "Which env?" was answered by the user: dev'
+
+
+# Permissions ------------------------------------------------------------------------------------------------------------
+
+
+@each_era
+@pytest.mark.parametrize(
+    ("value", "decision"),
+    [
+        ("y", {"behavior": "allow", "updatedInput": {"command": "ls"}}),
+        ("n", {"behavior": "deny", "message": "The user said no."}),
+        ('{"edit": {"command": "pwd"}}', {"behavior": "allow", "updatedInput": {"command": "pwd"}}),
+    ],
+)
+def test_a_delegated_permission_is_an_approval(midturn: CommandLine, era: str, value: str, decision: dict[str, Any]) -> None:
+    call = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}
+
+    async def work() -> None:
+        async with connected(midturn, era=era) as client:
+            result, _ = await asyncio.gather(client.call_tool("permission_prompt", call), answer(midturn, value))
+            assert json.loads(result.content[0].text) == decision  # type: ignore[union-attr]
+
+    run(work())
+
+
+# How it is told about ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "qwen", "copilot", "opencode"])
+def test_it_prints_how_an_agent_is_told_of_it(midturn: CommandLine, agent: str) -> None:
+    printed = midturn.ok("mcp", "--print-config", agent).stdout
+
+    if agent == "codex":
+        assert "required = true" in printed
+    else:
+        assert "midturn" in json.dumps(json.loads(printed))
