@@ -57,7 +57,7 @@ class QuestionError(_ProblemsError):
 
 
 class AnswerError(_ProblemsError):
-    """A value is no answer to its question; `problems` says why. It never contains a secret."""
+    """A value is not an answer to its question; `problems` says why. It never contains a secret."""
 
 
 class NotOpen(MidturnError):  # noqa: N818 (a public name)

@@ -45,16 +45,16 @@ def with_any(**wrong: Any) -> mt.Agent:
         (lambda: with_any(model=Wrong()), TypeError, "`model` takes an id such as 'anthropic/.*', or a model, not a `Wrong`"),
         (lambda: with_any(model=mt.ScriptedModel), TypeError, "`model` takes an id"),
         (lambda: with_any(tools=careful), TypeError, r"`tools` takes a list: `tools=\[deploy\]`"),
-        (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is no tool.*'definition', 'execute'"),
-        (lambda: with_tools("deploy"), TypeError, "a `str` is no tool"),
+        (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is not a tool.*'definition', 'execute'"),
+        (lambda: with_tools("deploy"), TypeError, "a `str` is not a tool"),
         (lambda: with_tools(mt.AskUser), TypeError, "is a class; a tool is an object.*`midturn.ask_user`"),
-        (lambda: with_tools(mt.AskUser()), TypeError, "`AskUser` is no tool.*`midturn.ask_user`"),
+        (lambda: with_tools(mt.AskUser()), TypeError, "`AskUser` is not a tool.*`midturn.ask_user`"),
         (lambda: with_tools(lambda: 1), mt.ConfigError, r"`<lambda>` is not a name for a tool.*@tool\(name="),
         (lambda: with_tools(careful, careful), mt.ConfigError, "Two tools have the name `careful`"),
         (lambda: with_tools(mt.tool(name="ask_user")(add)), mt.ConfigError, "`ask_user` is the name of a built-in tool"),
         (lambda: routed("carefull.confirm", "user"), mt.ConfigError, "no tool `carefull`. Did you mean `careful`"),
         (lambda: routed("careful", "user"), mt.ConfigError, r"named `<tool>.<question>`, or `<tool>.\*`"),
-        (lambda: routed("careful.a", "assistent"), mt.ConfigError, "'assistent' is no target. Did you mean `assistant`"),
+        (lambda: routed("careful.a", "assistent"), mt.ConfigError, "'assistent' is not a target. Did you mean `assistant`"),
         (lambda: routed("careful.a", {"modle": {}}), mt.ConfigError, r"routes\['careful.a'\]: .*unknown field `modle`"),
         (lambda: routed("careful.a", {"model": "x/y"}), mt.ConfigError, r"routes\['careful.a'\]: .*`\$.model`"),
         (lambda: routed("careful.a", True), mt.ConfigError, "not a `bool`"),
@@ -80,7 +80,7 @@ def test_a_question_that_is_none_is_an_error_that_names_the_constructors() -> No
 
     agent = mt.Agent(calling("wrong"), tools=[wrong])
     said = told(agent.store, agent.run_sync("x").conversation)[0]
-    assert "/questions/0: a `str` is no question. Build one with `Question.boolean`" in said
+    assert "/questions/0: a `str` is not a question. Build one with `Question.boolean`" in said
 
 
 def test_a_form_that_is_none_is_an_error_and_the_turn_goes_on() -> None:
@@ -109,12 +109,12 @@ def test_an_answer_of_another_form_is_an_error() -> None:
 
     agent = mt.Agent(calling("wrong"), tools=[wrong])
     result = agent.run_sync("x", prompter=mt.ScriptedPrompter({"wrong.confirm": True}))
-    assert "`other` is no question of this form; it has 'confirm'." in told(agent.store, result.conversation)[0]
+    assert "`other` is not a question of this form; it has 'confirm'." in told(agent.store, result.conversation)[0]
 
 
 def test_a_tool_that_returns_no_outcome_is_an_error_that_the_model_reads() -> None:
     class Careless:
-        """Returns what is none, or asks what is no form."""
+        """Returns what is none, or asks what is not a form."""
 
         definition = mt.ToolDefinition("careless", "Return something.", {"type": "object"})
 

@@ -178,7 +178,7 @@ class ReturnsAValue:
     """A prompter that forgets to say that it is an answer."""
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Return what is no reply."""
+        """Return what is not a reply."""
         return bool(prompt.id)  # type: ignore[return-value]  # that is the point
 
 

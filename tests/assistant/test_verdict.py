@@ -36,15 +36,15 @@ def test_a_missing_or_blank_reason_is_none() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('I would say {"reason": "x", "answer": true}', "no JSON object"),
-        ('{"answer": true} is what they want; {"answer": false}', "no JSON object"),
+        ('I would say {"reason": "x", "answer": true}', "not a JSON object"),
+        ('{"answer": true} is what they want; {"answer": false}', "not a JSON object"),
         ('{"reason": "x", "answer": false, "answer": true}', 'the key "answer" stands twice in one object'),
         ('{"reason": "x", "answer": NaN}', "NaN is not JSON"),
         ('{"reason": "x"}', "the key `answer` is missing"),
         ('{"reason": "x", "answer": true, "apply": true}', "the key `apply` does not belong in it"),
-        ('{"reason": 3, "answer": true}', "`reason` is no string"),
-        ("true", "no JSON object"),
-        ("[" * 100_000, "no JSON object"),
+        ('{"reason": 3, "answer": true}', "`reason` is not a string"),
+        ("true", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
         (" ", "it is empty"),
     ],
 )

@@ -19,7 +19,7 @@ from support.cli import CommandLine
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> CommandLine:
-    """A user in a directory that is no workspace yet."""
+    """A user in a directory that is not a workspace yet."""
     return CommandLine(tmp_path, workspace=False)
 
 

@@ -21,7 +21,7 @@ def test_a_written_key_is_read_back(names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "a..b", "a.", ".a", "a b", "a=b", 'a."\\q"', "a.'b", "a\nb", "#"])
 def test_what_is_no_key_is_an_error(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no key; write one like"):
+    with pytest.raises(ConfigError, match="is not a key; write one like"):
         parse_key(text, "here")
 
 

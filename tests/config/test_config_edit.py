@@ -106,7 +106,7 @@ def test_the_mode_of_a_file_stays(workspace: Workspace) -> None:
     [
         ("assistant.nme", "x", "config set: unknown key `assistant.nme`. Did you mean `name`?"),
         ("limits.cycles", "many", 'expected a whole number of at least 1, not "many"'),
-        ("a b", "x", "is no key"),
+        ("a b", "x", "is not a key"),
         ("conversation.tools.ask_user.run", "[", 'expected "ask", "unattended", "edit" or "skip", not "["'),
     ],
 )

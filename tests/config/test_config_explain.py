@@ -67,7 +67,7 @@ def test_get_returns_what_holds_for_a_tool(workspace: Workspace) -> None:
         ("assistant.modl", "unknown key `assistant.modl`. Did you mean `model`?"),
         ("assistant.name.x", "`assistant.name` is a value, not a table"),
         ("assistant.model.id", "`assistant.model.id` has no value."),
-        ("a b", "`a b` is no key"),
+        ("a b", "`a b` is not a key"),
     ],
 )
 def test_a_key_without_a_value_is_an_error(workspace: Workspace, key: str, message: str) -> None:

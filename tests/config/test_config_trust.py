@@ -199,7 +199,7 @@ def test_a_variable_trusts_a_file_by_its_hash(workspace: Workspace) -> None:
 
 
 def test_a_variable_that_is_no_hash_is_an_error(workspace: Workspace) -> None:
-    with pytest.raises(ConfigError, match="MIDTURN_TRUST: `yes` is no SHA-256 hash"):
+    with pytest.raises(ConfigError, match="MIDTURN_TRUST: `yes` is not a SHA-256 hash"):
         workspace.load(environment={"MIDTURN_TRUST": "yes"})
 
 

@@ -311,6 +311,6 @@ def test_half_a_character_that_another_tool_wrote_does_not_hide_the_event(half: 
 
 
 def test_half_a_character_is_written_as_a_replacement() -> None:
-    """A file name that is no UTF-8, or a model that was cut in the middle of an emoji."""
+    """A file name that is not UTF-8, or a model that was cut in the middle of an emoji."""
     line = encode_event(ToolCallRequest(id="c", name="ls", arguments={"\udcff": ["a\ud83d", "😀"]}))
     assert json.loads(line)["arguments"] == {"\ufffd": ["a\ufffd", "😀"]}

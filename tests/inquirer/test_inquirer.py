@@ -322,7 +322,7 @@ def test_what_is_no_call_is_said_at_once(store: ConversationStore) -> None:
                 async with inquirer.call(tool, call_id, arguments):  # type: ignore[arg-type]  # that is the point
                     pass
         async with inquirer.call("deploy", "call_1") as call:
-            with pytest.raises(TypeError, match="A result is no question"):
+            with pytest.raises(TypeError, match="A result is not a question"):
                 call.finish(CONFIRM)
         with pytest.raises(RuntimeError, match="This call is over"):
             await call.ask(CONFIRM)

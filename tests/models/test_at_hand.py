@@ -70,5 +70,5 @@ def test_a_key_is_sent_to_the_server_that_it_is_for() -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no http address"):
+    with pytest.raises(ValueError, match="is not an http address"):
         models_of("file:///etc", None)

@@ -42,7 +42,7 @@ def test_a_mapping_can_be_an_error() -> None:
 
 
 def test_a_mapping_that_is_no_reply_is_refused() -> None:
-    with pytest.raises(ConfigError, match="What the function returned is no valid script"):
+    with pytest.raises(ConfigError, match="What the function returned is not a valid script"):
         ask(FunctionModel(lambda _: {"answer": 1}))
 
 

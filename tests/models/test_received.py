@@ -32,8 +32,8 @@ def test_an_object_is_taken_as_it_is_and_nothing_is_none() -> None:
     ("sent", "problem"),
     [
         ('{"path": ', "Expecting value"),
-        ("[1]", "it is no object"),
-        ('"text"', "it is no object"),
+        ("[1]", "it is not an object"),
+        ('"text"', "it is not an object"),
         ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": "\\ud800"}', "half of a surrogate pair"),
         ('{"a": 1, "a": 2}', 'the key "a" stands twice'),

@@ -75,10 +75,10 @@ def test_a_missing_library_names_the_command(monkeypatch: pytest.MonkeyPatch) ->
             "anthropc/claude-haiku-5-5",
             "There is no provider `anthropc`. Did you mean `anthropic`? Known are `anthropic`, `google`, `local`, `openai`",
         ),
-        ("claude-haiku-5-6", "is no model id. Write `<provider>/<model>`, such as `anthropic/"),
+        ("claude-haiku-5-6", "is not a model id. Write `<provider>/<model>`, such as `anthropic/"),
         ("claude-haiku-5-5", "Did you mean `anthropic/claude-haiku-5-5`"),
-        ("anthropic/", "is no model id"),
-        ("/x", "is no model id"),
+        ("anthropic/", "is not a model id"),
+        ("/x", "is not a model id"),
     ],
 )
 def test_an_id_that_names_no_provider_is_corrected(id: str, message: str) -> None:

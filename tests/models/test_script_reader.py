@@ -92,9 +92,9 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"replies": [{"calls": [{"name": "t"}], "error": {}}]}, "/replies/0: it has both `calls` and `error`."),
     ({"inquiries": [{"answers": [{"reason": "r"}]}]}, "/inquiries/0/answers/0: it needs either `answer` or `error`."),
     ({"inquiries": [{"answers": [{"answer": 1, "error": {}}]}]}, "/inquiries/0/answers/0: it needs either"),
-    ([], "is no valid script"),
+    ([], "is not a valid script"),
     ({"replies": {}}, "/replies: "),
-    ({"replies": [{"text": object()}]}, "is no valid script"),
+    ({"replies": [{"text": object()}]}, "is not a valid script"),
 ]
 
 
@@ -147,5 +147,5 @@ def test_a_null_answer_is_an_answer() -> None:
 def test_a_fifo_is_no_script_and_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "play.toml")
 
-    with pytest.raises(ConfigError, match="it is no regular file"):
+    with pytest.raises(ConfigError, match="it is not a regular file"):
         read_script(tmp_path / "play.toml")

@@ -21,7 +21,7 @@ class Says(Struct, frozen=True, kw_only=True):
     """A whole answer, streamed word by word.
 
     `waits_for` holds the answer back until the server has received that many requests; `signature` signs the reasoning; `after` says
-    what happens once the first words are out: the connection is cut, nothing comes any more, or something comes that is no event.
+    what happens once the first words are out: the connection is cut, nothing comes any more, or something comes that is not an event.
     """
 
     text: str = ""

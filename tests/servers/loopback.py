@@ -16,7 +16,7 @@ from servers.wires import failure, stream, wire_of
 
 SILENCE = 30.0  # seconds that a test does not wait for: whoever asked gives up before
 _LOOK = 0.01
-GARBAGE = b"data: {this is no JSON\n\n"
+GARBAGE = b"data: {this is not JSON\n\n"
 
 
 class Received(Struct):

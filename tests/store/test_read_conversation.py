@@ -79,7 +79,7 @@ def test_a_torn_end_is_left_out_and_reported_but_not_touched(tmp_path: Path) -> 
     read = Conversation.open(path)
 
     assert len(read.events) == 3
-    assert "the last 71 bytes are no whole batch" in read.problems[0]
+    assert "the last 71 bytes are not a whole batch" in read.problems[0]
     assert (path / "events.jsonl").read_bytes() == content
     assert [each.name for each in path.iterdir()] == ["events.jsonl"]
 

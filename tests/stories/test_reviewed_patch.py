@@ -143,7 +143,7 @@ def test_a_reviewer_that_fails_has_not_said_no(midturn: CommandLine) -> None:
 def test_what_is_no_answer_fails_the_call_and_says_why(midturn: CommandLine) -> None:
     """Prose, a wrong type, a call, nothing, two megabytes, each of them twice; and a model that is not there."""
     wrong = {
-        "it is no JSON object with the keys `reason` and `answer`": Says(text="Sure, go ahead!"),
+        "it is not a JSON object with the keys `reason` and `answer`": Says(text="Sure, go ahead!"),
         'the answer must be true or false, not "yes"': Says(text='{"reason": "r", "answer": "yes"}'),
         "it called the tool `fs_read_file` in place of an answer": Says(calls=(ToolUse("fs_read_file", {"path": "plan.md"}),)),
         "its second answer was wrong too: it is empty.": Says(text=""),

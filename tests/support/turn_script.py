@@ -108,7 +108,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 class Called(Struct, frozen=True, kw_only=True):
     """One call by the model. `moods` says how everybody behaves who is asked in it, `forced` for whom that is fixed.
 
-    A call of `tool` None names a tool that does not exist; `broken` arguments are no JSON object.
+    A call of `tool` None names a tool that does not exist; `broken` arguments are not a JSON object.
     """
 
     tool: Tool | None

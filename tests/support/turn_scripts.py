@@ -75,7 +75,7 @@ class Stage:
         return [id for id in KINDS if not (settled and id == "key")]
 
     def ask(self, id: str, before: Sequence[Ask] = ()) -> Ask:
-        """Draw a question; its gate may name any earlier one that is no secret."""
+        """Draw a question; its gate may name any earlier one that is not a secret."""
         kind = KINDS[id]
         gate = None
         named = [place for place, ask in enumerate(before) if ask.kind != "secret"]

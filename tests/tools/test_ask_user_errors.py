@@ -84,16 +84,16 @@ def select(**changes: Json) -> JsonObject:
         ),
         (
             {"question": "Q?", "answer_type": "boolean", "default": "true"},
-            '/default: the default is no answer: the answer must be true or false, not "true".',
+            '/default: the default is not an answer: the answer must be true or false, not "true".',
         ),
-        ({"question": "Q?", "default": 3}, "/default: the default is no answer: the answer must be a string, not 3."),
+        ({"question": "Q?", "default": 3}, "/default: the default is not an answer: the answer must be a string, not 3."),
         (
             select(default="overwrite", allow_other=False),
-            '/default: the default is no answer: "overwrite" is none of the options. Choose "backup", "abort".',
+            '/default: the default is not an answer: "overwrite" is none of the options. Choose "backup", "abort".',
         ),
         (
             {**select(default="backup"), "answer_type": "multi_select"},
-            '/default: the default is no answer: the answer must be an array of options, not "backup".',
+            '/default: the default is not an answer: the answer must be an array of options, not "backup".',
         ),
         ({"questions": []}, "/questions: the form has no questions; 1 to 20 are allowed."),
         ({"questions": {}}, "/questions: must be an array of 1 to 20 questions."),
@@ -166,7 +166,7 @@ def test_a_schema_outside_the_allowed_subset_is_named_with_its_place() -> None:
 
 
 def test_arguments_that_no_writer_of_json_would_send_are_refused_like_any_other() -> None:
-    assert mistakes({"question": "\ud800?"}) == ["/question: the text has a lone surrogate, which is no Unicode text. Remove it."]
+    assert mistakes({"question": "\ud800?"}) == ["/question: the text has a lone surrogate, which is not Unicode text. Remove it."]
     deep: Json = "x"
     for _ in range(200):
         deep = [deep]
@@ -212,4 +212,4 @@ def test_choices_that_are_no_texts_are_refused() -> None:
     said = mistakes(select(options=["a", 3, {"value": True}, {"value": "b", "description": "c"}]))
 
     advice = "Give a string, or an object with a string as `value`."
-    assert said == [f"/options/1: 3 is no text. {advice}", f"/options/2: true is no text. {advice}"]
+    assert said == [f"/options/1: 3 is not text. {advice}", f"/options/2: true is not text. {advice}"]

@@ -163,7 +163,7 @@ def test_a_command_runs_in_its_directory(tmp_path: Path) -> None:
     assert execute(CommandTool(CommandSpec(name="probe", command=("../here",), cwd="sub")), {}, around=Around(tmp_path)) == Success(
         f"{tmp_path}/sub\n"
     )
-    assert "is no directory" in message(
+    assert "is not a directory" in message(
         execute(CommandTool(CommandSpec(name="p", command=("true",), cwd="nope")), {}, around=Around(tmp_path))
     )
 

@@ -77,7 +77,7 @@ class Agent:
                 no, that raises `AnswerError`, and the question stays open.
 
         Raises:
-            ConfigError: A model, tool, route, limit or policy is none; the message says what is allowed.
+            ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
             TypeError: Something of an altogether different kind was passed.
         """
         self._models = Models(llm={}, display=Silence())

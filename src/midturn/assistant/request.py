@@ -72,7 +72,7 @@ def _said(parts: Sequence[Part]) -> Iterator[Event]:
 
 
 def _event(part: Part, index: int) -> Event | None:
-    """Return the part as it would be recorded; a text without words is none."""
+    """Return the part as it would be recorded; None for a text without words."""
     match part:
         case TextPart(text, metadata):
             return ChatResponse(message=text, metadata=metadata) if text else None

@@ -27,7 +27,7 @@ class Given(Struct, frozen=True):
 
 
 class Wrong(Struct, frozen=True):
-    """A response that is no answer, and why."""
+    """A response that is not an answer, and why."""
 
     problem: str
 
@@ -56,7 +56,7 @@ def read_answer(finished: Finished) -> Verdict:
 
 def _shaped(value: Json, metadata: dict[str, Json] | None) -> Verdict:
     if not isinstance(value, Mapping):
-        return Wrong("it is no JSON object with the keys `reason` and `answer`")
+        return Wrong("it is not a JSON object with the keys `reason` and `answer`")
     if "answer" not in value:
         return Wrong("the key `answer` is missing")
     unknown = [key for key in value if key not in {"reason", "answer"}]
@@ -64,7 +64,7 @@ def _shaped(value: Json, metadata: dict[str, Json] | None) -> Verdict:
         return Wrong(f"the key `{unknown[0]}` does not belong in it; the keys are `reason` and `answer`")
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
-        return Wrong("`reason` is no string")
+        return Wrong("`reason` is not a string")
     return Given(value["answer"], _brief((reason or "").strip()) or None, metadata)
 
 
@@ -77,7 +77,7 @@ def _parse(text: str) -> Json | Wrong:
     try:
         return read_json(_unfenced(text.strip()))
     except NotJson as error:
-        return Wrong(f"it is no JSON object with the keys `reason` and `answer` ({error})")
+        return Wrong(f"it is not a JSON object with the keys `reason` and `answer` ({error})")
 
 
 def _unfenced(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Commands that decide for a person: a process that a tool started is none."""
+"""Commands that decide for a person: not one that a tool has started."""
 
 from __future__ import annotations
 

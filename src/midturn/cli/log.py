@@ -34,7 +34,7 @@ def start_log(environment: Mapping[str, str]) -> None:
     """
     level = environment.get(VARIABLE, "").strip().lower() or _USUAL
     if level not in LEVELS:
-        raise ConfigError(f"{VARIABLE}: `{environment[VARIABLE]}` is no level; allowed are {', '.join(LEVELS)}.")
+        raise ConfigError(f"{VARIABLE}: `{environment[VARIABLE]}` is not a level; allowed are {', '.join(LEVELS)}.")
     handler = _PrivateFile(log_file())
     handler.setFormatter(_OneLine("%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"))
     for name in _OURS:

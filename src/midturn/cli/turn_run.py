@@ -58,7 +58,7 @@ class TurnRunner:
         prompter = (run.prompter or terminal(settings, gate)) if run.attached else None
         parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
         self.interrupted = False
-        """Whether Ctrl-C was pressed while it ran, be it too late for the turn."""
+        """Whether Ctrl-C was pressed while it ran, even if too late for the turn."""
         self._run = run
         self._display = display_for(Screen(output=run.output, shaped=run.shaped, gate=gate), settings)
         self._command_line = CommandLine(parts, RunParts(prompter=prompter, display=self._display))

@@ -48,8 +48,8 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
     """Return the tools; a function that nobody decorated becomes one.
 
     Raises:
-        TypeError: Something is no tool, or a function cannot become one.
-        ConfigError: A name is none, is taken twice, or belongs to a built-in tool; or a tool claims to be somebody else.
+        TypeError: Something is not a tool, or a function cannot become one.
+        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; or a tool claims to be somebody else.
     """
     if _is_tool(given) or not isinstance(cast("object", given), Iterable):
         raise TypeError("`tools` takes a list: `tools=[deploy]`.")
@@ -65,7 +65,7 @@ def routes_of(given: Mapping[str, GivenTarget] | None, tools: Iterable[Tool] | N
     """Return who is to answer, by `<tool>.<question>` (or `<tool>.*`); `tools` are those that there are, where that is known.
 
     Raises:
-        ConfigError: A key names no tool, or a target is none.
+        ConfigError: A key names no tool, or a target does not exist.
     """
     names = None if tools is None else [tool.definition.name for tool in tools]
     for key in given or {}:
@@ -82,7 +82,7 @@ def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
     """Return the limits; a mapping changes those that it names.
 
     Raises:
-        ConfigError: A name is unknown, or a value is no number.
+        ConfigError: A name is unknown, or a value is not a number.
     """
     if given is None:
         return DEFAULT_LIMITS
@@ -110,7 +110,7 @@ def check_model(given: object) -> Model:
     """Return a model that the program made itself.
 
     Raises:
-        TypeError: It is none.
+        TypeError: `given` is not a model.
     """
     if inspect.isclass(given) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
         raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', or a model, not {_shown(given)}.")
@@ -140,7 +140,7 @@ def _tool(given: object) -> Tool:
         return cast("Tool", given)
     if inspect.isroutine(given):
         return FunctionTool(given)
-    raise TypeError(f"{_shown(given)} is no tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
+    raise TypeError(f"{_shown(given)} is not a tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
 
 
 def _is_tool(given: object) -> bool:
@@ -166,7 +166,7 @@ def _target(key: str, to: object) -> Target:
             said = to if isinstance(to, str) else to.kind
             names = ", ".join(repr(target) for target in _TARGETS)
             raise ConfigError(
-                f"{where}: {said!r} is no target.{did_you_mean(said, _TARGETS)} It is {names}, or a table of assistant settings."
+                f"{where}: {said!r} is not a target.{did_you_mean(said, _TARGETS)} It is {names}, or a table of assistant settings."
             )
         case _:
             raise ConfigError(f"{where}: a target is a name, a `Target`, or a table of settings, not {_shown(to)}.")

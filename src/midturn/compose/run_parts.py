@@ -14,7 +14,7 @@ class Silence:
     """A display that shows nothing."""
 
     def show(self, happening: Happening) -> None:
-        """Take no note."""
+        """Show nothing."""
 
 
 class RunParts(Struct, frozen=True, kw_only=True):

@@ -50,12 +50,12 @@ class Approvals(Struct, frozen=True):
         """Read `MIDTURN_TRUST` (one hash, or several separated by spaces or commas).
 
         Raises:
-            ConfigError: It is no SHA-256 hash.
+            ConfigError: It is not a SHA-256 hash.
         """
         words = environment.get(VARIABLE, "").replace(",", " ").lower().split()
         wrong = next((word for word in words if not _SHA256.fullmatch(word)), None)
         if wrong is not None:
-            raise ConfigError(f"{VARIABLE}: `{wrong}` is no SHA-256 hash; `sha256sum` of the configuration file prints one")
+            raise ConfigError(f"{VARIABLE}: `{wrong}` is not a SHA-256 hash; `sha256sum` of the configuration file prints one")
         return cls(directory / "trust", frozenset(words))
 
     def approved(self, subject: Subject) -> bool:

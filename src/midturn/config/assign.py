@@ -56,14 +56,14 @@ def parse_key(text: str, origin: str) -> KeyPath:
     """Split a dotted TOML key; `*` needs no quotes.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The text is not an assignment, or the key does not exist.
     """
     try:
         if _KEY.fullmatch(text):
             return tuple(_unquoted(segment) for segment in re.findall(_SEGMENT, text))
     except tomllib.TOMLDecodeError:
         pass  # an escape that TOML does not have: no key either
-    raise ConfigError(f"{origin}: `{text}` is no key; write one like `conversation.tools.'*'.run`")
+    raise ConfigError(f"{origin}: `{text}` is not a key; write one like `conversation.tools.'*'.run`")
 
 
 def key_value(text: str, origin: str) -> Assignment | None:

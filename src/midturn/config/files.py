@@ -32,7 +32,7 @@ def read_document(path: Path, name: str, *, follow: bool) -> Document | None:
     """Read one TOML file; None if it does not exist. Symlinks are followed only where they are the user's own.
 
     Raises:
-        ConfigError: It cannot be read, is no regular file, is too large, or is no TOML in UTF-8.
+        ConfigError: It cannot be read, is not a regular file, is too large, or is not TOML in UTF-8.
     """
     data = read_bytes(path, name, follow=follow)
     if data is None:

@@ -127,7 +127,7 @@ _BRACKET: Final = re.compile(rb"[\[{\]}]")
 def encode_event(event: Event) -> bytes:
     """Return the event's line, without the newline.
 
-    Half characters (lone surrogates, which no UTF-8 file can hold) are written as U+FFFD.
+    Lone surrogates, which no UTF-8 file can hold, are written as U+FFFD.
     """
     if isinstance(event, OpaqueEvent):
         return bytes(event.raw)

@@ -97,7 +97,7 @@ class ChatResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
 
 
 class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_request"):
-    """The call as the model sent it, once. `arguments` is an object, or the text that the model sent where that was no JSON object.
+    """The call as the model sent it, once. `arguments` is an object, or the text that the model sent where that was not a JSON object.
 
     Its `event_id` is the identity of the call: a provider may reuse `id`, even inside a cycle.
     """

@@ -117,7 +117,7 @@ class StructuredPart(Struct, frozen=True):
 
 
 class ToolCallPart(Struct, frozen=True):
-    """A complete call. `arguments` is an object, or the model's own text where that was no JSON object; `problem` then says why."""
+    """A complete call. `arguments` is an object, or the model's own text where that was not a JSON object; `problem` then says why."""
 
     id: str
     name: str

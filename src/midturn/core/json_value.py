@@ -62,7 +62,7 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     """Say what keeps `value` from being JSON that can be written, sent and read again, or None.
 
     Refused are nesting deeper than `depth_limit` (`[]` is 1 deep), more than `parts_limit` values in one another, NaN and infinities,
-    integers beyond 1,024 bits, lone surrogates, keys that are no strings, and Python values that JSON does not know. The walk keeps its
+    integers beyond 1,024 bits, lone surrogates, keys that are not strings, and Python values that JSON does not know. The walk keeps its
     own stack, so that depth cannot exhaust Python's, and writes no pointer before one is needed, so that long keys cost nothing.
     """
     open_values: list[tuple[object, _Path, int]] = [(value, None, 0)]
@@ -115,11 +115,11 @@ def _own_problem(item: object) -> str | None:
         case int():
             return None if item.bit_length() <= LONGEST_INTEGER else "the number is too large. Write it as a string."
         case float():
-            return None if math.isfinite(item) else "NaN and infinities are no JSON. Use a finite number or null."
+            return None if math.isfinite(item) else "NaN and infinities are not JSON. Use a finite number or null."
         case Mapping():
             return next(filter(None, map(_key_problem, cast("Mapping[object, object]", item))), None)
         case _:
-            return f"a Python {type(item).__name__} is no JSON. Use a boolean, number, string, list, object or null."
+            return f"a Python {type(item).__name__} is not JSON. Use a boolean, number, string, list, object or null."
 
 
 def _key_problem(key: object) -> str | None:
@@ -127,7 +127,7 @@ def _key_problem(key: object) -> str | None:
 
 
 def _text_problem(text: str) -> str | None:
-    return "the text has a lone surrogate, which is no Unicode text. Remove it." if _LONE_SURROGATE.search(text) else None
+    return "the text has a lone surrogate, which is not Unicode text. Remove it." if _LONE_SURROGATE.search(text) else None
 
 
 def _plain(value: Json) -> Json:

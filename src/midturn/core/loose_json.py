@@ -9,12 +9,12 @@ from midturn.core.json_value import Json, JsonObject
 
 
 def members(value: object) -> JsonObject:
-    """Return an object's members; none where it is no object."""
+    """Return an object's members; none where it is not an object."""
     return cast("JsonObject", value) if isinstance(value, Mapping) else {}
 
 
 def items(value: object) -> Sequence[Json]:
-    """Return an array's items; none where it is no array."""
+    """Return an array's items; none where it is not an array."""
     return cast("Sequence[Json]", value) if isinstance(value, list | tuple) else ()
 
 

@@ -85,7 +85,7 @@ class Claude:
         return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
 
     def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running, for a reason that is no person's. What a server asks is left to Claude Code, which cancels it."""
+        """Keep a call from running, for a reason that is not a person's. What a server asks is left to Claude Code, which cancels it."""
         return _decision({"behavior": "deny", "message": message}) if document.get("hook_event_name") == "PermissionRequest" else Said()
 
     def goes_on(self, document: JsonObject, message: str) -> Said:

@@ -68,7 +68,7 @@ class HookAgent(Protocol):
         ...
 
     def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running, for a reason that is no person's."""
+        """Keep a call from running, for a reason that is not a person's."""
         ...
 
     def goes_on(self, document: JsonObject, message: str) -> Said:

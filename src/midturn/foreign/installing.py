@@ -121,7 +121,7 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file}: {error}. Nothing was changed.") from error
     if not isinstance(settings, dict):
-        raise ConfigError(f"{file}: it is no JSON object. Nothing was changed.")
+        raise ConfigError(f"{file}: it is not a JSON object. Nothing was changed.")
     return cast("dict[str, Any]", settings)
 
 

@@ -59,7 +59,7 @@ class Unaskable(Struct, frozen=True, kw_only=True):
 
 
 class Nothing(Struct, frozen=True):
-    """Nothing that we know of: a later version, or an event that is none of ours."""
+    """Nothing that we know of: a later version, or an event that is not ours."""
 
 
 Occasion: TypeAlias = Permit | Ask | Done | Stopping | MovedOn | Unaskable | Nothing

@@ -71,7 +71,7 @@ class InquirerCall:
         """
         outcome = outcome_of(result)
         if isinstance(outcome, NeedsInput):
-            raise TypeError("A result is no question. Ask with `await call.ask(…)` or `call.ask_form(…)`.")
+            raise TypeError("A result is not a question. Ask with `await call.ask(…)` or `call.ask_form(…)`.")
         self.outcome = deliverable(outcome, self._call.run.result())
         return self.outcome.message if isinstance(self.outcome, ToolError) else cast("Success", self.outcome).content
 
@@ -166,10 +166,10 @@ class InquirerCall:
 
 
 def check_call(tool: str, call_id: str, arguments: JsonObject | None, depth_limit: int) -> None:
-    """Refuse what is no call.
+    """Refuse what is not a call.
 
     Raises:
-        ConfigError: The tool's name, the id or the arguments are none.
+        ConfigError: The tool's name, the id or the arguments cannot be used.
     """
     problem = name_problem(tool)
     if problem:

@@ -101,7 +101,7 @@ class Inquirer:
         Raises:
             Suspended: Nobody is there to answer now; `pending` says what is open.
             CallEnded: There is no answer, and the call is over.
-            ConfigError: The tool's name, the id or the arguments are none.
+            ConfigError: The tool's name, the id or the arguments cannot be used.
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
@@ -151,7 +151,7 @@ def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
     """Return a tool's name, and who asks when it asks: `source`, where somebody else's agent makes all calls.
 
     Raises:
-        ConfigError: The name belongs to a built-in tool, and this is none; or the tool claims to be somebody else.
+        ConfigError: The name belongs to a built-in tool, and this is not it; or the tool claims to be somebody else.
     """
     if not isinstance(tool, str):
         (checked,) = tools_of([tool])

@@ -96,7 +96,7 @@ def models_of(base_url: str, key: str | None) -> Sequence[str]:
         ValueError: It answers something else.
     """
     if urlsplit(base_url).scheme not in {"http", "https"}:
-        raise ValueError(f"{base_url} is no http address")
+        raise ValueError(f"{base_url} is not an http address")
     request = Request(f"{base_url.rstrip('/')}/models", headers={"authorization": f"Bearer {key}"} if key else {})  # noqa: S310 (checked above)
     try:
         with build_opener(_StayHere).open(request, timeout=_SECONDS) as response:
@@ -105,4 +105,4 @@ def models_of(base_url: str, key: str | None) -> Sequence[str]:
     except URLError as error:
         raise OSError(str(error.reason)) from error
     except (KeyError, TypeError) as error:
-        raise ValueError("the answer is no list of models") from error
+        raise ValueError("the answer is not a list of models") from error

@@ -22,7 +22,7 @@ _TEXTS: Final[dict[Failure, str]] = {
     "unreachable": "Cannot reach {host}{said}. Are you offline? `midturn doctor` checks the connection, `midturn demo` needs none.",
     "broken": "The connection to {host} broke{said}.",
     "silent": "{host} stopped answering{said}.",
-    "garbled": "{host} sent something that is no answer{said}.",
+    "garbled": "{host} sent something that is not an answer{said}.",
     "rejected": "{model}: {host} rejected the request{said}.",
 }
 _TRANSIENT: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})

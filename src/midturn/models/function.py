@@ -47,7 +47,7 @@ class FunctionModel:
         """Yield what the function says.
 
         Raises:
-            ModelError: The function returned something that is no answer.
+            ModelError: The function returned something that is not an answer.
         """
         said = self._fn(request)
         if isinstance(said, AsyncIterator):

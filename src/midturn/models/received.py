@@ -20,7 +20,7 @@ class Arguments(Struct, frozen=True):
 
 
 def clean(text: str) -> str:
-    """Join surrogates that came in two pieces, and replace those that stay alone: they are no text, and cannot be written."""
+    """Join surrogates that came in two pieces, and replace those that stay alone: they are not text, and cannot be written."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -40,4 +40,4 @@ def read_arguments(sent: str | JsonObject | None) -> Arguments:
     if isinstance(value, dict) and problem is None:
         return Arguments(cast("JsonObject", value))
     text = clean(sent) if isinstance(sent, str) else json.dumps(sent, default=str)
-    return Arguments(text, "it is no object" if problem is None else str(problem))
+    return Arguments(text, "it is not an object" if problem is None else str(problem))

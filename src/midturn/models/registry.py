@@ -67,7 +67,7 @@ def spec_named(id: str, lookup: Lookup) -> ModelSpec:
     """
     provider, slash, model = id.partition("/")
     if not slash or not provider or not model:
-        raise ConfigError(f"`{id}` is no model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
+        raise ConfigError(f"`{id}` is not a model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
     settings = provider_settings(provider, lookup.providers)
     family = _family(provider, settings)
     if family == "openai-compatible" and not settings.base_url:

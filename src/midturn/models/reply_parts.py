@@ -78,7 +78,7 @@ def _text_part(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, 
 
 
 def _call_part(call: ScriptedCall, id: str, metadata: dict[str, Json] | None) -> ToolCallPart:
-    problem = "the arguments are no JSON object" if isinstance(call.arguments, str) else None
+    problem = "the arguments are not a JSON object" if isinstance(call.arguments, str) else None
     return ToolCallPart(id, call.name, call.arguments, problem, metadata)
 
 

@@ -15,7 +15,7 @@ Milliseconds: TypeAlias = Annotated[float, Meta(ge=0)]
 
 
 class ScriptedCall(Struct, frozen=True, kw_only=True):
-    """A tool call. Without `id` it gets the next free `call_<n>`; `arguments` as a string imitate a call that is no JSON object."""
+    """A tool call. Without `id` it gets the next free `call_<n>`; `arguments` as a string imitate a call that is not a JSON object."""
 
     name: Filled
     id: Filled | None = None

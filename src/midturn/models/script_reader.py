@@ -22,7 +22,7 @@ def read_script(path: Path) -> Script:
     """Read a `.toml` or `.json` script.
 
     Raises:
-        ConfigError: The file cannot be read, is no TOML or JSON, or breaks a rule; the message lists every problem with its place.
+        ConfigError: The file cannot be read, is not TOML or JSON, or breaks a rule; the message lists every problem with its place.
     """
     return build_script(_parse(path), origin=str(path))
 
@@ -41,13 +41,13 @@ def build_script(document: object, *, origin: str) -> Script:
         if not problems:
             return script
     lines = "\n".join(f"  {problem}" for problem in problems)
-    raise ConfigError(f"{origin} is no valid script:\n{lines}")
+    raise ConfigError(f"{origin} is not a valid script:\n{lines}")
 
 
 def _parse(path: Path) -> object:
     try:
         if path.exists() and not path.is_file():  # a fifo would hold us up for ever
-            raise ConfigError(f"{path}: the script cannot be read: it is no regular file.")
+            raise ConfigError(f"{path}: the script cannot be read: it is not a regular file.")
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix:
             case ".toml":
@@ -67,7 +67,7 @@ def _plain(document: object, origin: str) -> Json:
     try:
         return cast("Json", msgspec.json.decode(msgspec.json.encode(document)))
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{origin} is no valid script: {error}") from error
+        raise ConfigError(f"{origin} is not a valid script: {error}") from error
 
 
 def _problems(value: Json, shape: object, pointer: str) -> Iterator[Problem]:

@@ -147,5 +147,5 @@ def _said(event: ChatResponse) -> Said:
 
 
 def _as_object(arguments: Json) -> JsonObject:
-    """Return what providers accept as arguments; text that was no JSON object is quoted."""
+    """Return what providers accept as arguments; text that was not a JSON object is quoted."""
     return arguments if isinstance(arguments, dict) else {"invalid_arguments": arguments}

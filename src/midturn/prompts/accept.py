@@ -40,7 +40,7 @@ def accept_json(prompt: Prompt, text: str) -> Json:
     """Read `text` as JSON and check it against the question.
 
     Raises:
-        NotAccepted: It is no JSON, or does not fit the schema.
+        NotAccepted: It is not JSON, or does not fit the schema.
     """
     value = read(text)
     try:
@@ -53,7 +53,7 @@ def accept_arguments(text: str) -> Json:
     """Read the edited arguments of a call.
 
     Raises:
-        NotAccepted: They are no JSON object.
+        NotAccepted: They are not a JSON object.
     """
     value = read(text)
     if not isinstance(value, Mapping):
@@ -65,7 +65,7 @@ def read(text: str) -> Json:
     """Read JSON.
 
     Raises:
-        NotAccepted: It is none.
+        NotAccepted: The text is not JSON.
     """
     try:
         return read_json(text)
@@ -74,7 +74,7 @@ def read(text: str) -> Json:
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:
-    """Check an answer that is no secret: those are never looked at here."""
+    """Check an answer that is not a secret: those are never looked at here."""
     return cast("Json", prompt.question.check(value))
 
 

@@ -60,7 +60,7 @@ def _part(part: str, options: Options) -> list[int]:
         return [choose(part, options)]
     first, last = int(span[1]), int(span[2])
     if not 1 <= first <= last <= len(options):
-        raise NotAccepted([f"{part} is no range of numbers from 1 to {len(options)}."])
+        raise NotAccepted([f"{part} is not a range of numbers from 1 to {len(options)}."])
     return list(range(first - 1, last))
 
 

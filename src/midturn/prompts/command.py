@@ -13,7 +13,7 @@ from midturn.core.reply import Answered, EndedTurn, Reply, WentBack
 
 
 class Step(Enum):
-    """What a key does that is no reply yet."""
+    """What a key does that is not a reply yet."""
 
     ANSWER = auto()
     GIVE_REASON = auto()

@@ -114,7 +114,7 @@ async def _awaited(prompted: object) -> Reply:
     """Return what a prompter replied.
 
     Raises:
-        TypeError: It is no reply, or nothing that can be awaited.
+        TypeError: It is not a reply, or nothing that can be awaited.
     """
     if not inspect.isawaitable(prompted):
         raise TypeError(f"`prompt` returned a `{type(prompted).__name__}` at once; write it as `async def prompt(self, prompt)`")

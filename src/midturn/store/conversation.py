@@ -106,7 +106,7 @@ def _problems_of(events: Sequence[Event]) -> tuple[str, ...]:
 def _torn(directory: Path, recorded: Stream) -> tuple[str, ...]:
     if not recorded.torn:
         return ()
-    what = f"{directory / NAME}: the last {recorded.torn:,} bytes are no whole batch and are left out"
+    what = f"{directory / NAME}: the last {recorded.torn:,} bytes are not a whole batch and are left out"
     why = "an interrupted write, or a last line without its newline"
     return (f"{what} ({why}). The next to write keeps them beside it, as events.torn-<time>.",)
 

@@ -17,7 +17,7 @@ from typing import Self
 from midturn.errors import StoreError
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is none of ours.
+# O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is not ours.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -115,7 +115,7 @@ class Folder:
         """Open a regular file in here; one that is created is 0600.
 
         Raises:
-            OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is no regular file.
+            OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is not a regular file.
         """
         fd = os.open(name, flags | _FILE, 0o600, dir_fd=self.fd)
         try:

@@ -56,7 +56,7 @@ class FileAnswers:
         return True
 
     def collect(self) -> tuple[HandedOver, ...]:
-        """Read all of them; a file that is none is put aside under another name."""
+        """Read all of them; a file that is not an answer is put aside under another name."""
         with telling("read the answers in", self._path), self._open() as folder:
             names = [name for name in folder.names() if name.endswith(".json")] if folder else []
             found = [answer for name in names if folder and (answer := _read(folder, name))]
@@ -115,11 +115,11 @@ def _read(folder: Folder, name: str) -> HandedOver | None:
 
 def _put_aside(folder: Folder, name: str, error: Exception) -> None:
     """Make room for an answer where something else lies; nothing is thrown away."""
-    _LOG.warning("%r in %r is no answer (%r); it is kept as %r", name, str(folder.path), str(error), f"{name}.unreadable")
+    _LOG.warning("%r in %r is not an answer (%r); it is kept as %r", name, str(folder.path), str(error), f"{name}.unreadable")
     os.replace(name, f"{name}.unreadable", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
 def _file_name(event_id: str) -> str:
-    """Return the file of a question. Ids that are no plain names (a stream may come from anywhere) are written as their hash."""
+    """Return the file of a question. Ids that are not plain names (a stream may come from anywhere) are written as their hash."""
     plain = event_id if _PLAIN.fullmatch(event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{plain}.json"

@@ -53,4 +53,4 @@ def title(words: str) -> str:
     """Return the first line of a request that has words, cut to 80 characters."""
     first = next((line for line in map(str.strip, words[:10_000].splitlines()) if line), "")
     short = first if len(first) <= _TITLE_LENGTH else first[: _TITLE_LENGTH - 1].rstrip() + "…"
-    return short.encode("utf-8", "replace").decode("utf-8")  # the command line may hold half characters
+    return short.encode("utf-8", "replace").decode("utf-8")  # the command line may hold lone surrogates

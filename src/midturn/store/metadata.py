@@ -77,7 +77,7 @@ def write_metadata(folder: Folder, metadata: Metadata) -> None:
 
 
 def write_first_metadata(folder: Folder, metadata: Metadata) -> None:
-    """Write the metadata of a new conversation. Not synced: it can be told from the conversation, whose first batch is."""
+    """Write the metadata of a new conversation. Not synced: the conversation, whose first batch is synced, says the same."""
     with telling("write", folder.path / NAME):
         folder.write_unsynced(NAME, _encoded(metadata))
 

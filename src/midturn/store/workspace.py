@@ -38,7 +38,7 @@ class Workspace:
     def find(cls, start: Path) -> Workspace | None:
         """Return the workspace that `start` lies in: the nearest directory from there upwards that has a `.midturn/`.
 
-        One that another user has put into a shared directory such as `/tmp` is none.
+        One that another user has put into a shared directory such as `/tmp` does not count.
 
         Raises:
             StoreError: It is a symbolic link.
@@ -48,7 +48,7 @@ class Workspace:
 
     @classmethod
     def make(cls, root: Path) -> Workspace:
-        """Make `root` a workspace, if it is none yet.
+        """Make `root` a workspace, unless it is one.
 
         Raises:
             StoreError: `.midturn/` cannot be made.
@@ -79,7 +79,7 @@ class Workspace:
     def set_current(self, id: str) -> None:
         """Choose the conversation that commands act on. Not synced: without it, the newest is the current one."""
         if not _ID.fullmatch(id):
-            raise StoreError(f"{id!r} is no id of a conversation; one has digits only.")
+            raise StoreError(f"{id!r} is not an id of a conversation; one has digits only.")
         with telling("write", self.home / "current"), self._open() as home:
             temporary = f".current.{secrets.token_hex(6)}"
             home.write_unsynced(temporary, f"{id}\n".encode())

@@ -135,7 +135,7 @@ def open_device() -> Generator[Device]:
     """Open the terminal for one prompt.
 
     Raises:
-        NoTerminal: There is none.
+        NoTerminal: There is no terminal.
     """
     path = terminal_path()
     try:
@@ -165,7 +165,7 @@ def terminal_path() -> str:
     """
     for fd in _CANDIDATES:
         try:
-            os.tcgetpgrp(fd)  # fails where it is no terminal, or not the controlling one
+            os.tcgetpgrp(fd)  # fails where it is not a terminal, or not the controlling one
             return os.ttyname(fd)
         except OSError:
             continue

@@ -47,7 +47,7 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
     """Return the words of `$VISUAL`, else `$EDITOR`, else a usual editor.
 
     Raises:
-        NoEdit: There is none.
+        NoEdit: There is no editor.
     """
     for name in ("VISUAL", "EDITOR"):
         try:

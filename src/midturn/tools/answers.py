@@ -36,13 +36,13 @@ class FormAnswers:
         """Return the answer to a question of the form.
 
         Raises:
-            TypeError: It is no question: answers are found by the question itself, which knows their type.
+            TypeError: It is not a question: answers are found by the question itself, which knows their type.
             KeyError: The form does not have it.
         """
         if not isinstance(cast("object", question), Question):
             raise TypeError(f"Answers are found by question, not by a `{type(question).__name__}`: `answers[question]`.")
         if question.id not in self._given:
-            raise KeyError(f"`{question.id}` is no question of this form; it has {', '.join(map(repr, self._given))}.")
+            raise KeyError(f"`{question.id}` is not a question of this form; it has {', '.join(map(repr, self._given))}.")
         given = self._given[question.id]
         return question.typed(given.value) if isinstance(given, GivenAnswer) else cast("T", None)
 

@@ -61,7 +61,7 @@ def _answer(question: Question[Any], given: Given) -> Json:
     """Return the answer once more checked: whoever routed it, the model gets what it asked for.
 
     Raises:
-        AnswerError: It is none.
+        AnswerError: The arguments are wrong.
     """
     answer = given[question.id]
     if not isinstance(answer, GivenAnswer) or isinstance(answer.value, SecretValue):

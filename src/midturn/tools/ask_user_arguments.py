@@ -134,7 +134,7 @@ def _option_problems(options: Json) -> Iterator[Problem]:
     for place, option in enumerate(options if isinstance(options, list) else ()):
         value = option.get("value") if isinstance(option, dict) else option
         if not isinstance(value, str):
-            yield Problem(f"/options/{place}", f"{shown(value)} is no text. Give a string, or an object with a string as `value`.")
+            yield Problem(f"/options/{place}", f"{shown(value)} is not text. Give a string, or an object with a string as `value`.")
 
 
 def _in_arguments(pointer: str) -> str:

@@ -66,7 +66,7 @@ class CommandTool:
         root = Path(run.root).absolute()
         cwd = root / self.spec.cwd
         if not cwd.is_dir():
-            raise CommandError(f"its `cwd` {cwd} is no directory. Do not retry; the configuration must be corrected.")
+            raise CommandError(f"its `cwd` {cwd} is not a directory. Do not retry; the configuration must be corrected.")
         environment = {**child_environment(os.environ, self.spec.environment), VARIABLE: self.spec.name}
         argv = self._shell_argv(run) if self.spec.shell else self._argv(cwd, environment.get("PATH", os.defpath))
         return Command(
@@ -118,7 +118,7 @@ class CommandTool:
         written = _decoded(finished.stdout)
         shown = run.hide(written)
         if shown != written:  # replaced before a piece of the output is cut out and shown, not after
-            error = WireError("it is none because of a secret of this call, which is not shown.")
+            error = WireError("it holds a secret of this call, and is not shown.")
             try:
                 read_outcome(shown.encode(), run.limits)
             except WireError as cleaned:
@@ -141,7 +141,7 @@ def _word(value: Json) -> str:
 
 def _start_problem(error: OSError | ValueError) -> str:
     if isinstance(error, UnicodeError):
-        return "an argument is no Unicode text (it has a lone surrogate). Remove it."
+        return "an argument is not Unicode text (it has a lone surrogate). Remove it."
     if isinstance(error, ValueError):
         return "an argument has a NUL character (U+0000). Remove it."
     if error.errno == errno.E2BIG:

@@ -109,7 +109,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
 
     Raises:
         TypeError: A parameter has no type, or one that JSON Schema cannot describe.
-        ConfigError: The name is none.
+        ConfigError: The name is not a tool's name.
     """
     if function is None:
         return functools.partial(FunctionTool, name=name, run=run)

@@ -14,7 +14,7 @@ def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[st
     """Map names to tools, the built-in ones first.
 
     Raises:
-        ConfigError: A name is none, is taken twice, or belongs to a built-in tool; every such name is listed.
+        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; every such name is listed.
     """
     registered: dict[str, Tool] = {tool.definition.name: tool for tool in builtins}
     problems: list[str] = []

@@ -29,7 +29,7 @@ class ValueType(Protocol):
     """One parameter's type."""
 
     def read(self, value: Json) -> object:
-        """Convert JSON, strictly: `"1"` is no number and `1` is not true.
+        """Convert JSON, strictly: `"1"` is not a number and `1` is not true.
 
         Raises:
             Mismatch: The value does not fit.

@@ -27,7 +27,7 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 
 
 class WireError(Exception):
-    """A command's output is no outcome; the message says what was wrong and what is expected."""
+    """A command's output is not an outcome; the message says what was wrong and what is expected."""
 
 
 class Workspace(Struct, frozen=True):
@@ -51,7 +51,7 @@ def read_outcome(stdout: bytes, limits: Limits = DEFAULT_LIMITS) -> Outcome:
     """Read exactly one outcome document.
 
     Raises:
-        WireError: It is none: no JSON, more than one document, an unknown field, a malformed question.
+        WireError: It is not an outcome: not JSON, more than one document, an unknown field, a malformed question.
     """
     document = _document(stdout, limits)
     kind = document.get("type")

@@ -160,7 +160,7 @@ def test_every_problem_is_returned_at_once_in_the_order_of_the_questions() -> No
         '/questions/3: a question must be a JSON object, not "d".',
         "/questions/4/id: `id` is missing. Give 1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __).",
         "/questions/4/when/equals: `equals` is missing. Give the answer at which this question is asked.",
-        "/questions/4/default: the default is no answer: the answer must be a string, not 7.",
+        "/questions/4/default: the default is not an answer: the answer must be a string, not 7.",
     ]
 
 

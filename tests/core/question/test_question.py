@@ -118,10 +118,10 @@ def test_every_problem_is_found_at_once() -> None:
     assert problems(authored) == snapshot(
         [
             '/defualt: unknown key "defualt". Did you mean `default`?',
-            '/id: "a.b" is no id. Use 1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __).',
+            '/id: "a.b" is not an id. Use 1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __).',
             "/text: the text has 2 lines; one is allowed. Put multi-line text in `context`.",
             '/answer_type/optoins: unknown key "optoins". Did you mean `options`?',
-            "/answer_type/options/2: null is no option. Give a string, number or boolean, or an object with such a `value`.",
+            "/answer_type/options/2: null is not an option. Give a string, number or boolean, or an object with such a `value`.",
             '/answer_type/options/3/describtion: unknown key "describtion". Did you mean `description`?',
             '/answer_type/options/1: "A " reads like /options/0. Give them labels that differ.',
             '/exclusive: `exclusive` must be true or false, not "yes".',

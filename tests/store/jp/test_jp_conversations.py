@@ -75,7 +75,7 @@ def test_a_string_that_is_no_base64_of_text_stays(talk: list[Event]) -> None:
     plain = [event for event in talk if isinstance(event, ToolCallRequest)][1]
     assert plain.arguments == {
         "bed": "tulips, and no base64",
-        "odd": "docs",  # base64, of bytes that are no text
+        "odd": "docs",  # base64, of bytes that are not text
         "padded": "cm9zZXM",  # without its padding
         "binary": "//79",
         "mixed": "hidden",

@@ -207,7 +207,7 @@ def test_files_that_cannot_be_modified_are_errors(root: Path) -> None:
     def said(path: str) -> str:
         return Call(fs_modify_file, root, path=path, edits=[edit("a", "b")]).refused()
 
-    assert "image is no text" in said("image")
+    assert "image is not text" in said("image")
     assert "link is a symbolic link" in said("link")
     assert "There is no nope" in said("nope")
     assert "docs is a folder" in said("docs")

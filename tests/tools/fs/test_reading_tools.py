@@ -118,8 +118,8 @@ def test_what_is_no_text_is_said_to_be_none(root: Path) -> None:
     (root / "latin").write_bytes(b"caf\xe9")
     (root / "empty").touch()
 
-    assert "image is no text in UTF-8 (6 bytes)" in refused(fs_read_file, root, path="image")
-    assert "latin is no text" in refused(fs_read_file, root, path="latin")
+    assert "image is not text in UTF-8 (6 bytes)" in refused(fs_read_file, root, path="image")
+    assert "latin is not text" in refused(fs_read_file, root, path="latin")
     assert told(fs_read_file, root, path="empty") == "(empty is empty)"
 
 

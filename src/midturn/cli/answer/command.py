@@ -81,7 +81,7 @@ def _check(given: Given) -> None:
     if len(named) > 1:
         raise click.UsageError(f"Answer in one way only, not with {' and '.join(named)}.")
     if given.reason is not None and named not in ([], ["a VALUE"]):
-        raise click.UsageError(f"`--reason` explains an answer; with {named[0]} there is none.")
+        raise click.UsageError(f"`--reason` explains an answer; {named[0]} gives none.")
 
 
 def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> ExitStatus:

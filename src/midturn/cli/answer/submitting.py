@@ -42,7 +42,7 @@ def read_value(question: OpenQuestion, words: str) -> Submitted:
     """Read VALUE: for an approval `y`, `n` or `{"edit": …}`; for a form also a map of answers; else an answer.
 
     Raises:
-        AnswerError: It is none of them.
+        AnswerError: The words fit none of these.
     """
     if question.kind != "tool":
         return _decision(words)

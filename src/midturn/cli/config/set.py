@@ -33,7 +33,7 @@ def command(key: str, value: str, *, user: bool) -> ExitStatus:
         file = user_config_file().resolve()
         _set(file, shown(file), key, value)
     elif workspace is None:
-        raise ConfigError("This is no workspace. `midturn init` makes one, `--user` writes your own file.")
+        raise ConfigError("This is not a workspace. `midturn init` makes one, `--user` writes your own file.")
     else:
         _set_here(workspace, key, value)
     return ExitStatus.DONE

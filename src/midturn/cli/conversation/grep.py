@@ -46,7 +46,7 @@ def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
     try:
         return re.compile(pattern, flags)
     except (re.error, RecursionError) as error:
-        raise click.UsageError(f"{pattern!r} is no regular expression ({error}). `-F` searches for text as it is.") from error
+        raise click.UsageError(f"{pattern!r} is not a regular expression ({error}). `-F` searches for text as it is.") from error
 
 
 def _search(place: Place, number: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, str, str]]:

@@ -19,7 +19,7 @@ def request_text(words: Sequence[str]) -> str:
     """Return the words, and after them what is piped into stdin.
 
     Raises:
-        click.UsageError: Both are empty, or stdin is no text.
+        click.UsageError: Both are empty, or stdin is not text.
     """
     text = "\n\n".join(part for part in (" ".join(words), _piped()) if part.strip())
     if not text:

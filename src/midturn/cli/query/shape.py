@@ -16,7 +16,7 @@ def read_schema(given: str | None) -> JsonObject | None:
     """Read a JSON Schema: the JSON itself, or a file that holds it.
 
     Raises:
-        click.UsageError: It cannot be read, is no JSON object, or is outside the subset that is understood.
+        click.UsageError: It cannot be read, is not a JSON object, or is outside the subset that is understood.
     """
     if given is None:
         return None

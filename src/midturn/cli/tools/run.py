@@ -70,7 +70,7 @@ def read_arguments(words: Sequence[str]) -> dict[str, Json]:
 def _pair(word: str) -> tuple[str, Json]:
     key, equals, value = word.partition("=")
     if not equals or not key:
-        raise click.UsageError(f"{word!r} is no argument: write KEY=VALUE, or one JSON object.")
+        raise click.UsageError(f"{word!r} is not an argument: write KEY=VALUE, or one JSON object.")
     try:
         return key, read_json(value)
     except NotJson:  # then it is a string

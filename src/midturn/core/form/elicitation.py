@@ -37,7 +37,7 @@ class Elicited(Struct, frozen=True):
         """Return the answers of a content that came from somebody else's form, checked; nothing is filled in.
 
         Raises:
-            AnswerError: It is no answer: something required is not there, or does not fit; or nothing is there at all.
+            AnswerError: It is not an answer: something required is not there, or does not fit; or nothing is there at all.
         """
         given = members(content)
         answers: dict[str, Json] = {}
@@ -57,7 +57,7 @@ def form_of(schema: object, message: str) -> Elicited:
     """Read a schema as a form: one question for each property, `message` above the first.
 
     Raises:
-        QuestionError: It is none of the flat ones that a form can show.
+        QuestionError: A form of that client cannot show it.
     """
     properties = members(members(schema).get("properties"))
     if not properties:

@@ -65,10 +65,10 @@ class Form(Struct, frozen=True):
 
 
 def _strangers(questions: Sequence[object]) -> list[Problem]:
-    """Return a problem for whatever is no question at all: nobody checks types before a program runs."""
+    """Return a problem for whatever is not a question at all: nobody checks types before a program runs."""
     advice = "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or `.schema`."
     return [
-        Problem(f"/questions/{place}", f"a `{type(given).__name__}` is no question. {advice}")
+        Problem(f"/questions/{place}", f"a `{type(given).__name__}` is not a question. {advice}")
         for place, given in enumerate(questions)
         if not isinstance(given, Question)
     ]

@@ -34,7 +34,7 @@ def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_L
     Nothing is converted: `"true"`, `1` and `true` are three values.
 
     Raises:
-        AnswerError: The value is no answer; `problems` says where and what is allowed. A secret is never shown.
+        AnswerError: The value is not an answer; `problems` says where and what is allowed. A secret is never shown.
     """
     kind = question.answer_type
     if isinstance(kind, SecretType):
@@ -50,7 +50,7 @@ def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_L
 def answer_from_words(question: Answerable, text: str) -> Json:
     """Return what a VALUE on a command line means: JSON where that fits the type, else the bare words (`eu-1`, `y`, `no`).
 
-    Several choices may be separated by commas; words that are no option are `other` where that is allowed; a secret is taken as it is.
+    Several choices may be separated by commas; words that are not an option are `other` where that is allowed; a secret is taken as it is.
     The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
     """
     if isinstance(question.answer_type, SecretType):
@@ -81,7 +81,7 @@ def _secret(value: object) -> SecretValue:
     if not isinstance(text, str):
         return _refuse("the answer must be a string. It is a secret and not shown here.")
     if json_problem(text, 0) is not None:
-        return _refuse("the answer has a lone surrogate, which is no Unicode text. It is a secret and not shown here.")
+        return _refuse("the answer has a lone surrogate, which is not Unicode text. It is a secret and not shown here.")
     return SecretValue(text)
 
 

@@ -126,7 +126,7 @@ def _option(given: Json, pointer: str, findings: Findings) -> SelectOption | Non
         findings.mistyped(f"{pointer}/description", "description", "a string", description)
     if isinstance(value, bool | int | float | str):
         return SelectOption(value, description if isinstance(description, str) else None)
-    findings.add(pointer, f"{shown(given)} is no option. Give a string, number or boolean, or an object with such a `value`.")
+    findings.add(pointer, f"{shown(given)} is not an option. Give a string, number or boolean, or an object with such a `value`.")
     return None
 
 

@@ -78,7 +78,7 @@ class _Reader:
         if isinstance(value, str) and re.fullmatch(QUESTION_ID, value):
             return value
         if value is not UNSET:
-            self.findings.add("/id", f"{shown(value)} is no id. Use {_ID_RULE}.")
+            self.findings.add("/id", f"{shown(value)} is not an id. Use {_ID_RULE}.")
         return ""
 
     def _text(self) -> str:
@@ -126,7 +126,7 @@ class _Reader:
             return msgspec.structs.replace(question, default=check_answer(question, default, self._limits.json_depth))
         except AnswerError as error:
             for problem in error.problems:
-                self.findings.add(f"/default{problem.pointer}", f"the default is no answer: {problem.message}")
+                self.findings.add(f"/default{problem.pointer}", f"the default is not an answer: {problem.message}")
             return question
 
     def _flag(self, name: str) -> bool:

@@ -31,7 +31,7 @@ def all_chosen(kind: MultiSelectType, value: Json) -> list[Json]:
     """Return the chosen options in the order in which they were declared, the person's own words last.
 
     Raises:
-        AnswerError: It is no list of options without repeats, or one of too few or too many.
+        AnswerError: It is not a list of options without repeats, or one of too few or too many.
     """
     if not isinstance(value, list | tuple):
         return _refuse(f"the answer must be an array of options, not {shown(value)}.")

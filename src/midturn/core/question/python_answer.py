@@ -43,7 +43,7 @@ def schema_as_json(schema: object) -> tuple[JsonObject, object]:
 
 
 def _standard(made: dict[str, Any]) -> dict[str, Any]:
-    """Leave out `discriminator`, which is no JSON Schema, and write a root that is only a reference out."""
+    """Leave out `discriminator`, which is not a JSON Schema, and write a root that is only a reference out."""
     made = _without_discriminators(made)
     definitions: dict[str, Any] = made.get("$defs", {})
     name = str(made.get("$ref", "")).removeprefix("#/$defs/")

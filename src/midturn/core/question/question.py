@@ -285,7 +285,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True):
         Nothing is converted; `null` is an answer only where the question is optional. A secret comes back as `SecretValue`.
 
         Raises:
-            AnswerError: The value is no answer; `problems` says where and what is allowed, and never shows a secret.
+            AnswerError: The value is not an answer; `problems` says where and what is allowed, and never shows a secret.
         """
         answer = check_answer(self, value, depth_limit)
         python_answer(self.answer_type, self.returns, answer)
@@ -339,7 +339,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         """Read a question of a stream.
 
         Raises:
-            msgspec.ValidationError: It is no object, or `text` or `answer_type` is missing or of a wrong type.
+            msgspec.ValidationError: It is not an object, or `text` or `answer_type` is missing or of a wrong type.
         """
         return msgspec.convert(obj, PersistedQuestion)
 
@@ -355,7 +355,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
     def asked(self, id: str) -> Question[Any]:
         """Return the question under its id again, to be asked and answered; what streams may hold and authors may not stays.
 
-        A default that is no answer is left out, and a `persistence` of a newer version is read as `none`.
+        A default that is not an answer is left out, and a `persistence` of a newer version is read as `none`.
 
         Raises:
             QuestionError: The answer type is of a newer version, or its schema is outside the closed subset.

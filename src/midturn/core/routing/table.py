@@ -138,7 +138,7 @@ def route(  # noqa: PLR0913  a public signature
 
 
 def _fitting(question: Question[Any], value: Json | SecretValue | UnsetType) -> Json | SecretValue | UnsetType:
-    """Return the canonical answer, or nothing where `value` is none."""
+    """Return the canonical answer, or nothing where `value` is not an answer."""
     if value is UNSET:
         return UNSET
     try:

@@ -47,7 +47,7 @@ def check_schema(schema: Json) -> tuple[Problem, ...]:
 
 
 def encode(schema: Json) -> bytes | Problem:
-    """Return the compact JSON of a schema, or why it is none: too large, too deep, no JSON."""
+    """Return the compact JSON of a schema, or why it cannot be one: too large, too deep, not JSON."""
     problem = json_problem(schema, _DEEPEST_JSON, LARGEST)
     if problem is not None:
         return problem

@@ -75,7 +75,7 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
 
 
 def _act(scene: Scene, listing: Listing, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
-    """Do what is no choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
+    """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
     if not typed:
         return ["There is no default: type a number or a name."]
     if typed == "m" and listing.pages:

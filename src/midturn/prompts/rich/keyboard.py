@@ -1,6 +1,6 @@
 """The bytes of a terminal's keyboard, read as keys.
 
-What is no known key is dropped whole: the end of an unknown sequence, or of a terminal's late report, must never count as a `y`.
+What is not a known key is dropped whole: the end of an unknown sequence, or of a terminal's late report, must never count as a `y`.
 """
 
 from __future__ import annotations

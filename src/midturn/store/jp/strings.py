@@ -1,7 +1,7 @@
 """How `jp` hides text from `grep`: every string value of a field in base64.
 
-Its readers take a string that is no base64 of UTF-8 text as it stands, so files hold both. Here the strings of a field are counted, and
-those that stood in plain are remembered: writing the field back gives what was there. Numbers, keys and order are never touched.
+Its readers take a string that is not base64 of UTF-8 text as it stands, so files hold both. Here the strings of a field are counted, and
+those that were not encoded are remembered: writing the field back gives what was there. Numbers, keys and order are never touched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 def reveal(field: bytes) -> tuple[bytes, list[int]]:
-    """Return the field (compact JSON) with its strings readable, and which of them (from 0) were in plain already."""
+    """Return the field (compact JSON) with its strings readable, and which of them (from 0) were not encoded."""
     plain: list[int] = []
 
     def read(token: bytes, number: int) -> bytes:
@@ -53,7 +53,7 @@ def _each_string(field: bytes, change: Callable[[bytes, int], bytes]) -> bytes:
 
 
 def _decoded(token: bytes) -> str | None:
-    """Return what the string is the base64 of; None where it is not, to the letter."""
+    """Return what the string is the base64 of; None where it is not exactly that."""
     text = _text(token)
     try:
         decoded = base64.b64decode("\0" if text is None else text, validate=True)

@@ -24,7 +24,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def about_change(id: str, text: str, change: Change, context: ToolContext, *, default: bool | None = None) -> Question[bool]:
-    """Ask a yes/no question about a change to a file: its context is the unified diff, or its size where one side is no text."""
+    """Ask a yes/no question about a change to a file: its context is the unified diff, or its size where one side is not text."""
     return Question.boolean(id, text, default=default, context=_fenced(change, context))
 
 

@@ -38,9 +38,9 @@ class Beneath:
         """Return the content of a regular file.
 
         Raises:
-            Rejected: There is none, it is none, or the path leads out of the workspace.
+            Rejected: There is no such file, it is not a regular one, or the path leads out of the workspace.
         """
-        with self._opened(path, _LOOK) as looked:  # what is no regular file is not even opened: a device may react to that
+        with self._opened(path, _LOOK) as looked:  # what is not a regular file is not even opened: a device may react to that
             _check_regular(looked, path)
         with self._opened(path, _READ) as descriptor:
             _check_regular(descriptor, path)
@@ -55,7 +55,7 @@ class Beneath:
         """Open a folder to look around in it.
 
         Raises:
-            Rejected: It is none, or the path leads out of the workspace.
+            Rejected: It is not a folder, or the path leads out of the workspace.
         """
         with self._opened(path, _FOLDER) as descriptor:
             yield descriptor

@@ -74,7 +74,7 @@ def _git(folder: Path, *words: str) -> bytes | None:
     if not command:
         return None
     try:
-        done = subprocess.run(  # noqa: S603 (an absolute program, and words that are no shell's)
+        done = subprocess.run(  # noqa: S603 (an absolute program, and words that no shell reads)
             command,
             cwd=folder,
             env=environment,

@@ -117,7 +117,7 @@ class _Search:
         return self._ctx.cancelled or time.monotonic() > self._end
 
     def lines(self, file: PurePosixPath) -> Iterator[Line]:
-        """Yield the matching lines of a file and those around them; what is no text, or cannot be read, has none."""
+        """Yield the matching lines of a file and those around them; what is not text, or cannot be read, has none."""
         try:
             text = decoded(self._beneath.read(file))
         except Rejected:

@@ -21,7 +21,7 @@ def relative(path: str, root: Path) -> PurePosixPath:
         Rejected: It is empty, has a NUL character or half a surrogate pair, or leads out of the workspace.
     """
     if not path or "\0" in path or _SURROGATE.search(path):
-        raise Rejected(f"{shown(path)} is no path; give one relative to the workspace root, such as `docs/plan.md`.")
+        raise Rejected(f"{shown(path)} is not a path; give one relative to the workspace root, such as `docs/plan.md`.")
     given = PurePosixPath(path)
     if given.is_absolute():
         if not given.is_relative_to(root):
@@ -39,7 +39,7 @@ def check_name(path: PurePosixPath) -> None:
         Rejected: The path names no file, or has a control or invisible character in it.
     """
     if not path.name:
-        raise Rejected("The workspace root itself is no file; give the path of a file in it.")
+        raise Rejected("The workspace root itself is not a file; give the path of a file in it.")
     if any(unicodedata.category(character) in _COMMANDS for character in str(path)):
         raise Rejected(f"{shown(str(path))} has a control or invisible character in it; choose another name.")
 

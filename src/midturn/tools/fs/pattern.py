@@ -17,7 +17,7 @@ class Pattern:
     """A pattern that is looked for anywhere in a line.
 
     Raises:
-        Rejected: It is none, or uses what the engine does not know.
+        Rejected: It is not a regular expression, or uses what the engine does not know.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -30,7 +30,7 @@ class Pattern:
             self._validator = jsonschema_rs.validator_for({"pattern": pattern}, offline=True, pattern_options=options)
         except (jsonschema_rs.ValidationError, ValueError):
             raise Rejected(
-                "`pattern` is no regular expression that is known here, or too large a one. Escape the characters . ^ $ * + ? { } [ ] "
+                "`pattern` is not a regular expression that is known here, or too large a one. Escape the characters . ^ $ * + ? { } [ ] "
                 "\\ | ( ) with a backslash to find them as they are; look-around and back-references are not available."
             ) from None
 

@@ -28,7 +28,7 @@ def explained(path: PurePosixPath) -> Generator[None, None, None]:
 
 
 def kind_of(mode: int) -> str:
-    """Name what is no regular file."""
+    """Name what is not a regular file."""
     if stat.S_ISDIR(mode):
         return "a folder"
     if stat.S_ISLNK(mode):
@@ -43,6 +43,6 @@ def _reason(error: OSError) -> str:
         case errno.ELOOP:
             return "is, or is behind, a symbolic link that is not followed"
         case errno.ENOTDIR:
-            return "is, or is behind, something that is no folder"
+            return "is, or is behind, something that is not a folder"
         case _:
             return f"cannot be used: {error.strerror}"

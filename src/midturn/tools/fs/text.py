@@ -30,11 +30,11 @@ def text_of(content: bytes, path: str) -> str:
     """Return the text of a UTF-8 file.
 
     Raises:
-        Rejected: It is none.
+        Rejected: The content is not text in UTF-8.
     """
     text = decoded(content)
     if text is None:
-        raise Rejected(f"{shown(path)} is no text in UTF-8 ({len(content)} bytes).")
+        raise Rejected(f"{shown(path)} is not text in UTF-8 ({len(content)} bytes).")
     return text
 
 

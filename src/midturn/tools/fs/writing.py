@@ -32,7 +32,7 @@ def read_to_change(beneath: Beneath, path: PurePosixPath) -> bytes:
 
     Raises:
         Missing: There is none.
-        Rejected: It may not, or is no regular file.
+        Rejected: It may not, or is not a regular file.
     """
     with beneath.parent(path) as folder, explained(path):
         _changeable((folder, path.name), path)
@@ -152,7 +152,7 @@ def _changeable(place: Place, path: PurePosixPath) -> os.stat_result:
 
 
 def _content(place: Place) -> bytes | None:
-    """Return what a file holds; None where it is no regular file any more."""
+    """Return what a file holds; None where it is not a regular file any more."""
     with suppress(OSError):
         descriptor = os.open(place[1], _LOOK, dir_fd=place[0])
         with os.fdopen(descriptor, "rb") as file:
