@@ -1,0 +1,260 @@
+"""How far one answer travels: from a key that a person presses to the disk, and on to the next model request.
+
+An agent with one tool asks one question on a real pseudo terminal; somebody presses `y`. Counted are the files of ours through which
+control passes, and the calls from one of them into another (`sys.setprofile`; a coroutine that goes on counts as a call). Beside it: what
+one step of the machine crosses, where the id of an open question is kept, and the sizes of modules, classes and functions.
+
+    python tools/trace_turn.py [DIRECTORY WITH src/midturn]
+
+With a directory, another version is measured, such as a `git worktree` of an older commit.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import json
+import os
+import pty
+import select
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, cast
+
+import midturn as mt
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+
+HERE = Path(__file__).parents[1]
+PROMPT = "Deploy to staging?"
+SETTLED = 1.0  # seconds after which a prompt takes keys for meant
+
+
+class Travels:
+    """Counts calls between files of ours, from the key on."""
+
+    def __init__(self, package: Path) -> None:
+        self._package = str(package) + os.sep
+        self.on = False
+        self.files: set[str] = set()
+        self.crossings = 0
+        self.marks: dict[str, list[int]] = {}
+        self.step: list[int] = [0, 0, 0]
+        self._step: FrameType | None = None
+        self._in_step: list[tuple[str, str]] = []
+
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
+        """Take note of a call, and of the end of a step."""
+        if not self.on:
+            return
+        if event == "return" and frame is self._step:
+            self._end_step()
+        file = frame.f_code.co_filename
+        if event != "call" or not file.startswith(self._package):
+            return
+        here = file.removeprefix(self._package)
+        there = self._caller(frame)
+        self.files.add(here)
+        self.crossings += bool(there) and here != there
+        if self._step is not None:
+            self._in_step.append((there, here))
+        elif frame.f_code.co_name == "step" and here == "core/turn/turn.py":
+            self._step = frame
+
+    def mark(self, name: str) -> None:
+        """Write down what was counted up to here."""
+        if self.on and name not in self.marks:
+            self.marks[name] = [len(self.files), self.crossings]
+
+    def _caller(self, frame: FrameType) -> str:
+        back = frame.f_back
+        while back is not None and not back.f_code.co_filename.startswith(self._package):
+            back = back.f_back
+        return back.f_code.co_filename.removeprefix(self._package) if back else ""
+
+    def _end_step(self) -> None:
+        crossed = [pair for pair in self._in_step if pair[0] != pair[1]]
+        found = [len(self._in_step), len(crossed), len({here for _, here in self._in_step})]
+        self.step = max(self.step, found)
+        self._step, self._in_step = None, []
+
+
+def play(answer: Path) -> None:
+    """Run the agent on this terminal, and write what was counted into `answer`."""
+    travels = Travels(Path(mt.__file__).parent)
+    places: set[str] = set()
+
+    async def deploy(env: str, ctx: mt.ToolContext) -> str:
+        """Deploy the service."""
+        sure = await ctx.ask(mt.Question.boolean("confirm", f"Deploy to {env}?"))
+        return f"{env}: {sure}"
+
+    def say(request: ModelRequest) -> TextPart | ToolCallPart:
+        if request.events[-1].type == "tool_call_response":
+            travels.mark("next model request")
+            travels.on = False
+            return TextPart("Done.")
+        return ToolCallPart("call_1", "deploy", {"env": "staging"})
+
+    watch(travels, places)
+    sys.setprofile(travels.profile)
+    with tempfile.TemporaryDirectory() as folder:
+        agent = mt.Agent(mt.FunctionModel(say), tools=[deploy], store=mt.open_store(folder))
+        agent.run_sync("Ship it.", prompter=mt.TerminalPrompter())
+    sys.setprofile(None)
+    answer.write_text(json.dumps({"marks": travels.marks, "step": travels.step, "places": sorted(places)}))
+
+
+def watch(travels: Travels, places: set[str]) -> None:
+    """Notice the key, and every sync; look at the machine when the key comes."""
+    read = os.read
+
+    def reading(fd: int, size: int) -> bytes:
+        data = read(fd, size)
+        if data == b"y" and not travels.on:
+            places.update(holders())
+            travels.on = True
+        return data
+
+    def syncing(name: str) -> None:
+        sync = getattr(os, name)
+
+        def synced(fd: int) -> None:
+            sync(fd)
+            travels.mark("answer on disk" if "answer on disk" not in travels.marks else "result on disk")
+
+        setattr(os, name, synced)
+
+    os.read = reading
+    syncing("fdatasync")
+    syncing("fsync")
+
+
+def holders() -> Iterator[str]:
+    """Name the fields inside the machine that hold the id of the question that is open now (the recorded events left out)."""
+    turns = [one for one in gc.get_objects() if type(one).__name__ == "Turn" and type(one).__module__ == "midturn.core.turn.turn"]
+    seen: set[int] = set()
+    stack: list[Any] = list(turns)
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        for name, value in fields_of(one):
+            if holds(value):
+                yield f"{type(one).__name__}.{name}"
+            stack.extend(inside(value))
+
+
+def fields_of(one: Any) -> Iterator[tuple[str, Any]]:
+    """Return the attributes of an object of the machine; events are what is recorded, and are left out."""
+    if type(one).__module__.startswith("midturn.core.turn"):
+        names = {*getattr(one, "__dict__", {}), *(name for kind in type(one).__mro__ for name in getattr(kind, "__slots__", ()))}
+        yield from ((name, getattr(one, name)) for name in sorted(names) if hasattr(one, name))
+
+
+def holds(value: Any) -> bool:
+    """Say whether a field is the id of the question, or a container of it."""
+    mine = "call_1.confirm.1"
+    if isinstance(value, str):
+        return value == mine
+    return isinstance(value, dict | list | tuple | set | frozenset) and mine in list(cast("Iterable[Any]", value))
+
+
+def inside(value: Any) -> Iterator[Any]:
+    """Return what a field leads to."""
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from value
+    else:
+        yield value
+
+
+def measure(source: Path) -> dict[str, Any]:
+    """Play the turn on a terminal of our own, with the code in `source`."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "counted.json"
+        child, terminal = pty.fork()
+        if child == 0:
+            environment = {**os.environ, "PYTHONPATH": str(source), "TERM": "xterm-256color"}
+            os.execve(sys.executable, [sys.executable, __file__, "--play", str(answer)], environment)
+        said = press(terminal, PROMPT, b"y")
+        os.waitpid(child, 0)
+        if not answer.exists():
+            sys.exit(f"The turn did not come to its end. The terminal showed:\n{said.decode(errors='replace')}")
+        return json.loads(answer.read_text())
+
+
+def press(terminal: int, prompt: str, key: bytes) -> bytes:
+    """Press a key as soon as the prompt has settled, and read on until the program ends; return what it showed."""
+    said, pressed, quiet = b"", False, time.monotonic()
+    while True:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                data = os.read(terminal, 65_536)
+            except OSError:  # the program has closed its side
+                return said
+            said, quiet = said + data, time.monotonic()
+            if b"\x1b[6n" in data:
+                os.write(terminal, b"\x1b[1;1R")
+        elif not pressed and prompt.encode() in said and time.monotonic() - quiet > SETTLED:
+            os.write(terminal, key)
+            pressed = True
+
+
+def sizes(package: Path) -> dict[str, str]:
+    """Measure modules, classes and functions."""
+    modules = {path: path.read_text() for path in package.rglob("*.py") if path.name != "__init__.py"}
+    trees = {path: ast.parse(text) for path, text in modules.items()}
+    lines = [len(text.splitlines()) for text in modules.values()]
+    classes = [(methods(one), one.name) for tree in trees.values() for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    functions = [
+        ((one.end_lineno or one.lineno) - one.lineno + 1, one.name, path.relative_to(package))
+        for path, tree in trees.items()
+        for one in ast.walk(tree)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    late = sum(
+        isinstance(node, ast.Import | ast.ImportFrom)
+        for tree in trees.values()
+        for one in ast.walk(tree)
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(one)
+    )
+    most, largest = max(classes)
+    longest, name, where = max(functions)
+    return {
+        "modules (without __init__), median lines": f"{len(lines)}, {statistics.median(lines):g}",
+        "methods of the largest class": f"{most} ({largest})",
+        "longest function": f"{longest} lines ({name} in {where})",
+        "imports inside functions": str(late),
+    }
+
+
+def methods(one: ast.ClassDef) -> int:
+    """Count the methods of a class."""
+    return sum(isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) for each in one.body)
+
+
+def main(root: Path) -> None:
+    """Measure a version, and print what was found."""
+    counted = measure(root / "src")
+    for name, (files, crossings) in counted["marks"].items():
+        print(f"from the key to the {name}: {files} files, {crossings} calls from one into another")
+    calls, crossed, files = counted["step"]
+    print(f"one step of the machine: {calls} calls, {crossed} of them into another file, {files} files")
+    print(f"fields that hold the open question's id: {len(counted['places'])} ({', '.join(counted['places'])})")
+    for name, found in sizes(root / "src" / "midturn").items():
+        print(f"{name}: {found}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--play"]:
+        play(Path(sys.argv[2]))
+    else:
+        main(Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else HERE)
