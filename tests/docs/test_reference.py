@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterator
@@ -96,6 +97,25 @@ def test_every_reason_of_a_cancellation_is_described() -> None:
 def test_every_key_of_a_scripted_reply_is_described() -> None:
     described = ", ".join(first_cells(DOCS / "scripted-model.md", "key"))
     assert set(re.findall(r"\w+", described)) == set(ScriptedReply.__struct_fields__)
+
+
+def test_everything_is_where_the_table_says() -> None:
+    """Whoever moves a rule says so in ARCHITECTURE."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = text.split("| where is … |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    missing = [row for row in rows if not set(re.findall(r"`(\w+)`", row.split(" | ")[2])) <= defined(row)]
+
+    assert missing == []
+
+
+def defined(row: str) -> set[str]:
+    """Return what the file of a row defines: functions, methods, classes and names of the module."""
+    path = SOURCE / row.split(" | ")[1].strip("` ")
+    tree = ast.parse(path.read_text(encoding="utf-8")) if path.exists() else ast.Module([], [])
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    names = {node.name for node in ast.walk(tree) if isinstance(node, kinds)}
+    targets = [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    return names | {target.id for target in targets if isinstance(target, ast.Name)}
 
 
 def test_every_package_is_described() -> None:

@@ -69,7 +69,7 @@ def test_every_type_is_answered_on_its_page(store: MemoryStore, question: Questi
         (Question.multi_select("q", "Which?", ["a", "b", "c"], max=1), {"answer": ["0", "1"]}, "1", 'value="1" checked'),
         (Question.text("q", "Say?"), {"answer": ""}, "Nothing was typed.", 'name="empty" value="meant"'),
         (Question.schema("q", "How many?", {"type": "integer", "minimum": 5}), {"answer": "3"}, "5", 'value="3"'),
-        (Question.schema("q", "How many?", {"type": "integer"}), {"answer": "three"}, "This is no number.", 'value="three"'),
+        (Question.schema("q", "How many?", {"type": "integer"}), {"answer": "three"}, "This is not a number.", 'value="three"'),
         (Question.schema("q", "What?", {"type": "object"}), {"answer": "{nonsense"}, "not valid JSON", "{nonsense</textarea>"),
     ],
 )

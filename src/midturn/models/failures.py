@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ _TEXTS: Final[dict[Failure, str]] = {
     "rejected": "{model}: {host} rejected the request{said}.",
 }
 _TRANSIENT: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})
+_MAY_PASS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _SHOWN = 300
 
 
@@ -57,6 +59,11 @@ def explain(failure: Failure, place: Place, report: Report) -> ModelError:
     )
     kind = ContextTooLong if failure == "too_long" else ModelError
     return kind(text, status=report.status, retry_after=report.retry_after, transient=failure in _TRANSIENT)
+
+
+def is_transient(status: int | None) -> bool:
+    """Whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
+    return status is None or status in _MAY_PASS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def one_line(text: str) -> str:

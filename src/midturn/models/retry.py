@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from http import HTTPStatus
 
 from msgspec import Struct
 
@@ -14,15 +13,9 @@ from midturn.errors import ModelError
 from midturn.models.wrapper import Wrapper
 from midturn.ports import Clock, Model
 
-_TRANSIENT = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _TAIL = 60  # characters of a cut answer that the error repeats
 _WHOLE_SECONDS = 3.0  # a shorter wait is said with a decimal
 _KEPT = 4 * _TAIL  # white space may be folded away
-
-
-def is_transient(status: int | None) -> bool:
-    """Whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
-    return status is None or status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):

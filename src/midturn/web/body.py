@@ -54,7 +54,7 @@ async def read_fields(request: Request) -> Fields:
     try:
         pairs = parse_qsl((await request.body()).decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
-        raise HTTPException(400, "This is no form that a page of ours sends.") from None
+        raise HTTPException(400, "This is not a form that a page of ours sends.") from None
     fields: dict[str, tuple[str, ...]] = {}
     for name, value in pairs:
         fields[name] = (*fields.get(name, ()), value)

@@ -258,7 +258,7 @@ def _typed_json(schema: JsonObject, sent: Fields) -> Json:
         return read_json(text)
     except NotJson as error:
         if schema.get("type") in {"integer", "number"}:
-            _refuse("This is no number.")
+            _refuse("This is not a number.")
         _refuse(f"This is {error}.")
 
 

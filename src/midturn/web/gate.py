@@ -60,7 +60,7 @@ class Gate:
         return None
 
     def _comes_from_here(self, headers: Headers, host: str) -> bool:
-        """Say whether a write was sent by a page of ours, or by a program that is no browser.
+        """Say whether a write was sent by a page of ours, or by a program that is not a browser.
 
         A browser always says where a write comes from: in `Sec-Fetch-Site`, which no page can set, or, an older one, in `Origin`. (Under
         our referrer policy the latter is `null` for our own forms.) Only a program says neither, and no page can send JSON like one.

@@ -72,7 +72,7 @@ def _block(text: str, *, is_diff: bool) -> str:
 
 
 def _line(line: str, *, is_diff: bool) -> str:
-    first, rest = (line[:1], line[1:]) if is_diff else ("", line)  # the first column of a diff is no text
+    first, rest = (line[:1], line[1:]) if is_diff else ("", line)  # the first column of a diff is not text
     shown = f"{escape(first)}{_TRAILING.sub(_marked, str(escape(rest)))}"
     kind = _kind(line) if is_diff else ""
     return f'<span class="{kind}">{shown}</span>' if kind else shown
