@@ -93,6 +93,18 @@ def test_an_open_question_has_no_response_in_the_list(midturn: CommandLine) -> N
     assert "waits for an answer" in midturn.ok("conversation", "show", "--inquiries").stdout
 
 
+def test_a_question_that_a_turn_left_open_when_it_ended_does_not_seem_to_wait(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it")
+    with next((midturn.root / ".midturn/conversations").glob("*/events.jsonl")).open("a") as events:
+        events.write('{"type":"turn_end","timestamp":"2026-11-21T10:00:00Z","event_id":"by-hand","status":"failed"}\n')
+
+    shown = midturn.ok("conversation", "show", "--inquiries").stdout
+
+    assert "the turn ended without an answer" in shown
+    assert "waits for an answer" not in shown
+
+
 def test_show_json_is_the_events(talk: CommandLine) -> None:
     assert talk.ok("conversation", "show", "--json").json == talk.events()
 

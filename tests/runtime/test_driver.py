@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import midturn as mt
+from midturn.core.events import AnsweredBy, InquiryAnswered
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, TextDelta, TextPart
 from midturn.core.limits import Limits
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Reply
 from midturn.core.turn.inputs import Asking, TurnRequested
-from midturn.ports import TextShown
+from midturn.ports import Notice, TextShown
 from midturn.testing.prompter import ScriptedPrompter
 from support.sessions import OneConversation
 from support.waiting import until
@@ -314,3 +315,27 @@ def test_a_task_that_a_tool_left_behind_cannot_ask_after_its_run() -> None:
     assert ending.status == "completed"
     assert refused == ["This run of leaves is over: a task that it has left behind cannot ask any more."]
     assert [event["question_id"] for event in conversation.recorded("inquiry_request")] == ["confirm"]
+
+
+def test_a_recorded_answer_that_does_not_fit_is_told_with_its_place_and_asked_again() -> None:
+    @mt.tool
+    async def careful(ctx: mt.ToolContext) -> str:
+        """Ask first."""
+        return str(await ctx.ask(CONFIRM))
+
+    conversation = OneConversation()
+    session = conversation.session(calling("careful"), [careful])
+    assert asyncio.run(session.run(SHIP_IT)).status == "suspended"
+    asked = next(event for event in conversation.journal.events if event.type == "inquiry_request")
+    edited = InquiryAnswered(event_id="by-hand", id=str(asked.to_json()["id"]), answer="perhaps", answered_by=AnsweredBy("user"))
+    asyncio.run(conversation.journal.append([edited]))
+    line = len(conversation.journal.events)
+
+    prompter = ScriptedPrompter({"careful.confirm": True})
+    ending = asyncio.run(conversation.session(calling("careful"), [careful], prompter=prompter).resume())
+
+    assert ending.status == "completed"
+    assert conversation.contents == ["True"]
+    (notice,) = [one for one in conversation.seen.happenings if isinstance(one, Notice)]
+    assert "careful.confirm: the answer on record to 'Sure?' does not fit" in notice.text
+    assert f"line {line} of the events of conversation {conversation.journal.conversation}" in notice.text

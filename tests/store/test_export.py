@@ -201,6 +201,19 @@ def test_a_question_is_followed_by_what_became_of_it(response: Event | None, exp
     assert _asked(response) == f"### Question from deploy\n\nIt is **Friday**.\n\nDeploy?\n\n{expected}\n"
 
 
+def test_a_question_that_was_left_open_by_a_turn_that_is_over_does_not_seem_to_wait() -> None:
+    tape = Tape()
+    tape.start()
+    tape.user("Ship it")
+    tape.ask(tape.call("call_1"))
+    tape.end("failed")
+
+    page = export_markdown(tape.events, "")
+
+    assert "*The turn ended without an answer*" in page
+    assert "Not answered yet" not in page
+
+
 def test_who_answered_and_why_stands_below_the_answer() -> None:
     by = AnsweredBy("assistant", model="anthropic/claude-haiku-4-5", via="api")
     page = _asked(InquiryAnswered(id="i", answer=False, answered_by=by, reason="It is Friday."))

@@ -57,6 +57,7 @@ class Played:
     def __init__(self, given: TurnSettings | None = None, events: Sequence[Event] = ()) -> None:
         self.settings = given or settings()
         self.events: list[Event] = list(events)
+        self.batches: list[int] = []
         self.ids = counting_ids(len(events) + 1)
         if events:
             self.turn, effects = Turn.resume(events, self.settings, self.ids)
@@ -72,7 +73,9 @@ class Played:
 
     def _take(self, effects: tuple[Effect, ...]) -> tuple[Effect, ...]:
         self.last = effects
-        self.events += [effect.event for effect in effects if isinstance(effect, Record)]
+        batch = [effect.event for effect in effects if isinstance(effect, Record)]
+        self.events += batch
+        self.batches += [len(batch)] if batch else []
         return effects
 
     def model_calls(self, *names: str, arguments: Json = None) -> list[str]:

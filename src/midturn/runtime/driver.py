@@ -27,7 +27,7 @@ from midturn.core.turn.effects import (
     Suspend,
     Warn,
 )
-from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TurnFailed
+from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
 from midturn.ports import Notice, ToolEnded, ToolStarted
@@ -107,6 +107,9 @@ class Driver:
             self._spawn(self._watch(seconds))
         self._spawn(self._elsewhere.listen(self._services.clock))
         await self._perform(effects)
+        if self._turn.is_over and self._ending is None:  # it has ended long ago: there is nothing to wait for
+            ended = self._turn.record.ended
+            return Ending(ended.status if ended else "open", ended.error if ended else None)
         while self._ending is None:
             if self._turn.only_people_can_move_it and await self._is_quiet():
                 await self._perform(self._turn.rest())
@@ -159,8 +162,8 @@ class Driver:
                 self._consulting.start(effect, self._spawn)
             case StopAssistant(id):
                 self._consulting.stop(id)
-            case Warn(text):
-                self._services.display.show(Notice(text))
+            case Warn(text, event):
+                self._services.display.show(Notice(text + self._where(event) if event else text))
             case Suspend():
                 self._ending = Ending("suspended", usage=self._answering.usage)
             case LeaveOpen(error):
@@ -178,9 +181,15 @@ class Driver:
             case _:
                 pass  # `Recorded` has shown it
 
+    def _where(self, event_id: str) -> str:
+        """Say where a recorded event stands: each is a line of its conversation."""
+        journal = self._services.journal
+        number = next((number for number, event in enumerate(journal.events, 1) if event.event_id == event_id), None)
+        return f" (line {number} of the events of conversation {journal.conversation})" if number else ""
+
     async def _watch(self, seconds: float) -> None:
         await expire(seconds, self._services.clock, lambda: self._prompts.any_open)
-        self._happenings.put_nowait(TurnFailed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more"))
+        self._happenings.put_nowait(TimeIsUp(seconds))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(work)

@@ -23,7 +23,7 @@ from midturn.core.events import (
     TurnEnd,
 )
 from midturn.core.json_value import Json
-from midturn.core.stream import calls, pairs
+from midturn.core.stream import calls, open_turn, pairs
 from midturn.core.stream.markdown import fenced, shown
 
 
@@ -43,6 +43,8 @@ class _Page:
 
     def __init__(self, events: Sequence[Event]) -> None:
         self._responses = {id(request): response for request, response in pairs(events)}
+        window = open_turn(events)
+        self._open = {id(event) for event in window.events} if window else set[int]()
         self._names = {id(response): call.name for call, response in calls(events) if response}
         self._speaker = ""
 
@@ -54,7 +56,7 @@ class _Page:
             case ToolCallRequest() | ToolCallResponse():
                 return self._call(event)
             case InquiryRequest():
-                return _asked(event, self._responses.get(id(event)))
+                return _asked(event, self._responses.get(id(event)), is_open=id(event) in self._open)
             case Approval():
                 return [_decided(event)]
             case TurnEnd(status=status) if status != "completed":
@@ -89,15 +91,15 @@ def _said(response: ChatResponse) -> str:
     return fenced(_json(None if response.structured is UNSET else response.structured), "json")
 
 
-def _asked(request: InquiryRequest, response: InquiryResponse | None) -> list[str]:
+def _asked(request: InquiryRequest, response: InquiryResponse | None, *, is_open: bool) -> list[str]:
     context = [request.question.context] if request.question.context else []
-    return [f"### Question from {request.source.header}", *context, request.question.text, *_answer(response)]
+    return [f"### Question from {request.source.header}", *context, request.question.text, *_answer(response, is_open=is_open)]
 
 
-def _answer(response: InquiryResponse | None) -> list[str]:
+def _answer(response: InquiryResponse | None, *, is_open: bool) -> list[str]:
     match response:
         case None:
-            return ["*Not answered yet*"]
+            return ["*Not answered yet*" if is_open else "*The turn ended without an answer*"]
         case InquiryAnswered():
             reason = [f"Reason: {response.reason}"] if response.reason else []
             return [f"Answer: {shown(response.answer)}", *_by(response.answered_by), *reason]

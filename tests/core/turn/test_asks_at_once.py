@@ -83,7 +83,7 @@ def test_who_comes_by_later_sees_all_of_them() -> None:
     assert [question.question.text for question in pending(played.events, "1")] == ["A?", "B?"]
 
     second = pending(played.events, "1")[1]
-    events = [*played.events, *Visit(played.events, second.id, counting_ids(100)).take(Answered("two"), SOMEBODY)]
+    events = [*played.events, *Visit(played.events, second.request.event_id, counting_ids(100)).take(Answered("two"), SOMEBODY)]
     again = Played(settings(DEFER, attached=False), events)
     again.step_only(call, A, ask=1)
     again.step_only(call, B, ask=2)
@@ -173,7 +173,9 @@ def test_each_review_that_waits_is_about_its_own_form() -> None:
     for values in (None, ("a", "one"), ("confirm", True), ("b", "two"), ("region", "eu-1")):
         if values:
             question = next(q for q in pending(events, "1") if getattr(q.request, "question_id", "") == values[0])
-            events += Visit(events, question.id, (f"v{len(events)}.{id}" for id in counting_ids())).take(Answered(values[1]), SOMEBODY)
+            events += Visit(events, question.request.event_id, (f"v{len(events)}.{id}" for id in counting_ids())).take(
+                Answered(values[1]), SOMEBODY
+            )
         played = Played(detached, events) if values else played
         for number, questions in enumerate(forms, 1):
             played.step_only(call, *questions, ask=number, review=True)
@@ -185,7 +187,7 @@ def test_each_review_that_waits_is_about_its_own_form() -> None:
         "- Deploy to staging?: true\n- Which region?: eu-1",
     ]
 
-    visit = Visit(events, waiting[1].id, counting_ids(900))
+    visit = Visit(events, waiting[1].request.event_id, counting_ids(900))
     prompt = visit.prompt()
     assert prompt
     assert isinstance(prompt.subject, AnswersSubject)

@@ -25,6 +25,7 @@ class Foreign(Played):
         waits = replace(UNATTENDED, detached=DetachedPolicies(tool="defer"))
         self.settings = settings(waits, attached=attached)
         self.events = list(events)
+        self.batches = []
         self.ids = counting_ids(len(self.events) + 1)
         self.turn = Turn.load(self.events, self.settings, self.ids)
         self.last = ()

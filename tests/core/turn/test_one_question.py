@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from midturn.core.events import InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
 from midturn.core.reply import Answered, EndedTurn, Replied
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import CallModel, EndTurn, PromptUser, Record, RunTool
-from midturn.core.turn.inputs import UserReplied
+from midturn.core.turn.inputs import TimeIsUp, UserReplied
 from support.turns import CONFIRM, REGION, TOKEN, Played
 
 
@@ -61,6 +61,7 @@ def test_the_whole_turn_takes_six_batches() -> None:
     played.succeeds(call)
     played.model_says()
 
+    assert played.batches == [2, 1, 1, 1, 1, 2]
     assert played.kinds == [
         "turn_start",
         "chat_request",
@@ -71,6 +72,28 @@ def test_the_whole_turn_takes_six_batches() -> None:
         "chat_response",
         "turn_end",
     ]
+
+
+def test_the_whole_form_is_recorded_in_the_shape_of_questions_on_disk() -> None:
+    """Options are objects there, as in the question itself."""
+    played, _ = asked(REGION, CONFIRM)
+
+    (request,) = played.recorded(InquiryRequest)
+
+    assert request.form
+    assert request.form.questions[0] == {"id": "region", **request.question.to_json()}
+    assert request.form.questions[0]["answer_type"] == {"type": "select", "options": [{"value": "eu-1"}, {"value": "us-2"}]}
+
+
+def test_a_turn_that_has_used_up_its_time_says_so_of_what_was_open() -> None:
+    """Nobody has cancelled anything."""
+    played, _ = asked(CONFIRM)
+
+    played.step(TimeIsUp(60))
+
+    (response,) = played.recorded(InquiryCancelled)
+    assert (response.reason, response.metadata) == ("limit_exceeded", {"limit": "seconds"})
+    assert played.wanted(EndTurn)[0].error == "stopped after 60 seconds; raise limits.seconds to allow more"
 
 
 def test_a_chain_of_questions_accumulates_answers() -> None:

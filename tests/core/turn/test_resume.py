@@ -163,18 +163,19 @@ def test_a_gated_question_is_skipped() -> None:
     assert played.run.answers == {"confirm": True, "why": None}
 
 
-def test_concurrent_asks_of_one_coroutine_queue_and_are_matched_per_id() -> None:
+def test_asks_of_one_coroutine_at_once_are_matched_per_id_in_whatever_order_they_come() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM, ask=1)
     played.asks(call, REGION, ask=2)
-    assert not played.wanted(PromptUser)
 
     resumed = Played(events=played.events)
     resumed.asks(call, REGION, ask=1)
+    assert resumed.prompt.prompt.id == "call_1.region.1"
     resumed.asks(call, CONFIRM, ask=2)
-    assert not resumed.wanted(PromptUser)  # the region is asked first now, and was not recorded before
-    assert resumed.turn.record.next_attempt("call_1", "confirm") == 2  # the open question waits for its turn, with its id
+
+    assert len(resumed.recorded(InquiryRequest)) == 2
+    assert resumed.turn.record.next_inquiry_id("call_1", "confirm") == "call_1.confirm.2"
 
 
 def test_an_ask_is_answered_where_it_waits() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.core.question import Question
+from midturn.core.reply import Unavailable
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, Suspend, Warn
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
@@ -179,3 +182,78 @@ def test_an_answer_of_a_model_is_attributed_to_it() -> None:
         "anthropic/claude-haiku-4-5",
         "It drops a test.",
     )
+
+
+@pytest.mark.parametrize("detached", ["auto", "deny"])
+def test_where_nobody_can_be_shown_a_rejection_it_stands(detached: DetachedPolicy) -> None:
+    """A prompter that is not available counts as nobody there, also when a model has said no."""
+    played, call = asked(reviewed(detached=detached))
+    says(played, False)
+
+    played.reply(Unavailable())
+
+    assert played.run.answers == {"confirm": False}
+    assert [(e.answer, e.answered_by.by) for e in played.recorded(InquiryAnswered) if e.answered_by] == [(False, "assistant")] * 2
+    played.fails(call, "Not applied.")
+    assert "It drops a test." in played.recorded(ToolCallResponse)[0].content
+
+
+def test_where_nobody_can_be_shown_a_rejection_the_default_is_taken_under_that_policy() -> None:
+    played, _ = asked(reviewed(detached="defaults"))
+    says(played, False)
+
+    played.reply(Unavailable())
+
+    assert played.run.answers == {"confirm": True}
+    assert [e.answered_by.by for e in played.recorded(InquiryAnswered) if e.answered_by] == ["assistant", "default"]
+
+
+def test_where_nobody_can_be_shown_a_rejection_without_a_default_it_stands() -> None:
+    played, _ = asked(reviewed(detached="defaults"), Question.boolean("confirm", "Apply it?"))
+    says(played, False)
+
+    played.reply(Unavailable())
+
+    assert played.run.answers == {"confirm": False}
+
+
+def test_where_nobody_can_be_shown_a_rejection_it_waits_under_defer() -> None:
+    played, _ = asked(reviewed(detached="defer"))
+    says(played, False)
+
+    played.reply(Unavailable())
+
+    assert played.wanted(Suspend)
+
+
+def test_where_nobody_can_be_shown_that_a_reviewer_failed_the_call_fails_with_its_error() -> None:
+    played, _ = asked(reviewed(detached="auto"))
+    (consulted,) = played.wanted(ConsultAssistant)
+    played.step(AssistantFailed(consulted.request.id, "overloaded"))
+
+    played.reply(Unavailable())
+
+    (response,) = played.recorded(ToolCallResponse)
+    assert response.content == 'deploy: the assistant that was asked "Apply it?" failed to answer: overloaded.'
+    assert [e.reason for e in played.recorded(InquiryCancelled)] == ["backend_error", "backend_error"]
+
+
+def test_false_is_a_no_only_where_a_yes_or_no_was_asked() -> None:
+    """An option or a value of a schema may be false without anybody having rejected anything."""
+    option = Question.select("compress", "Compress it?", [True, False])
+    played, call = asked(reviewed("assistant"), option)
+    says(played, False)
+    played.fails(call, "The disk is full.")
+
+    assert played.recorded(ToolCallResponse)[0].content == "The disk is full."
+    assert played.turn.record.rejections_in_a_row == 0
+
+
+def test_a_reason_that_came_with_an_option_that_is_false_is_not_passed_on_as_a_no() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, Question.select("compress", "Compress it?", [True, False]))
+    played.answer(False, reason="It is small.")
+    played.fails(call, "The disk is full.")
+
+    assert played.recorded(ToolCallResponse)[0].content == "The disk is full."

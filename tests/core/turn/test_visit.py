@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.core.form import Form
 from midturn.core.prompt import AnswersSubject, Prompt
-from midturn.core.question import Question
+from midturn.core.question import Question, When
 from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.core.routing.policy import DetachedPolicies
 from midturn.core.stream.reviewed import reviewed_answers
@@ -134,6 +134,43 @@ def test_what_a_visitor_says_instead_completes_the_call() -> None:
 
     assert isinstance(batch[-1], ToolCallResponse)
     assert batch[-1].content == '{"cancelled": true, "answered": {}, "reply": "Never mind."}'
+
+
+GATED = Question.text("why", "Why not?", when=When("confirm", equals=False))
+
+
+def test_an_answer_in_a_map_to_a_question_that_is_not_asked_is_an_error_that_names_it() -> None:
+    """Whoever sent it would believe that it counts."""
+    played = suspended(CONFIRM, GATED, NOTE)
+    visiting = visit(played.events, open_id(played))
+
+    with pytest.raises(AnswerError) as raised:
+        visiting.take(Answered({"confirm": True, "why": "It is Friday.", "note": "go"}), SOMEBODY)
+
+    (problem,) = raised.value.problems
+    assert problem.pointer == "/why"
+    assert "`confirm`" in problem.message
+    assert len(visiting.take(Answered({"confirm": False, "why": "It is Friday.", "note": "go"}), SOMEBODY)) > 1
+
+
+def test_a_map_may_say_again_what_is_on_record_but_not_otherwise() -> None:
+    played = suspended(CONFIRM, REGION)
+    visiting = visit(played.events, open_id(played))
+    visiting.take(Answered(True), SOMEBODY)
+
+    with pytest.raises(AnswerError) as raised:
+        visiting.take(Answered({"confirm": False, "region": "eu-1"}), SOMEBODY)
+
+    assert raised.value.problems[0].pointer == "/confirm"
+    assert visiting.take(Answered({"confirm": True, "region": "eu-1"}), SOMEBODY)
+
+
+def test_a_null_in_a_map_for_a_question_that_is_not_asked_is_what_it_gets() -> None:
+    played = suspended(CONFIRM, GATED, NOTE)
+
+    batch = visit(played.events, open_id(played)).take(Answered({"confirm": True, "why": None, "note": "go"}), SOMEBODY)
+
+    assert [event.type for event in batch].count("inquiry_response") == 2
 
 
 def test_who_comes_second_hears_who_was_first() -> None:

@@ -20,9 +20,12 @@ from midturn.core.events import (
     ToolCallRequest,
 )
 from midturn.core.json_value import Json
+from midturn.core.stream import open_turn
 from midturn.store.conversation import Conversation
 
 _NOTHING = line("")
+_WAITS = "waits for an answer"
+_LEFT = "the turn ended without an answer"
 
 
 def print_inquiries_json(conversation: Conversation) -> None:
@@ -37,18 +40,20 @@ def print_inquiries(conversation: Conversation) -> None:
     """Draw the audit trail."""
     responses = {id(request): response for request, response in conversation.pairs()}
     tools = {event.event_id: event.name for event in conversation.events if isinstance(event, ToolCallRequest)}
+    window = open_turn(conversation.events)
+    waiting = {id(event) for event in window.events} if window else set[int]()
     for event in conversation.events:
         if isinstance(event, ChatRequest):
             say("Turn: {}", next(iter(event.content.splitlines()), ""))
-        elif rows := _rows(event, responses.get(id(event)), tools):
+        elif rows := _rows(event, responses.get(id(event)), tools, waiting):
             for text in table([(line("  {}", left), right) for left, right in rows]):
                 say(text)
 
 
-def _rows(event: Event, response: InquiryResponse | None, tools: dict[str, str]) -> list[tuple[Shown, Shown]]:
+def _rows(event: Event, response: InquiryResponse | None, tools: dict[str, str], waiting: set[int]) -> list[tuple[Shown, Shown]]:
     match event:
         case InquiryRequest():
-            details = [_asked(event), *_outcome(response)]
+            details = [_asked(event), *(_outcome(response) if response else [line(_WAITS if id(event) in waiting else _LEFT)])]
         case Approval(state="waiting"):
             return []
         case Approval(kind=kind, state=state, answered_by=who, reason=reason):
@@ -68,10 +73,8 @@ def _asked(request: InquiryRequest) -> Shown:
     return line("{} asks: {}{}", request.source.header, request.question.text, shown_marks)
 
 
-def _outcome(response: InquiryResponse | None) -> list[Shown]:
+def _outcome(response: InquiryResponse) -> list[Shown]:
     match response:
-        case None:
-            return [line("waits for an answer")]
         case InquiryAnswered(answer=answer, answered_by=who, reason=reason):
             return [line("answered {}{}", json.dumps(answer, ensure_ascii=False), _by(who)), *_reason(reason)]
         case InquiryRedacted(answered_by=who):

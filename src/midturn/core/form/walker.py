@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
@@ -102,6 +102,22 @@ class FormWalker:
         if collected is None or not isinstance(collected.value, SecretValue):
             raise MisplacedReplyError(f"There is no answer to a secret {question_id!r} in this walk that could be replaced.")
         self._collected[question_id] = _Collected(value, collected.automatic)
+
+    def copy(self) -> FormWalker:
+        """Return a walker that stands at the same place, to look ahead with."""
+        copied = copy(self)
+        copied._collected, copied._drafts = dict(self._collected), dict(self._drafts)  # noqa: SLF001  its own
+        return copied
+
+    @property
+    def questions(self) -> dict[str, Question[Any]]:
+        """The questions of the form, by id."""
+        return {question.id: question for question in self._form.questions}
+
+    @property
+    def collected(self) -> dict[str, Json | SecretValue]:
+        """Every answer that the walk holds now, by question id; after Back, also those that are asked about again."""
+        return {key: _copied(collected.value) for key, collected in self._collected.items()}
 
     @property
     def revises(self) -> bool:

@@ -78,6 +78,12 @@ def calls(events: Iterable[Event]) -> list[CallPair]:
     ]
 
 
+def asking_call(request: InquiryRequest, open_calls: Sequence[ToolCallRequest]) -> ToolCallRequest | None:
+    """Return the call that a question of another program belongs to, which does not say so: the only open one of the tool that asks."""
+    of_tool = [call for call in open_calls if call.name == request.source.name]
+    return of_tool[0] if len(of_tool) == 1 else None
+
+
 def pair_inquiries(events: Sequence[Event]) -> Pairing:
     """Pair inquiries inside each turn: a response takes the first request before it that has its id and no response yet."""
     pairing = Pairing()

@@ -13,7 +13,7 @@ from midturn.core.prompt import PromptKind
 from midturn.core.source import Source
 from midturn.core.stream.approval_question import approval_question
 from midturn.core.stream.open_question import OpenQuestion, recorded_at
-from midturn.core.stream.pairing import calls, pair_inquiries
+from midturn.core.stream.pairing import asking_call, calls, pair_inquiries
 from midturn.core.stream.window import open_turn
 
 
@@ -39,8 +39,6 @@ class _Turn:
         paired = calls(events)
         self._calls = {call.event_id: call for call, _ in paired}
         self._done = {call.event_id for call, response in paired if response}
-        if self._calls and len(self._done) == len(self._calls):
-            self._done.add("")  # legacy requests do not say which call asks: none does any more
 
     def waiting(self) -> list[OpenQuestion]:
         unanswered = pair_inquiries(self._events).unanswered
@@ -48,13 +46,19 @@ class _Turn:
         found: list[OpenQuestion] = []
         for place, event in enumerate(self._events):
             match event:
-                case InquiryRequest() if place in unanswered and event.call not in self._done:
+                case InquiryRequest() if place in unanswered and self._is_asked(event):
                     found.append(self._asked(event, place))
                 case Approval(state="waiting") if self._is_undecided(event, asking):
                     found.append(self._to_approve(event, place))
                 case _:
                     pass
         return found
+
+    def _is_asked(self, request: InquiryRequest) -> bool:
+        """Whether the call still needs the answer. Another program may not have said which call asks."""
+        if request.call:
+            return request.call not in self._done
+        return asking_call(request, [call for event_id, call in self._calls.items() if event_id not in self._done]) is not None
 
     def _is_undecided(self, approval: Approval, asking: set[str]) -> bool:
         """A review of answers waits only once all of them are there: Back may have opened a question again."""

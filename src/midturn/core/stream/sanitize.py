@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from msgspec import Struct
 
-from midturn.core.events import Event, InquiryCancelled, InquiryRequest, ToolCallRequest, ToolCallResponse, TurnStart
+from midturn.core.events import (
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
 from midturn.core.stream.cycle import Cycle
 from midturn.core.stream.pairing import pair_calls, pair_inquiries
 from midturn.core.stream.window import starts_turn, turns
 
+_RESPONSES: Final = (InquiryAnswered, InquiryCancelled, InquiryRedacted)
 INTERRUPTED: Final = "Tool call interrupted before it finished."
 """What a model reads as the result of a call that has none."""
 
@@ -96,13 +106,15 @@ def _drop_orphans(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
 
 
 def _cancel_requests(events: Sequence[Event]) -> tuple[Sequence[Event], Repairs]:
+    """Cancel what was never answered: behind every response that has the same id, for pairs are found in order."""
     unanswered = pair_inquiries(events).unanswered
-    whole: list[Event] = []
-    for place, event in enumerate(events):
-        whole.append(event)
-        if place in unanswered and isinstance(event, InquiryRequest):
-            event_id = _beside(event, "cancelled")
-            whole.append(InquiryCancelled(timestamp=event.timestamp, event_id=event_id, id=event.id, reason="user"))
+    cancelled: dict[int, list[Event]] = {}
+    for place in sorted(unanswered):
+        request = cast("InquiryRequest", events[place])
+        behind = max([place, *(at for at, event in enumerate(events) if isinstance(event, _RESPONSES) and event.id == request.id)])
+        response = InquiryCancelled(timestamp=request.timestamp, event_id=_beside(request, "cancelled"), id=request.id, reason="user")
+        cancelled.setdefault(behind, []).append(response)
+    whole = [one for place, event in enumerate(events) for one in (event, *cancelled.get(place, ()))]
     return whole, Repairs(cancelled=tuple(events[place].event_id for place in sorted(unanswered)))
 
 

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midturn.core.events import AskedForm, InquiryCancelled, InquiryRequest
-from midturn.core.form import Form
+from midturn.core.events import AskedForm, InquiryAnswered, InquiryCancelled, InquiryRequest
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.core.json_value import Json
 from midturn.core.question import PersistedQuestion, Question
@@ -24,6 +23,7 @@ from midturn.core.turn.record import Chain
 from midturn.core.turn.replay import Replay, recorded
 from midturn.core.turn.state import TurnState
 from midturn.core.turn.walk import Walk
+from midturn.errors import AnswerError
 
 
 class Answers(Struct, frozen=True):
@@ -52,9 +52,9 @@ class Asks:
         """The ids of the decisions that forms wait for, in the order in which the forms were asked."""
         return [walk.waits_for for walk in self._walks if walk.waits_for]
 
-    def form(self, id: str) -> Form | None:
-        """Return the form that waits for a decision."""
-        return next((walk.asking.form for walk in self._walks if walk.waits_for == id), None)
+    def walk(self, id: str) -> Walk | None:
+        """Return the walk that waits for a decision, where it is one of a form."""
+        return next((walk for walk in self._walks if walk.waits_for == id), None)
 
     def waiting_for(self, id: str) -> Walk:
         """Return the walk that waits for a decision."""
@@ -62,7 +62,7 @@ class Asks:
 
     def screen(self, id: str) -> str | None:
         """Return the name under which a form of several questions keeps a screen, by what it waits for."""
-        walk = next((walk for walk in self._walks if walk.waits_for == id), None)
+        walk = self.walk(id)
         return self._screen(walk) if walk else None
 
     def add(self, ask: int | None, asking: Asking) -> None:
@@ -99,7 +99,7 @@ class Asks:
         """Record a person's review of what a model said, as the next link, and return it."""
         walk, previous = self.waiting_for(id), then.previous
         template = InquiryRequest(id="", source=previous.source, question=then.question.persisted(), escalates=previous.id)
-        return self._inquiry(walk, then.ask, self._request(previous.question_id, template))
+        return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
 
     # One walk -------------------------------------------------------------------------------------------------------
 
@@ -141,16 +141,30 @@ class Asks:
         question = ask.question
         persisted = question.persisted()
         emissions = self._replay.emits(walk, question.id, persisted.key)
-        chain = self._replay.find(walk, question.id, persisted.key) or self._ask_anew(walk, question, persisted)
+        chain = self._on_record(walk, question, persisted) or self._ask_anew(walk, question, persisted)
         self._replay.comes_to(walk, chain)
         if chain.is_open:
             return self._inquiry(walk, ask, chain.last.request, emissions)
-        match recorded(chain):
+        match recorded(chain, question.id):
             case Give() | GoBack() as outcome:
                 walk.follow(outcome)
                 return None
             case refused:
                 return self._report(walk, refused.reason)
+
+    def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain | None:
+        """Return the attempt on record that comes next. An answer that does not fit is told of, and counts as none: somebody edited it."""
+        while chain := self._replay.find(walk, question.id, persisted.key):
+            response = chain.last.response
+            problem = _misfit(question, response.answer) if isinstance(response, InquiryAnswered) else None
+            if problem is None or response is None:
+                return chain
+            self._replay.use(chain)
+            what = (
+                f"the answer on record to {question.text!r} does not fit, so it counts as none, and the question is asked again. {problem}"
+            )
+            self._state.warn(f"{self._view.tool}.{question.id}", what, response.event_id)
+        return None
 
     def _report(self, walk: Walk, reason: str) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
@@ -206,7 +220,7 @@ class Asks:
         form = None
         if not walk.form_is_recorded:
             questions = walk.asking.form.questions
-            form = AskedForm(len(questions), tuple(one.to_json() for one in questions))
+            form = AskedForm(len(questions), tuple(map(_as_persisted, questions)))
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
         template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form)
         self._request(question.id, template)
@@ -215,12 +229,24 @@ class Asks:
     def _request(self, question_id: str, template: InquiryRequest) -> InquiryRequest:
         """Record a request: its id is allocated here, once."""
         call = self._view.call.request
-        attempt = self._state.record.next_attempt(call.id, question_id)
         request = replace(
             template,
-            id=f"{call.id}.{question_id}.{attempt}",
+            id=self._state.record.next_inquiry_id(call.id, question_id),
             call=call.event_id,
             tool_call_id=call.id,
             question_id=question_id,
         )
         return self._state.write(request)
+
+
+def _as_persisted(question: Question[Any]) -> dict[str, Json]:
+    """Return a question of a form as the stream keeps it, with its id and its gate."""
+    return question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
+
+
+def _misfit(question: Question[Any], answer: Json) -> str | None:
+    try:
+        question.check(answer)
+    except AnswerError as error:
+        return str(error)
+    return None

@@ -8,7 +8,6 @@ from typing import assert_never
 from msgspec import UnsetType
 
 from midturn.core.events import AnsweredBy, InquiryCancelled, ToolCallResponse
-from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
 from midturn.core.reply import Answered, Submitted
@@ -44,6 +43,7 @@ from midturn.core.turn.record import CallRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.stage import STAGES, Move, Stage
 from midturn.core.turn.state import TurnState
+from midturn.core.turn.walk import Walk
 
 
 class Call:
@@ -77,9 +77,9 @@ class Call:
         """The ids of the decisions that the call waits for: its approval, or one for each of its forms."""
         return [self._approval] if self._approval else self._asks.waiting
 
-    def form(self, id: str) -> Form | None:
-        """Return the form that waits for a decision."""
-        return self._asks.form(id)
+    def walk(self, id: str) -> Walk | None:
+        """Return the walk that waits for a decision, where it is one of a form."""
+        return self._asks.walk(id)
 
     @property
     def answers(self) -> Mapping[str, Json | SecretValue]:

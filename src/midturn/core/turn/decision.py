@@ -70,12 +70,16 @@ class Refuse(Struct, frozen=True):
 
 
 class Escalate(Struct, frozen=True):
-    """Ask a person in place of the model: record `question` as the next link, and answer it with `default` where there is one."""
+    """Ask a person in place of the model: record `question` as the next link, and answer it with `default` where there is one.
+
+    `error` is what the model failed with, if it did.
+    """
 
     ask: Ask
     previous: InquiryRequest
     question: Question[Any]
     default: Json | UnsetType = UNSET
+    error: str | None = None
 
 
 class Run(Struct, frozen=True):

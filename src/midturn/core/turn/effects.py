@@ -92,9 +92,10 @@ class StopAssistant(Struct, frozen=True):
 
 
 class Warn(Struct, frozen=True):
-    """Tell the user, once."""
+    """Tell the user, once; `event` is the recorded event that it is about."""
 
     text: str
+    event: str | None = None
 
 
 class Suspend(Struct, frozen=True):

@@ -4,23 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from midturn.core.events import InquiryCancelled, ToolCallResponse, TurnEnd
+from msgspec import Struct
+
+from midturn.core.events import CancelReason, InquiryCancelled, ToolCallResponse, TurnEnd
+from midturn.core.json_value import Json
 from midturn.core.routing import messages
 from midturn.core.turn.record import CallRecord
 from midturn.core.turn.state import TurnState
 
 
-def ended_by_user(asked: set[str]) -> Callable[[CallRecord], str]:
-    """Return what the model reads of each call that a person ended: the one who was `asked` in it, or somewhere else."""
-    return lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED
+class Ending(Struct, frozen=True):
+    """How a turn ends: what the model reads of each call that is open, and why open questions close."""
+
+    end: TurnEnd
+    content: Callable[[CallRecord], str]
+    reason: CancelReason
+    metadata: dict[str, Json] | None = None
 
 
-def write_ending(state: TurnState, content: Callable[[CallRecord], str], end: TurnEnd) -> None:
-    """Write the last batch; `content` is what the model reads of a call."""
+def write_ending(state: TurnState, ending: Ending) -> None:
+    """Write the last batch."""
     for attempt in list(state.record.inquiries.values()):
         if attempt.response is None:
-            state.write(InquiryCancelled(id=attempt.request.id, reason="user"))
+            state.write(InquiryCancelled(id=attempt.request.id, reason=ending.reason, metadata=ending.metadata))
     for call in state.record.open_calls():
         request = call.request
-        state.write(ToolCallResponse(id=request.id, content=content(call), is_error=True, call=request.event_id))
-    state.write(end)
+        state.write(ToolCallResponse(id=request.id, content=ending.content(call), is_error=True, call=request.event_id))
+    state.write(ending.end)
+
+
+def ended_by_user(asked: set[str]) -> Ending:
+    """Return the end of a turn that a person wants, who was `asked` in these calls."""
+    return Ending(
+        TurnEnd(status="ended_by_user"),
+        lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,
+        "user",
+    )
+
+
+def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
+    """Return the end of a turn for a reason that is nobody's answer."""
+    return Ending(TurnEnd(status="failed", error=error), lambda _: messages.INTERRUPTED, reason, metadata)

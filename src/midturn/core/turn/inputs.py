@@ -74,6 +74,12 @@ class Asking(Struct, frozen=True):
     on_failure: OnFailure = "fail_call"
 
 
+class TimeIsUp(Struct, frozen=True):
+    """The turn has worked for as long as it may, in seconds."""
+
+    seconds: float
+
+
 class ToolReturned(Struct, frozen=True):
     """A tool has returned what it wants answered: its run is over, and another begins with the answers."""
 
@@ -159,6 +165,7 @@ Happened: TypeAlias = (
     | LoopEnded
     | ModelFailed
     | TurnFailed
+    | TimeIsUp
     | ToolReturned
     | ToolAwaits
     | AskDropped

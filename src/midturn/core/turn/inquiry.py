@@ -64,7 +64,8 @@ ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant'
 class Inquiry(Struct, frozen=True):
     """A question on its way to whoever answers it. It closes exactly once, with one response.
 
-    `ask` is the step of its form, `question` what is put to a person, `emissions` how often the tool has asked it.
+    `ask` is the step of its form, `question` what is put to a person, `emissions` how often the tool has asked it. `error` is what a model
+    failed with that was asked before.
     """
 
     view: View
@@ -74,6 +75,7 @@ class Inquiry(Struct, frozen=True):
     policy: QuestionPolicy
     attached: bool
     emissions: int = 1
+    error: str | None = None
 
     @property
     def id(self) -> str:
@@ -84,6 +86,8 @@ class Inquiry(Struct, frozen=True):
         """Say what the routing table says, within the limits."""
         if self.emissions > self.view.settings.limits.repeats:
             return self._exceed("repeats")
+        if self.request.escalates and not self.attached and (kept := self._without_review()):
+            return kept
         going = self._carried_out(self._route())
         return replace(going, warning=NO_SECRET_FROM_A_FLAG) if self._is_secret_of_flag else going
 
@@ -143,7 +147,7 @@ class Inquiry(Struct, frozen=True):
     def model_failed(self, failed: AssistantFailed) -> Closing:
         """Close without an answer; under escalation a person is asked: a failure is not a "no"."""
         message = messages.assistant_failed(self.view.tool, self.question.text, failed.error)
-        escalation = self._escalation(messages.reviewer_failed(failed.error))
+        escalation = self._escalation(messages.reviewer_failed(failed.error), failed.error)
         return self._cancel("backend_error", escalation or Refuse("backend_error", message), failed.metadata)
 
     def by_default(self, default: Json) -> Closing:
@@ -242,6 +246,20 @@ class Inquiry(Struct, frozen=True):
             return False
         return (self.request.call, self.request.question_id, self.request.question.key) not in seen
 
+    def _without_review(self) -> Closing | None:
+        """Close the review of what a model did where nobody is there: by the default, or as the model left it. None: it waits."""
+        policy, default = self.view.policy.detached.tool, self.ask.question.default
+        if policy == "defer":
+            return None
+        if policy == "defaults" and not isinstance(default, UnsetType):
+            return self.by_default(default)
+        match self.view.turn.inquiries[self.request.escalates or ""].response:
+            case InquiryAnswered(answer=answer, answered_by=who, reason=reason) if who is not None:
+                return self._answer(Answered(answer, reason=reason, automatic=True), who)
+            case _:
+                message = messages.assistant_failed(self.view.tool, self.question.text, self.error or "it gave no answer")
+                return self._cancel("backend_error", Refuse("backend_error", message))
+
     # How it closes --------------------------------------------------------------------------------------------------
 
     def _take_answer(self, reply: Answered, who: AnsweredBy) -> Closing | Misfit:
@@ -285,7 +303,7 @@ class Inquiry(Struct, frozen=True):
         message = messages.limit_exceeded(self.view.tool, limit, count)
         return self._cancel("limit_exceeded", Refuse("limit_exceeded", message), {"limit": limit})
 
-    def _escalation(self, heading: str) -> Escalate | None:
+    def _escalation(self, heading: str, error: str | None = None) -> Escalate | None:
         """Return the question to the user in place of the model, where the policies have one to ask. None: what the model did stands."""
         if self.policy.target.kind != "assistant_with_escalation" or not self._is_boolean or self._is_asked_again:
             return None
@@ -295,4 +313,4 @@ class Inquiry(Struct, frozen=True):
             return None
         context = f"{heading}\n\n{original.context}" if original.context else heading
         asked = replace(original, context=context, default=UNSET)
-        return Escalate(self.ask, self.request, asked, UNSET if attached or policy == "defer" else default)
+        return Escalate(self.ask, self.request, asked, UNSET if attached or policy == "defer" else default, error)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count
 
 from midturn.core.events import (
     AnsweredBy,
     Approval,
-    ChatRequest,
     ChatResponse,
+    ConfigDelta,
     Event,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
     InquiryResponse,
+    OpaqueEvent,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
-    TurnStart,
 )
 from midturn.core.json_value import Json, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.prompt import ToolCall
+from midturn.core.question.answer_type import BooleanType
+from midturn.core.stream.pairing import asking_call
 from midturn.core.turn.memory import Memory, answer_key
 
 
@@ -34,6 +37,12 @@ class Attempt:
     def __init__(self, request: InquiryRequest) -> None:
         self.request = request
         self.response: InquiryResponse | None = None
+
+    @property
+    def is_rejection(self) -> bool:
+        """Whether somebody has said no. `false` is a no only where a yes or no was asked: it may be an option like any other."""
+        is_boolean = isinstance(self.request.question.answer_type, BooleanType)
+        return is_boolean and isinstance(self.response, InquiryAnswered) and self.response.answer is False
 
 
 class Chain:
@@ -73,8 +82,8 @@ class Chain:
         return isinstance(response, InquiryCancelled) and response.reason != "back"
 
     def asks(self, question_id: str, key: bytes) -> bool:
-        """Whether this is the same question, whole."""
-        return self.asked.question_id == question_id and self.asked.question.key == key
+        """Whether this is the same question, whole. One that another program has recorded may not say its id."""
+        return self.asked.question_id in (question_id, "") and self.asked.question.key == key
 
 
 class CallRecord:
@@ -154,6 +163,7 @@ class TurnRecord:
         self._rejected_cycles = limits.rejected_cycles
         self._attempts: Counter[tuple[str, str]] = Counter()
         self._approvals: set[str] = set()
+        self._unreadable: list[bytes] = []
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
         self._model_speaks = False
 
@@ -165,9 +175,8 @@ class TurnRecord:
             self.cycles += 1
         if not isinstance(event, TurnEnd):
             self._model_speaks = speaks
+        self.started = self.started or not isinstance(event, ConfigDelta | OpaqueEvent)
         match event:
-            case TurnStart() | ChatRequest():
-                self.started = True
             case TurnEnd():
                 self.ended = event
             case ToolCallRequest():
@@ -181,6 +190,8 @@ class TurnRecord:
                 self._close(event)
             case Approval():
                 self._approve(event)
+            case OpaqueEvent():
+                self._unreadable.append(bytes(event.raw))
             case _:
                 pass  # nothing that a turn's state depends on
 
@@ -194,13 +205,19 @@ class TurnRecord:
         """Whether so many cycles in a row were rejected that only a human may answer the next question."""
         return self.rejections_in_a_row >= self._rejected_cycles
 
-    def next_attempt(self, tool_call_id: str, question_id: str) -> int:
-        """Return the number of the next attempt."""
-        return self._attempts[tool_call_id, question_id] + 1
+    def next_inquiry_id(self, tool_call_id: str, question_id: str) -> str:
+        """Return the id of the next attempt."""
+        numbers = count(self._attempts[tool_call_id, question_id] + 1)
+        ids = (f"{tool_call_id}.{question_id}.{number}" for number in numbers)
+        return next(free for free in ids if not self.is_taken(free))
 
-    def has_approval(self, id: str) -> bool:
-        """Whether an approval of this id is on record."""
-        return id in self._approvals
+    def is_taken(self, id: str) -> bool:
+        """Whether an inquiry or an approval of the turn has this id, or a line that cannot be read holds it."""
+        return id in self.inquiries or id in self._approvals or any(id.encode() in line for line in self._unreadable)
+
+    def place_of(self, inquiry: str) -> tuple[CallRecord, Chain] | tuple[None, None]:
+        """Return the call and the chain that an inquiry belongs to."""
+        return self._chains.get(inquiry, (None, None))
 
     def open_calls(self) -> list[CallRecord]:
         """Return the calls that have no response yet."""
@@ -218,7 +235,7 @@ class TurnRecord:
     def _ask(self, event: InquiryRequest) -> None:
         self._attempts[event.tool_call_id, event.question_id] += 1
         self.inquiries[event.id] = attempt = Attempt(event)
-        call = self.calls.get(event.call)
+        call = self._call_of(event)
         if call is None:
             return
         escalated = self._chains.get(event.escalates or "")
@@ -232,6 +249,13 @@ class TurnRecord:
         if event.revises:
             self.memory.forget(event.revises)
 
+    def _call_of(self, event: InquiryRequest) -> CallRecord | None:
+        """Return the call that a question belongs to."""
+        if event.call:
+            return self.calls.get(event.call)
+        call = asking_call(event, [call.request for call in self.open_calls()])
+        return self.calls[call.event_id] if call else None
+
     def _close(self, event: InquiryResponse) -> None:
         attempt = self.inquiries.get(event.id)
         if attempt is None or attempt.response is not None:
@@ -240,12 +264,12 @@ class TurnRecord:
         request = attempt.request
         match event:
             case InquiryAnswered():
-                self._tally(request, event.answered_by, event.answer)
+                self._tally(attempt, event.answered_by)
                 call = self.calls.get(request.call)
                 if event.remembered and call:
                     self.memory.remember_answer(answer_key(call.request.name, request.question_id), event.answer, event.id)
             case InquiryRedacted():
-                self._tally(request, event.answered_by, None)
+                self._tally(attempt, event.answered_by)
             case InquiryCancelled(reason="user" | "back" | "reply"):
                 self._show(request)
             case InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
@@ -253,11 +277,11 @@ class TurnRecord:
             case InquiryCancelled():
                 pass  # nobody was shown anything
 
-    def _tally(self, request: InquiryRequest, who: AnsweredBy | None, answer: Json) -> None:
+    def _tally(self, attempt: Attempt, who: AnsweredBy | None) -> None:
         by = who.by if who else ""
         if by == "user":
-            self._show(request)
-        if by == "assistant" and answer is False:
+            self._show(attempt.request)
+        if by == "assistant" and attempt.is_rejection:
             self.cycle.rejected = True
         elif by in ("assistant", "user"):
             self.cycle.otherwise = True

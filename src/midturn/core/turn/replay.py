@@ -114,9 +114,9 @@ class Replay:
         return found
 
 
-def recorded(chain: Chain) -> Give | GoBack | Refuse:
-    """Return what a closed attempt led to, as if it had just happened."""
-    response, question_id = chain.last.response, chain.asked.question_id
+def recorded(chain: Chain, question_id: str) -> Give | GoBack | Refuse:
+    """Return what a closed attempt of a question led to, as if it had just happened."""
+    response = chain.last.response
     match response:
         case InquiryAnswered(answer=answer, reason=reason, answered_by=who):
             by = who.by if who else "user"

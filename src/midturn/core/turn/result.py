@@ -49,7 +49,7 @@ def _passed_on(body: str) -> str | None:
 def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple[str, Attempt | None]:
     """Say who rejected the call, where the last thing asked in it was answered with "no" by a model or a person."""
     response = attempt.response if attempt else None
-    if attempt is None or not isinstance(response, InquiryAnswered) or response.answer is not False or response.answered_by is None:
+    if attempt is None or not attempt.is_rejection or not isinstance(response, InquiryAnswered) or response.answered_by is None:
         return message, None
     tool, text, who = call.request.name, attempt.request.question.text, response.answered_by
     match who.by:
@@ -64,6 +64,6 @@ def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple
 
 def _typed_reasons(chains: Sequence[Chain], told: Attempt | None) -> list[str]:
     """Return what people typed with a "no" in this call, in order, without what the message tells already."""
-    attempts = [link for chain in chains for link in chain.links if link is not told]
+    attempts = [link for chain in chains for link in chain.links if link is not told and link.is_rejection]
     answered = [a.response for a in attempts if isinstance(a.response, InquiryAnswered)]
-    return [r.reason for r in answered if r.answer is False and r.reason and r.answered_by and r.answered_by.by == "user"]
+    return [r.reason for r in answered if r.reason and r.answered_by and r.answered_by.by == "user"]

@@ -31,7 +31,7 @@ class TurnState:
         self.drafts: dict[str, dict[str, Json]] = {}
         self.written = 0
         self._ids = ids
-        self._warned: set[str] = set()
+        self._warned: set[tuple[str, str | None]] = set()
         self._records: list[Record] = []
         self._others: list[Effect] = []
 
@@ -47,17 +47,17 @@ class TurnState:
         """Have something done, after everything that this step records."""
         self._others.append(effect)
 
-    def warn(self, about: str, what: str) -> None:
-        """Tell the user something, once in a process."""
-        if about not in self._warned:
-            self._warned.add(about)
-            self.want(Warn(f"{about}: {what}"))
+    def warn(self, about: str, what: str, event: str | None = None) -> None:
+        """Tell the user something, once in a process; `event` is the recorded event that it is about."""
+        if (about, event) not in self._warned:
+            self._warned.add((about, event))
+            self.want(Warn(f"{about}: {what}", event))
 
     def approval_id(self, tool_call_id: str, kind: str) -> str:
         """Return the first id that is free: calls may share a `tool_call_id`, and not every approval is on record before it is decided."""
         stem = f"{tool_call_id}.__{kind}__"
         ids = (f"{stem}.{number}" for number in count(1))
-        return next(free for free in ids if not (self.record.has_approval(free) or self.desk.find(free)))
+        return next(free for free in ids if not (self.record.is_taken(free) or self.desk.find(free)))
 
     def drain(self) -> tuple[Effect, ...]:
         """Return the effects of this step: its records first, so that a step is one batch, durable before what it leads to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from midturn.core.events import (
     ChatResponse,
     ConfigDelta,
     Event,
+    InquiryCancelled,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
@@ -26,7 +27,7 @@ from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.desk import Ticket
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, Suspend
-from midturn.core.turn.ending import ended_by_user, write_ending
+from midturn.core.turn.ending import Ending, ended_by_user, failed, write_ending
 from midturn.core.turn.inputs import (
     AnsweredElsewhere,
     AskDropped,
@@ -40,6 +41,7 @@ from midturn.core.turn.inputs import (
     ModelAnswered,
     ModelFailed,
     PromptFailed,
+    TimeIsUp,
     ToolAwaits,
     ToolFinished,
     ToolReturned,
@@ -137,11 +139,14 @@ class Turn:
                 if self.record.open_calls():
                     self._leave(Suspend())
                 else:
-                    self._finish("completed")
+                    self._finish()
             case ModelFailed(error):
                 self._leave(LeaveOpen(error))
             case TurnFailed(error):
-                self._fail(error)
+                self._end(failed(error, "backend_error"))
+            case TimeIsUp(seconds):
+                error = f"stopped after {seconds:g} seconds; raise limits.seconds to allow more"
+                self._end(failed(error, "limit_exceeded", {"limit": "seconds"}))
             case ToolReturned(call, asking):
                 if live := self._calls.get(call):
                     live.returned(asking)
@@ -179,12 +184,12 @@ class Turn:
     def _resumed(self) -> None:
         """Find out what an open turn does next."""
         if not self.record.started:
-            self._over = True
+            self._end(failed("nothing of this turn can be read any more", "superseded"))
             return
         for record in self.record.open_calls():
             self._begin(record)
         if not self._calls and not self.record.waits_for_model:
-            self._finish("completed")
+            self._finish()
 
     def _answered(self, parts: Sequence[Part]) -> None:
         """Record what the model said; its calls begin, and without calls the turn is over."""
@@ -192,7 +197,7 @@ class Turn:
         for part in parts:
             self._state.write(_said(part))
         if not any(isinstance(part, ToolCallPart) for part in parts):
-            self._finish("completed")
+            self._finish()
             return
         for record in self.record.open_calls():
             self._begin(record)
@@ -235,16 +240,14 @@ class Turn:
             self._calls[ticket.call].take_all(ticket.decision.id, answers, happened.who)
 
     def _answers_to_form(self, ticket: Ticket, reply: Reply) -> dict[str, Answered] | None:
-        form, asked = self._calls[ticket.call].form(ticket.decision.id), self.record.inquiries.get(ticket.decision.id)
-        if form is None or asked is None:
-            return None
-        return answers_to_form(form, asked.request.question.asked(asked.request.question_id), reply)
+        walk = self._calls[ticket.call].walk(ticket.decision.id)
+        return answers_to_form(walk.walker, reply) if walk else None
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
         match reply:
             case EndedTurn():
-                self._end_by_user({ticket.call})
+                self._end(ended_by_user({ticket.call}))
             case Unavailable():
                 self._calls[ticket.call].route(ticket.decision.unattended())
             case _:
@@ -267,7 +270,7 @@ class Turn:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
             self._state.write(_said(part))
-        self._end_by_user({call.request.event_id for call in self.record.open_calls() if any(c.is_open for c in call.chains)})
+        self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if any(c.is_open for c in call.chains)}))
 
     # What follows ---------------------------------------------------------------------------------------------------
 
@@ -311,37 +314,35 @@ class Turn:
         """Ask the model, unless the turn has had its share."""
         limits = self._state.settings.limits
         if self.record.stopped_by_breaker:
-            self._fail(f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to review them")
+            self._exceed("rejected_cycles", f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to review them")
         elif self.record.cycles >= limits.cycles:
-            self._fail(f"stopped after {limits.cycles} model calls; raise limits.cycles to allow more")
+            self._exceed("cycles", f"stopped after {limits.cycles} model calls; raise limits.cycles to allow more")
         else:
             self._model_is_asked = True
             self._state.want(CallModel())
 
     # How it ends ----------------------------------------------------------------------------------------------------
 
-    def _finish(self, status: str) -> None:
-        """End a turn in which nothing is open."""
-        self._state.write(TurnEnd(status=status))
-        self._leave(EndTurn(status))
+    def _finish(self) -> None:
+        """End a turn that is complete. What is still open belongs to no call: another program has asked it."""
+        for attempt in list(self.record.inquiries.values()):
+            if attempt.response is None:
+                self._state.write(InquiryCancelled(id=attempt.request.id, reason="superseded"))
+        self._state.write(TurnEnd(status="completed"))
+        self._leave(EndTurn("completed"))
 
-    def _end_by_user(self, asked: set[str]) -> None:
-        """End the turn because a person wants it, who was `asked` in these calls."""
-        self._end(ended_by_user(asked), TurnEnd(status="ended_by_user"))
+    def _exceed(self, limit: str, error: str) -> None:
+        self._end(failed(error, "limit_exceeded", {"limit": limit}))
 
-    def _fail(self, error: str) -> None:
-        """End the turn for a reason that is nobody's answer."""
-        self._end(lambda _: messages.INTERRUPTED, TurnEnd(status="failed", error=error))
-
-    def _end(self, content: Callable[[CallRecord], str], end: TurnEnd) -> None:
+    def _end(self, ending: Ending) -> None:
         """Write the last batch, and stop whatever still moves."""
-        write_ending(self._state, content, end)
+        write_ending(self._state, ending)
         if self._model_is_asked:
             self._model_is_asked = False
             self._state.want(StopModel())
         for call in self._calls.values():
             call.abandon()
-        self._leave(EndTurn(end.status, end.error))
+        self._leave(EndTurn(ending.end.status, ending.end.error))
 
     def _leave(self, effect: Suspend | LeaveOpen | EndTurn) -> None:
         self._over = True

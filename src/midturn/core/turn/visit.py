@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest, TurnEnd
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
 from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
@@ -90,7 +90,7 @@ class Visit:
         keeps_all = isinstance(reply, WentBack) and ticket.decision.id not in self._state.record.inquiries
         match reply:
             case EndedTurn():
-                write_ending(self._state, ended_by_user({self._call.event}), TurnEnd(status="ended_by_user"))
+                write_ending(self._state, ended_by_user({self._call.event}))
                 self._call.abandon()
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])
@@ -125,10 +125,8 @@ class Visit:
             raise NotOpen("Somebody else went on with the turn meanwhile, and it waits for something else.")
 
     def _whole_form(self, ticket: Ticket, reply: Spoken) -> dict[str, Answered] | None:
-        asked = self._state.record.inquiries.get(ticket.decision.id)
-        if asked is None or self.form is None:
-            return None
-        return answers_to_form(self.form, asked.request.question.asked(asked.request.question_id), reply)
+        walk = self._call.walk(ticket.decision.id)
+        return answers_to_form(walk.walker, reply) if walk else None
 
     def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
         if isinstance(closing, Misfit):
@@ -162,7 +160,7 @@ class Visit:
         for first, form in _forms(record, chain):
             self._walk = first, Asking(form, request.source)
             self._state = self._loaded()
-            call = self._brought_up(self._state.record.calls[request.call])
+            call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.id in call.waiting:
                 return call
         raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
@@ -197,8 +195,7 @@ def _open_chain(turn: TurnRecord, request: InquiryRequest) -> tuple[CallRecord, 
     if isinstance(response, InquiryAnswered | InquiryRedacted):
         by = response.answered_by.by if response.answered_by else "somebody"
         raise AlreadyAnswered(f"The question {request.event_id!r} was answered already, by {by}.", by)
-    call = turn.calls.get(request.call)
-    chain = next((c for c in call.chains if c.last.request.id == request.id), None) if call else None
+    call, chain = turn.place_of(request.id)
     if response is not None or call is None or chain is None or call.response is not None:
         raise NotOpen(f"The question {request.event_id!r} is closed.")
     return call, chain
@@ -206,7 +203,7 @@ def _open_chain(turn: TurnRecord, request: InquiryRequest) -> tuple[CallRecord, 
 
 def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
     """Yield the forms that a question may belong to, at last the question alone, each with the place at which its walk began."""
-    question_id = chain.asked.question_id
+    question_id = chain.asked.question_id or "answer"  # another program may not have said
     for first in range(chain.place, -1, -1):
         asked = call.chains[first].asked.form
         if asked and any(question.get("id") == question_id for question in asked.questions):
