@@ -6,9 +6,10 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
-REAL_PARTS :=
+REAL_PARTS := postgres
+FOLDER_postgres := tests/store/postgres tests/torture
 
-.PHONY: demo test check test-real hangups format pins bench clean
+.PHONY: demo test check test-real hangups torture format pins bench clean
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -33,6 +34,12 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+
+torture: $(READY)
+	@tools/install_parts
+	@tools/with_parts $(BIN)/python tests/torture/torture.py files --kills $(or $(KILLS),10000) --conversations 200
+	@tools/with_parts $(BIN)/python tests/torture/torture.py postgres --kills $(or $(KILLS),500) --crashes 20 --conversations 300
+	@tools/with_parts $(BIN)/python tests/torture/torture.py dbos --kills $(or $(KILLS),500) --crashes 20 --conversations 300
 
 format: $(READY)
 	@$(BIN)/ruff check --fix .

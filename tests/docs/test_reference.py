@@ -36,6 +36,7 @@ STATUSES = {
     ExitStatus.REFUSED: "the turn completed, but a tool call was refused, because no human was there",
     ExitStatus.TERMINAL_GONE: "the terminal went away: nothing was recorded, and the turn waits to be resumed",
     ExitStatus.ENDED_BY_USER: "the user ended the turn",
+    ExitStatus.TERMINATED: "a worker was told to stop, and has handed its turns back",
 }
 TARGETS = {
     "demo": "plays a turn in which tools ask you things",
@@ -43,6 +44,7 @@ TARGETS = {
     "check": "looks at style, types and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",
     "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",
+    "torture": "kills workers by the thousand, and finds out from the logs whether anything was lost",
     "format": "formats the code",
     "bench": "measures what questions cost, and how long the start takes",
     "pins": "writes the pinned versions anew",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Self, TypedDict, Unpack
+from copy import copy
+from typing import Literal, Self, TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from midturn.agent.result import RunResult, finish
 from midturn.agent.turn_stream import TurnStream, Watching
+from midturn.agent.worker import worker_of
 from midturn.compose import AgentParts, RunParts, compose_agent
 from midturn.compose.given import GivenTarget, GivenTool, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
 from midturn.compose.models import Models
@@ -92,8 +94,8 @@ class Agent:
             models=self._models,
         )
         self._prompter = check_prompter(prompter)
-        kept: ConversationStore = MemoryStore(self._parts.limits) if store is None else store
-        self.store: ConversationStore = kept if may_answer is None else kept.guarded(may_answer)
+        self._may_answer = may_answer
+        self.store: ConversationStore = self._guarded(MemoryStore(self._parts.limits) if store is None else store)
         """The conversations, their open questions (`pending`), and the way to answer them (`answer`)."""
 
     async def run(
@@ -170,6 +172,31 @@ class Agent:
                 yield events
             finally:
                 await events.stop()
+
+    async def work(self, *, at_once: int = 16, deps: object = None, engine: Literal["none", "dbos"] = "none") -> None:
+        """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.
+
+        Due is an open turn that does not wait for a person alone: a question of it was answered, its process died, or its model was down
+        (then after a pause that doubles). Any number of workers share a store; each conversation is with one of them. Cancelling hands
+        every turn back at once. Tools run at least once, always with the same `ctx.idempotency_key`. See docs/machines.md.
+
+        Args:
+            at_once: How many turns run at the same time.
+            deps: What tools find as `ctx.deps`.
+            engine: `dbos` runs the same work as DBOS workflows (extra `midturn[dbos]`, a store in PostgreSQL).
+        """
+        run = self._run(None, deps)
+        worker = worker_of(engine)(self.store, lambda journal: finish(journal, self._session(journal, run), None), at_once)
+        await worker.run()
+
+    def with_store(self, store: ConversationStore) -> Self:
+        """Return the same agent on another store, guarded by the same `may_answer`."""
+        other = copy(self)
+        other.store = self._guarded(store)
+        return other
+
+    def _guarded(self, store: ConversationStore) -> ConversationStore:
+        return store if self._may_answer is None else store.guarded(self._may_answer)
 
     async def aclose(self) -> None:
         """Close what was opened to reach models; the agent can be used again all the same."""

@@ -15,3 +15,4 @@ class ExitStatus(IntEnum):
     REFUSED = 4
     TERMINAL_GONE = 129
     ENDED_BY_USER = 130
+    TERMINATED = 143

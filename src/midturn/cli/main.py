@@ -20,6 +20,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Ask": {
         "query": Entry("midturn.cli.query.command", 'Ask; `midturn "two words"` is the same.'),
         "resume": Entry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
+        "worker": Entry("midturn.cli.worker", "Go on with turns whose questions are answered."),
         "demo": Entry("midturn.cli.demo.command", "See the whole thing, without any key."),
     },
     "Answer": {

@@ -27,8 +27,9 @@ from midturn.store.journal import FileJournal, Writer
 from midturn.store.jp.importing import is_jp, read_jp
 from midturn.store.metadata import Metadata, change_metadata, write_first_metadata
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
-from midturn.store.readiness import was_answered
+from midturn.store.readiness import is_due, was_answered
 from midturn.store.submission import HandedOver
+from midturn.store.trying_again import may_try
 
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
@@ -66,14 +67,26 @@ class FileConversations:
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
         claimed: list[FileJournal] = []
-        for number in await self.ids(which="ready"):
+        for number, _ in self.open_turns():
             if len(claimed) == limit:
                 break
-            try:
-                claimed.append(await self.open(number))
-            except StoreLocked:
-                continue
+            with self._folder(number) as folder:
+                if not lock.is_held(folder) and is_due(_last_turn(folder)) and (journal := await self._tried(number)):
+                    claimed.append(journal)
         return claimed
+
+    async def _tried(self, id: str) -> FileJournal | None:
+        """Hold a conversation that is due, unless somebody was faster, or its pause is not over."""
+        try:
+            journal = await self.open(id)
+        except StoreLocked:
+            return None
+        with self._folder(id) as folder:
+            turn = _last_turn(folder)
+            if is_due(turn) and may_try(folder, turn.events[-1].event_id):
+                return journal
+        journal.close()
+        return None
 
     async def woken(self) -> None:
         """Return when it is time to look again."""

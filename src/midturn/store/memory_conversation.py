@@ -20,6 +20,7 @@ from midturn.store.metadata import Metadata
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver
 from midturn.store.tidying import is_closed, may_close
+from midturn.store.trying_again import Tries
 
 if TYPE_CHECKING:
     import asyncio
@@ -81,6 +82,8 @@ class MemoryConversation:
         """Taken for a moment, by whoever reads or writes in any thread."""
         self.since = ""
         """Since when it is held for a turn; empty while it is not."""
+        self.tries = Tries()
+        """How often workers have tried its open turn in vain."""
         self._limits = limits
 
     @property

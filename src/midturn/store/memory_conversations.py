@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 
 import msgspec
@@ -18,7 +20,7 @@ from midturn.store.ids import conversation_number, title
 from midturn.store.memory_conversation import MemoryConversation, MemoryJournal, holder_here
 from midturn.store.metadata import Metadata
 from midturn.store.port import Decide, HeldBy, Settled, Which
-from midturn.store.readiness import was_answered
+from midturn.store.readiness import is_due, was_answered
 from midturn.store.submission import HandedOver
 
 _LOOK = 0.05  # seconds between two looks for conversations that are due
@@ -46,13 +48,14 @@ class MemoryConversations:
     async def claim(self, limit: int = 1) -> Sequence[MemoryJournal]:
         """Hold conversations that are due and free."""
         claimed: list[MemoryJournal] = []
-        for number in await self.ids(which="ready"):
+        for kept in self._open():
             if len(claimed) == limit:
                 break
-            try:
-                claimed.append(await self.open(number))
-            except StoreLocked:
-                continue
+            turn = kept.last_turn()
+            if not kept.is_held and is_due(turn) and kept.tries.allow(turn.events[-1].event_id, time.time()):
+                with suppress(StoreLocked):
+                    claimed.append(await self.open(kept.id))
+                    kept.tries = kept.tries.once_more(turn.events[-1].event_id, time.time())
         return claimed
 
     async def woken(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a turn that waits for people can go on: a question of it was answered."""
+"""Whether a turn can go on: a question of it was answered, or it waits for no person at all."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from midturn.core.asker import asker_of
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.core.stream import open_turn, pending
 from midturn.store.port import LastTurn
 
 
@@ -17,6 +18,14 @@ def was_answered(turn: LastTurn) -> bool:
     if asker_of(turn.events):
         return False
     return bool(turn.handed) or any(map(_is_answer, _last_batch(turn.events)))
+
+
+def is_due(turn: LastTurn) -> bool:
+    """Say whether an open turn, which nobody holds, does not wait for a person alone: it was answered, or its process or model was down."""
+    window = open_turn(turn.events)
+    if window is None or asker_of(turn.events):
+        return False
+    return was_answered(turn) or not pending(window.events, "")
 
 
 def _last_batch(turn: Sequence[Event]) -> Sequence[Event]:

@@ -31,17 +31,31 @@ class MemoryStore(ConversationStore):
 
 
 def open_store(path: str | os.PathLike[str], *, may_answer: MayAnswer | None = None) -> ConversationStore:
-    """Return the store in the directory `path`, which is created with the first conversation.
+    """Return the store in the directory `path`, which is created with the first conversation, or in a database.
 
     Args:
-        path: The directory.
+        path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use).
         may_answer: Guards the store for every program that opens it so; see `Agent`.
 
     Raises:
-        ConfigError: It is the address of something that is no directory.
+        ConfigError: It is the address of something else, or the extra is not installed.
     """
     scheme = urlsplit(path).scheme if isinstance(path, str) and "://" in path else ""
-    if scheme:
-        raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory.")
-    store = FileStore(Path(path))
+    match scheme:
+        case "":
+            store: ConversationStore = FileStore(Path(path))
+        case "postgresql" | "postgres":
+            store = _postgres_store(str(path))
+        case _:
+            raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
     return store if may_answer is None else store.guarded(may_answer)
+
+
+def _postgres_store(url: str) -> ConversationStore:
+    try:
+        from midturn.store.postgres.store import PostgresStore  # the driver is loaded where it is used
+    except ImportError as error:
+        if error.name not in {"psycopg", "psycopg_pool"}:
+            raise
+        raise ConfigError("A store in PostgreSQL needs an extra: pip install 'midturn[postgres]'") from None
+    return PostgresStore(url)

@@ -1,0 +1,76 @@
+"""`midturn worker`: goes on with turns that are due, as a process of its own, on as many machines as one likes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from midturn.agent.agent import Agent
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.output import note
+from midturn.errors import ConfigError
+from midturn.store.stores import open_store
+
+_PATIENCE = 0.9
+"""Seconds that turns have to be handed back in, once the worker is told to stop. What is not by then, others find without its process."""
+
+
+@click.command
+@click.argument("agent", metavar="MODULE:AGENT")
+@click.option("--at-once", type=click.IntRange(1, 10_000), default=16, show_default=True, help="How many turns run at the same time.")
+@click.option("--store", metavar="DIR|URL", help="Work on this store in place of the agent's own.")
+@click.option("--engine", type=click.Choice(["none", "dbos"]), default="none", show_default=True, help="Who wakes the worker.")
+def command(agent: str, at_once: int, store: str | None, engine: Literal["none", "dbos"]) -> ExitStatus:
+    """Go on with turns of AGENT (a variable of MODULE) whose questions are answered, until told to stop.
+
+    Start as many as you like. SIGTERM hands their turns back within a second.
+    """
+    found = _find(agent)
+    working = found if store is None else found.with_store(open_store(store))
+    note("midturn: working on turns that are due, {} at once.", str(at_once))
+    return asyncio.run(_until_told(partial(working.work, at_once=at_once, engine=engine)))
+
+
+async def _until_told(work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStatus:
+    loop = asyncio.get_running_loop()
+    told = loop.create_future()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lambda number=number: told.done() or told.set_result(number))
+    working = asyncio.create_task(work())
+    await asyncio.wait({working, told}, return_when=asyncio.FIRST_COMPLETED)
+    if not told.done():
+        working.result()
+    working.cancel()
+    done, _ = await asyncio.wait({working}, timeout=_PATIENCE)
+    status = ExitStatus.ENDED_BY_USER if told.result() == signal.SIGINT else ExitStatus.TERMINATED
+    if not done:  # a tool does not let go: whoever comes next finds its conversation without a process
+        sys.stderr.flush()
+        os._exit(status)
+    return status
+
+
+def _find(name: str) -> Agent:
+    module, colon, variable = name.partition(":")
+    if not colon or not module or not variable:
+        raise click.BadParameter(f"{name!r} names no agent: write MODULE:AGENT, such as `myapp:agent`.")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), variable)
+    except ModuleNotFoundError as error:
+        if error.name and module.startswith(error.name):
+            raise ConfigError(f"There is no module {module!r} here or among the installed ones.") from None
+        raise
+    except AttributeError:
+        raise ConfigError(f"The module {module!r} has no {variable!r}.") from None
+    if not isinstance(found, Agent):
+        raise ConfigError(f"{name} is no `midturn.Agent`, but {type(found).__name__}.")
+    return found

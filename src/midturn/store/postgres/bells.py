@@ -1,0 +1,40 @@
+"""Waiting for a notification of the database, by what it is about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+_LOOK = 1.0
+"""Seconds after which one looks anyway: a notification may have been lost with its connection."""
+
+
+class Bells:
+    """What waits here is woken by `ring` of the same name, and by `ring_all`."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = defaultdict(set)
+
+    async def wait(self, name: str) -> None:
+        """Return when the bell rings, at the latest after a second."""
+        bell = asyncio.Event()
+        self._waiting[name].add(bell)
+        try:
+            async with asyncio.timeout(_LOOK):
+                await bell.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting[name].discard(bell)
+            if not self._waiting[name]:
+                del self._waiting[name]
+
+    def ring(self, name: str) -> None:
+        """Wake whoever waits for this."""
+        for bell in self._waiting.get(name, ()):
+            bell.set()
+
+    def ring_all(self) -> None:
+        """Wake everybody: nobody knows what was missed."""
+        for name in list(self._waiting):
+            self.ring(name)

@@ -1,0 +1,304 @@
+"""The `StorePort` in PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import msgspec
+
+from midturn.core.address import parse_address
+from midturn.core.codec import decode_lines
+from midturn.core.events import Event
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.stream import OpenQuestion, pending
+from midturn.errors import Busy, StoreError, StoreLocked
+from midturn.store.batch import encode_batch, numbered
+from midturn.store.clock import now
+from midturn.store.conversation import Conversation
+from midturn.store.ids import title
+from midturn.store.metadata import Metadata, decode_metadata
+from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
+from midturn.store.postgres import statements
+from midturn.store.postgres.address import DatabaseAddress
+from midturn.store.postgres.database import DUE, Database, Rows, handed_payloads
+from midturn.store.postgres.journal import Held, PostgresJournal, decode_handed
+from midturn.store.postgres.own_loop import OwnLoop
+from midturn.store.postgres.turn_state import TurnState, batch_state
+from midturn.store.submission import HandedOver
+
+_TRIES = 100
+_PAGE = 500
+_ALL = 1 << 62
+
+
+class PostgresConversations:
+    """One schema of one database. It is made by its first use, and speaks to the database in a thread of its own."""
+
+    needs_loop = True
+
+    def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.address = address
+        self.database = Database(address)
+        self.loop = OwnLoop(f"midturn: {address.shown}")
+        self._limits = limits
+
+    # Holding --------------------------------------------------------------------------------------------------------------
+
+    async def create(self, first_words: str) -> PostgresJournal:
+        """Begin a conversation, and hold it."""
+        metadata = Metadata(title=title(first_words), created_at=now())
+        return await self.loop.run(self._create(metadata), unclaimed=self._give_back)
+
+    async def _create(self, metadata: Metadata) -> PostgresJournal:
+        holder = await self.database.holder()
+        id = await self._insert(metadata, holder)  # noqa: A001  what the wire calls it
+        self.database.held[id] = 1
+        return self._journal(Held(id, 1, 0, 0), ())
+
+    async def _insert(self, metadata: Metadata, holder: int | None) -> str:
+        number = time.time_ns() // 1_000
+        content = msgspec.json.encode(metadata.to_json())
+        while not await self.database.rows(statements.INSERT, {"id": str(number), "metadata": content, "holder": holder}):
+            number += 1
+        return str(number)
+
+    async def open(self, id: str) -> PostgresJournal:
+        """Hold a conversation."""
+        return await self.loop.run(self._open(id), unclaimed=self._give_back)
+
+    async def _open(self, id: str) -> PostgresJournal:
+        holder = await self.database.holder()
+        rows = await self.database.rows(statements.HOLD, {"id": id, "holder": holder})
+        if not rows and await self._is_orphan(id, holder):  # a statement was acknowledged to nobody, and ran again
+            await self.database.give_back_orphans()
+            rows = await self.database.rows(statements.HOLD, {"id": id, "holder": holder})
+        if not rows:
+            await self._raise_held(id)
+        return await self._loaded(rows[0])
+
+    async def _is_orphan(self, id: str, holder: int) -> bool:
+        rows = await self.database.rows(statements.WHO_HOLDS, {"id": id})
+        return bool(rows) and rows[0]["holder"] == holder and id not in self.database.held
+
+    async def claim(self, limit: int = 1) -> Sequence[PostgresJournal]:
+        """Hold conversations that are due and free."""
+        return await self.loop.run(self._claim(limit), unclaimed=self._give_all_back)
+
+    async def _claim(self, limit: int) -> list[PostgresJournal]:
+        holder = await self.database.holder()
+        rows = await self.database.rows(statements.CLAIM, {"holder": holder, "limit": limit})
+        for row in rows:
+            self.database.held[row["id"]] = row["fence"]
+        return [await self._loaded(row) for row in rows]
+
+    async def woken(self) -> None:
+        """Return when a conversation may have become due, at the latest after a second."""
+        await self.loop.run(self._woken())
+
+    async def _woken(self) -> None:
+        await self.database.holder()  # nobody hears anything without a session
+        await self.database.bells.wait(DUE)
+
+    async def _loaded(self, row: dict[str, object]) -> PostgresJournal:
+        held = Held(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
+        self.database.held[held.id] = held.fence
+        lines = [cast("bytes", found["line"]) for found in await self.database.rows(statements.LINES, {"id": held.id})]
+        return self._journal(held, self._events(held.id, lines))
+
+    def _journal(self, held: Held, events: Sequence[Event]) -> PostgresJournal:
+        return PostgresJournal(self.database, self.loop, held, events, self._limits)
+
+    async def _give_back(self, journal: PostgresJournal) -> None:
+        await self.database.release(journal.conversation, self.database.held.get(journal.conversation, 0), handed_seq=-1, again="now")
+
+    async def _give_all_back(self, journals: list[PostgresJournal]) -> None:
+        for journal in journals:
+            await self._give_back(journal)
+
+    async def _raise_held(self, id: str) -> None:
+        rows = await self.database.rows(statements.WHO_HOLDS, {"id": id})
+        if not rows:
+            raise self._unknown(id)
+        since = rows[0]["held_since"]
+        holder = self._holder_in_words(rows[0]["holder"])
+        when = f" since {since:%Y-%m-%d %H:%M:%S}" if since else ""
+        message = f"The conversation {id} is being written by {holder}{when}. Wait until it is done, or end it."
+        raise StoreLocked(message, holder, str(since or ""))
+
+    # Answers --------------------------------------------------------------------------------------------------------------
+
+    async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
+        """Append what is decided, in one statement; decide again where somebody was faster."""
+        return await self.loop.run(self._settle(id, decide))
+
+    async def _settle(self, id: str, decide: Decide) -> Settled | HeldBy:
+        for _ in range(_TRIES):
+            row = await self._last_turn(id)
+            lines = cast("list[bytes]", row["lines"])
+            turn = LastTurn(self._events(id, lines), decode_handed(handed_payloads(row)))
+            if row["alive"]:
+                token = (row["holder"], row["fence"])
+                return HeldBy(
+                    conversation=id, turn=turn, holder=self._holder_in_words(row["holder"]), since=str(row["held_since"]), token=token
+                )
+            batch = numbered(decide(turn))
+            if not batch or await self._record(id, row, turn, batch):
+                return Settled(turn)
+        raise Busy(f"Others write conversation {id} again and again. Try again in a moment.")
+
+    async def _record(self, id: str, row: dict[str, object], turn: LastTurn, batch: Sequence[Event]) -> bool:
+        head, fence = cast("int", row["head"]), cast("int", row["fence"])
+        before = TurnState.of(turn.events)
+        after = before.after(turn.events, batch)
+        lines = [line.removesuffix(b"\n") for line in encode_batch(batch, self._limits)]
+
+        async def written() -> Rows | None:
+            last = await self.database.rows(statements.LINES, {"id": id})
+            return last if [found["line"] for found in last[head:]][: len(lines)] == lines else None
+
+        given = {
+            "id": id,
+            "fence": fence,
+            "head": head,
+            "holder": row["holder"],
+            "lines": lines,
+            "channel": self.database.due_channel,
+            **batch_state(before, after, head, batch),
+            "turn_at": None,
+        }
+        return bool(await self.database.once(statements.SETTLE, given, written))
+
+    async def look(self, id: str) -> Settled | HeldBy:
+        """Return the last turn as it is now, and who holds the conversation."""
+        return await self.settle(id, lambda _: ())
+
+    async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
+        """Give an answer to whoever holds the conversation."""
+        holder, fence = cast("tuple[int, int]", held.token)
+        given = {
+            "id": held.conversation,
+            "holder": holder,
+            "fence": fence,
+            "event_id": answer.event_id,
+            "submission": msgspec.json.encode(answer),
+            "channel": self.database.channel(holder),
+        }
+
+        async def written() -> Rows | None:
+            row = await self._last_turn(held.conversation)
+            return [row] if any(handed == answer for handed in decode_handed(handed_payloads(row))) else None
+
+        return bool(await self.loop.run(self.database.once(statements.HAND_OVER, given, written)))
+
+    async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
+        """Return open questions whose address begins with `prefix`, by conversation, the oldest first."""
+        return await self.loop.run(self._questions(prefix, after, _ALL if limit is None else limit))
+
+    async def _questions(self, prefix: str, after: str | None, limit: int) -> list[OpenQuestion]:
+        conversation, dash, _ = prefix.partition("-")
+        last = parse_address(after) if after else None
+        first = max(conversation, last.conversation if last else "")
+        found: list[OpenQuestion] = []
+        passed = last is None
+        while len(found) < limit:
+            page = min(_PAGE, limit + 1)
+            given = {"first": first, "only": conversation if dash else None, "limit": page}
+            rows = await self.database.rows(statements.ASKING, given)
+            for row in rows:
+                for question in pending(self._events(row["id"], row["lines"]), row["id"]):
+                    if passed and question.id.startswith(prefix) and (last is None or question.id != after):
+                        found.append(question)
+                    passed = passed or question.id == after or bool(last and row["id"] > last.conversation)
+            if len(rows) < page or (conversation and not rows[-1]["id"].startswith(conversation)):
+                break
+            first = rows[-1]["id"] + "0"  # the next id as text
+        return found[:limit]
+
+    # Reading and the rest -------------------------------------------------------------------------------------------------
+
+    async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
+        """Return ids of conversations, oldest first."""
+        given = {"after": after or "", "limit": _ALL if limit is None else limit}
+        return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        row = await self._whole(id)
+        content = cast("bytes", row["metadata"])
+        try:
+            metadata, problem = decode_metadata(content), ""
+        except ValueError as error:
+            metadata, problem = Metadata(), f"The metadata of {id} at {self.address.shown}: {error}. The conversation is read without it."
+        events = self._events(id, cast("list[bytes]", row["lines"]))
+        return Conversation(id, events, metadata=metadata, problems=[problem] if problem else [])
+
+    async def lines(self, id: str) -> list[bytes]:
+        """Return the lines of a conversation byte for byte."""
+        return list(cast("list[bytes]", (await self._whole(id))["lines"]))
+
+    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
+        """Make a conversation of lines that were written elsewhere."""
+        return await self.loop.run(self._add(list(lines), metadata))
+
+    async def _add(self, lines: list[bytes], metadata: Metadata) -> str:
+        events = self._events("new", lines)
+        holder = await self.database.holder()
+        id = await self._insert(metadata, holder)  # noqa: A001  what the wire calls it
+        self.database.held[id] = 1
+        state = batch_state(TurnState(), TurnState.of(events), 0, events)
+        given = {"id": id, "fence": 1, "head": 0, "lines": lines, **state}
+
+        async def written() -> Rows | None:
+            row = await self._last_turn(id)
+            return [row] if row["head"] == len(lines) else None
+
+        await self.database.once(statements.APPEND, given, written)
+        await self.database.release(id, 1, handed_seq=0, again=None)
+        return id
+
+    async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
+        """Change single fields of the metadata; the rest stays, keys of other versions included."""
+        return await self.loop.run(self._describe(id, changes))
+
+    async def _describe(self, id: str, changes: dict[str, str | tuple[str, ...]]) -> Metadata:
+        for _ in range(_TRIES):
+            rows = await self.database.rows(statements.METADATA, {"id": id})
+            if not rows:
+                raise self._unknown(id)
+            before = cast("bytes", rows[0]["metadata"])
+            changed = msgspec.structs.replace(decode_metadata(before), **changes)
+            given = {"id": id, "before": before, "metadata": msgspec.json.encode(changed.to_json())}
+            if await self.database.rows(statements.DESCRIBE, given):
+                return changed
+        raise Busy(f"Others describe conversation {id} again and again. Try again in a moment.")
+
+    async def remove(self, id: str) -> None:
+        """Remove a conversation for good."""
+        await self.loop.run(self._remove(id))
+
+    async def _remove(self, id: str) -> None:
+        if not await self.database.rows(statements.REMOVE, {"id": id}):
+            await self._raise_held(id)
+
+    async def _whole(self, id: str) -> dict[str, object]:
+        rows = await self.loop.run(self.database.rows(statements.READ, {"id": id}))
+        if not rows:
+            raise self._unknown(id)
+        return rows[0]
+
+    async def _last_turn(self, id: str) -> dict[str, object]:
+        rows = await self.database.rows(statements.LAST_TURN, {"id": id})
+        if not rows:
+            raise self._unknown(id)
+        return rows[0]
+
+    def _events(self, id: str, lines: Sequence[bytes]) -> list[Event]:
+        return decode_lines(lines, f"{self.address.shown}/{id}", limits=self._limits)
+
+    def _unknown(self, id: str) -> StoreError:
+        return StoreError(f"There is no conversation {id!r} in the schema `{self.address.schema}` at {self.address.shown}.")
+
+    def _holder_in_words(self, holder: object) -> str:
+        return f"process {holder} of {self.address.schema}"

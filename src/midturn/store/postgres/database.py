@@ -1,0 +1,291 @@
+"""The database as one process uses it: statements through a pool, and one session that listens and says that the process lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, LiteralString, TypeAlias, TypeVar, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from midturn.errors import StoreError
+from midturn.store.postgres import schema, statements
+from midturn.store.postgres.address import DatabaseAddress
+from midturn.store.postgres.bells import Bells
+
+T = TypeVar("T")
+Parameters: TypeAlias = Mapping[str, object]
+Rows: TypeAlias = list[DictRow]
+
+OUTAGE = 60.0
+"""Seconds for which a database may be away before a call fails."""
+_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
+_ORPHANED = 5.0
+"""Seconds between two looks for what the table says is ours, and memory says is not."""
+_PING = 20.0
+_HUNG = "60s"
+"""A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
+_LOG = logging.getLogger("midturn.store")
+_GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+
+DUE = "due"
+"""The bell for conversations that may have become due."""
+
+
+class Database:
+    """One schema of one database. Everything here runs in the loop that `OwnLoop` keeps."""
+
+    def __init__(self, address: DatabaseAddress, outage: float = OUTAGE) -> None:
+        self.address = address
+        self.bells = Bells()
+        self.held: dict[str, int] = {}
+        """What this process holds, with the fence that it was given."""
+        self.outage = outage
+        """Seconds for which the database may be away before a call fails."""
+        self._class = _signed(zlib.crc32(address.schema.encode()))
+        self._texts: dict[str, sql.Composed] = {}
+        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] | None = None
+        self._starting = asyncio.Lock()
+        self._is_ready = False
+        self._holder: int | None = None
+        self._session: asyncio.Task[None] | None = None
+        self._listening = asyncio.Event()
+
+    @property
+    def due_channel(self) -> str:
+        """What is notified when a conversation may be due."""
+        return f"midturn.{self.address.schema}.due"
+
+    def channel(self, holder: int) -> str:
+        """Return what is notified when something was handed over to a holder."""
+        return f"midturn.{self.address.schema}.{holder}"
+
+    async def holder(self) -> int:
+        """Return the number of this process, whose advisory lock says that it lives."""
+        await self._started()
+        async with self._starting:
+            if self._session is None:
+                row = (await self._patiently(lambda: self.run_one("select nextval('{s}.holder') as number", {})))[0]
+                self._holder = int(row["number"])
+                self._session = asyncio.create_task(self._live(self._holder))
+        try:
+            await asyncio.wait_for(self._listening.wait(), self.outage)
+        except TimeoutError:
+            raise StoreError(f"{self.address.shown} cannot be reached.") from None
+        return cast("int", self._holder)
+
+    async def rows(self, statement: str, parameters: Parameters | None = None) -> Rows:
+        """Run one statement, and return its rows; where the database is away for a while, wait for it.
+
+        It may run twice where its acknowledgement was lost: whoever cannot have that finds out what became of it (`once`).
+
+        Raises:
+            StoreError: The database refuses, or cannot be reached for a minute.
+        """
+        await self._started()
+        return await self._patiently(lambda: self.run_one(statement, parameters or {}))
+
+    async def once(self, statement: str, parameters: Parameters, written: Callable[[], Awaitable[Rows | None]]) -> Rows:
+        """Run a statement that must not run twice.
+
+        Args:
+            statement: What to run.
+            parameters: Its parameters.
+            written: Finds out, after an acknowledgement was lost, whether it was run: its rows if so, else None.
+        """
+        await self._started()
+        tries = 0
+
+        async def attempt() -> Rows:
+            nonlocal tries
+            tries += 1
+            if tries > 1 and (rows := await written()) is not None:
+                return rows
+            return await self.run_one(statement, parameters)
+
+        return await self._patiently(attempt)
+
+    async def script(self, script: sql.Composed) -> None:
+        """Run several statements as one transaction, under the lock of the schema's keeper."""
+        await self._started()
+
+        async def attempt() -> None:
+            async with self._connection() as connection, connection.transaction():
+                await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
+                await connection.execute(script)
+
+        await self._patiently(attempt)
+
+    async def version(self) -> int:
+        """Return the version of the tables; 0 where there are none."""
+        await self._opened()
+        rows = await self._patiently(lambda: self.run_one(schema.EXISTS, {"table": f"{self.address.schema}.midturn"}))
+        if not next(iter(rows[0].values())):
+            return 0
+        found = await self._patiently(lambda: self.run_one(schema.CURRENT, {}))
+        return int(found[0]["version"]) if found else 0
+
+    async def upgrade(self) -> tuple[int, int]:
+        """Make the tables, or bring them up to date; return the version before and after."""
+        await self._opened()
+        before = await self.version()
+        async with self._connection() as connection, connection.transaction():
+            await connection.execute("select pg_advisory_xact_lock(%s, 0)", [self._class])
+            await connection.execute(self._text(schema.CREATE))
+            row = await (await connection.execute(self._text(schema.CURRENT))).fetchone()
+            for number in range(int(row["version"] if row else 0) + 1, schema.VERSION + 1):
+                await connection.execute(self._text(schema.MIGRATIONS[number]))
+                await connection.execute(self._text(schema.SET_VERSION.replace("{version}", str(number))))
+        return before, schema.VERSION
+
+    async def close(self) -> None:
+        """End all sessions."""
+        if self._session is not None:
+            self._session.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._session
+            self._session = None
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
+
+    # ----------------------------------------------------------------------------------------------------------------------
+
+    async def _opened(self) -> None:
+        if self._pool is None:
+            connection = {"autocommit": True, "prepare_threshold": None, "row_factory": dict_row, **_KEEPALIVE}
+            self._pool = AsyncConnectionPool(self.address.url, min_size=0, max_size=8, open=False, timeout=5, kwargs=connection)
+            await self._pool.open()
+
+    async def _started(self) -> None:
+        if self._is_ready:
+            return
+        async with self._starting:
+            if not self._is_ready:
+                await self._check_version()
+                self._is_ready = True
+
+    async def _check_version(self) -> None:
+        version = await self.version()
+        if version == 0:
+            await self._patiently(self.upgrade)
+        elif version != schema.VERSION:
+            where = f"The schema `{self.address.schema}` at {self.address.shown}"
+            remedy = "Upgrade the store first." if version < schema.VERSION else "A newer midturn wrote it: use that one."
+            raise StoreError(f"{where} has version {version}; this midturn needs version {schema.VERSION}. {remedy}")
+
+    def _connection(self) -> contextlib.AbstractAsyncContextManager[psycopg.AsyncConnection[DictRow]]:
+        if self._pool is None:
+            raise StoreError("The store is closed.")
+        return self._pool.connection()
+
+    async def run_one(self, statement: str, parameters: Parameters) -> Rows:
+        """Run one statement once, on any connection of the pool."""
+        async with self._connection() as connection:
+            cursor = await connection.execute(self._text(statement), parameters)
+            return await cursor.fetchall() if cursor.description else []
+
+    def _text(self, statement: str) -> sql.Composed:
+        text = self._texts.get(statement)
+        if text is None:
+            raw = sql.SQL(cast("LiteralString", statement))
+            text = raw.format(s=sql.Identifier(self.address.schema), c=sql.Literal(self._class))
+            self._texts[statement] = text
+        return text
+
+    async def _patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Try again while the database is away: it may be restarting."""
+        began = time.monotonic()
+        tries = 0
+        while True:
+            try:
+                return await attempt()
+            except _GONE as error:
+                if time.monotonic() - began > self.outage or _is_refusal(error):
+                    raise StoreError(f"{self.address.shown} cannot be reached: {_words(error)}") from error
+                await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
+                tries += 1
+            except psycopg.Error as error:
+                raise StoreError(f"{self.address.shown} refused: {_words(error)}") from error
+
+    # The session that lives as long as the process ---------------------------------------------------------------------------
+
+    async def _live(self, holder: int) -> None:
+        """Hold this process's advisory lock and listen, in one session after the other, for as long as the process lives."""
+        tries = 0
+        while True:
+            try:
+                connection = await psycopg.AsyncConnection.connect(self.address.direct, autocommit=True, **_KEEPALIVE)
+                async with connection:
+                    await self._announce(connection, holder)
+                    tries = 0
+                    self._listening.set()
+                    self.bells.ring_all()
+                    await self._listen(connection)
+            except (psycopg.Error, PoolTimeout, StoreError) as error:
+                level = logging.WARNING if tries == 0 else logging.DEBUG
+                _LOG.log(level, "the session with %s ended, and is begun anew: %s", self.address.shown, _words(error))
+                await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
+                tries += 1
+
+    async def _announce(self, connection: psycopg.AsyncConnection, holder: int) -> None:
+        await connection.execute(f"set idle_session_timeout = '{_HUNG}'")
+        await connection.execute("select pg_advisory_lock(%s, %s)", [self._class, holder])
+        for channel in (self.due_channel, self.channel(holder)):
+            await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+
+    async def _listen(self, connection: psycopg.AsyncConnection) -> None:
+        pinged = looked = time.monotonic()
+        while True:
+            async for notification in connection.notifies(timeout=_ORPHANED, stop_after=1):
+                self.bells.ring(DUE if notification.channel == self.due_channel else notification.payload)
+            now = time.monotonic()
+            if now - pinged >= _PING:
+                await connection.execute("select 1")
+                pinged = now
+            if now - looked >= _ORPHANED:
+                await self.give_back_orphans()
+                looked = now
+
+    async def give_back_orphans(self) -> None:
+        """Give back what the table says is ours and memory says is not: a claim's acknowledgement was lost, or nobody waited for it."""
+        before = dict(self.held)
+        for row in await self.run_one(statements.MINE, {"holder": self._holder}):
+            if row["id"] not in before and row["id"] not in self.held:
+                await self.release(row["id"], row["fence"], handed_seq=-1, again="now")
+
+    async def release(self, id: str, fence: int, *, handed_seq: int, again: str | None) -> None:
+        """Let go of a conversation. `again` says when somebody must look: `now`, `later` (after a pause that doubles), or None."""
+        self.held.pop(id, None)
+        given = {"id": id, "fence": fence, "handed_seq": handed_seq, "again": again, "channel": self.due_channel}
+        await self.rows(statements.RELEASE, given)
+
+
+_KEEPALIVE: dict[str, Any] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": 5}
+
+
+def handed_payloads(row: DictRow) -> Sequence[bytes]:
+    """Return what was handed over, as it stands in a row."""
+    return cast("Sequence[bytes]", row["handed"])
+
+
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >= 1 << 31 else number
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Say whether waiting is of no use: a wrong password, an unknown database."""
+    state = getattr(error, "sqlstate", None) or ""
+    text = str(error)
+    return state.startswith(("28", "3D")) or "authentication failed" in text or ("database " in text and "does not exist" in text)
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,134 @@
+"""A conversation in PostgreSQL that is held."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, Self, TypeAlias
+
+import msgspec
+
+from midturn.core.events import Event
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.errors import StoreError, StoreLocked
+from midturn.store.batch import encode_batch, numbered
+from midturn.store.event_log import EventLog
+from midturn.store.port import LastTurn
+from midturn.store.postgres import statements
+from midturn.store.postgres.database import Database, Rows, handed_payloads
+from midturn.store.postgres.own_loop import OwnLoop
+from midturn.store.postgres.turn_state import TurnState, batch_state
+from midturn.store.readiness import is_due
+from midturn.store.submission import HandedOver
+
+Again: TypeAlias = Literal["now", "later"] | None
+"""When somebody must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
+
+
+class Held(msgspec.Struct):
+    """What a journal and its feed know of the row: where its events end, its fence, and how much had been handed over at the last look."""
+
+    id: str
+    fence: int
+    head: int
+    handed_seq: int
+
+
+class PostgresAnswers:
+    """What others hand over to the holder of a conversation."""
+
+    def __init__(self, database: Database, loop: OwnLoop, held: Held) -> None:
+        self._database = database
+        self._loop = loop
+        self._held = held
+
+    async def collect(self) -> tuple[HandedOver, ...]:
+        """Return all of them, oldest first."""
+        rows = await self._loop.run(self._database.rows(statements.COLLECT, {"id": self._held.id, "fence": self._held.fence}))
+        if not rows:
+            return ()
+        self._held.handed_seq = rows[0]["handed_seq"]
+        return decode_handed(handed_payloads(rows[0]))
+
+    async def changed(self) -> None:
+        """Return when another one may be there."""
+        await self._loop.run(self._database.bells.wait(self._held.id))
+
+    async def refuse(self, event_id: str) -> None:
+        """Turn one down."""
+        await self._loop.run(self._database.rows(statements.REFUSE, {"id": self._held.id, "event_id": event_id}))
+
+
+class PostgresJournal:
+    """The one writer of a conversation, until its block is left or somebody takes the conversation over."""
+
+    def __init__(self, database: Database, loop: OwnLoop, held: Held, events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> None:
+        self._database = database
+        self._loop = loop
+        self._held = held
+        self._events = list(events)
+        self._state = TurnState.of(self._events)
+        self._limits = limits
+        self._closed = False
+        self.events: Sequence[Event] = EventLog(self._events)
+        """Everything recorded so far, oldest first."""
+        self.answers = PostgresAnswers(database, loop, held)
+        """What others hand over meanwhile."""
+
+    @property
+    def conversation(self) -> str:
+        """The conversation's id."""
+        return self._held.id
+
+    async def append(self, batch: Sequence[Event]) -> None:
+        """Record a batch in one statement.
+
+        Raises:
+            StoreLocked: Somebody else has taken the conversation over; nothing of the batch is recorded.
+            StoreError: It is larger than the limits allow, the journal is closed, or the database is away.
+        """
+        if self._closed:
+            raise StoreError(f"The conversation {self._held.id} is closed: nothing more can be recorded by this writer.")
+        written = numbered(batch)
+        lines = [line.removesuffix(b"\n") for line in encode_batch(written, self._limits)]
+        after = self._state.after(self._events, written)
+        await self._loop.run(self._append(lines, batch_state(self._state, after, self._held.head, written)))
+        self._events.extend(written)
+        self._state = after
+
+    async def _append(self, lines: list[bytes], state: dict[str, object]) -> None:
+        held, before = self._held, self._held.head
+        after = before + len(lines)
+
+        async def written() -> Rows | None:
+            rows = await self._database.rows(statements.LAST_TURN, {"id": held.id})
+            return rows if rows and (rows[0]["head"], rows[0]["fence"]) == (after, held.fence) else None
+
+        given = {"id": held.id, "fence": held.fence, "head": before, "lines": lines, **state}
+        if not await self._database.once(statements.APPEND, given, written):
+            self._database.held.pop(held.id, None)
+            raise StoreLocked(
+                f"The conversation {held.id} was taken over by somebody else: this process had not been heard of for a while."
+            )
+        held.head = after
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not self._closed:
+            self._closed = True
+            await self._loop.run(
+                self._database.release(self._held.id, self._held.fence, handed_seq=self._held.handed_seq, again=self._again(error))
+            )
+
+    def _again(self, error: BaseException | None) -> Again:
+        """Say when somebody must look: not before a person answers, unless the turn was left in the middle."""
+        if not is_due(LastTurn(self._events[self._state.turn_at :])):
+            return None
+        return "later" if error is None or isinstance(error, Exception) else "now"
+
+
+def decode_handed(payloads: Sequence[bytes]) -> tuple[HandedOver, ...]:
+    """Return what was handed over, oldest first."""
+    return tuple(sorted((msgspec.json.decode(payload, type=HandedOver) for payload in payloads), key=lambda handed: handed.at))

@@ -1,0 +1,166 @@
+"""The statements of a store in PostgreSQL. `{s}` is the schema, `{c}` the class of its advisory locks.
+
+An answer and an append are one statement each, so that either all of it is there or nothing. A process lives as long as the session that
+holds the advisory lock of its number; safety depends on the fence alone, which grows whenever a conversation changes hands.
+"""
+
+from __future__ import annotations
+
+_ALIVE = "(c.holder is not null and not pg_try_advisory_xact_lock_shared({c}, c.holder))"
+
+INSERT = """
+insert into {s}.conversation as c (id, metadata, fence, holder, held_since, wake)
+values (%(id)s, %(metadata)s, 1, %(holder)s, case when %(holder)s::int is not null then now() end, now())
+on conflict do nothing
+returning c.fence
+"""
+
+HOLD = f"""
+update {{s}}.conversation c
+set holder = %(holder)s, fence = fence + 1, held_since = now(), wake = now()
+where id = %(id)s and not {_ALIVE}
+returning c.id, c.fence, c.head, c.handed_seq
+"""
+
+WHO_HOLDS = "select c.holder, c.held_since from {s}.conversation c where id = %(id)s"
+
+# Whoever died is found once for each holder, not once for each conversation that it held.
+CLAIM = """
+with dead as materialized (
+  select holder from (select distinct holder from {s}.conversation where holder is not null) as holders
+  where pg_try_advisory_xact_lock_shared({c}, holder)
+), due as (
+  select id from {s}.conversation
+  where wake <= now() and unfinished and (holder is null or holder in (select holder from dead))
+  order by wake limit %(limit)s
+  for update skip locked
+)
+update {s}.conversation c
+set holder = %(holder)s, fence = fence + 1, held_since = now(), tries = tries + 1,
+    wake = now() + least(300, 0.25 * (2 ^ least(tries, 20))) * interval '1 second'
+from due where c.id = due.id
+returning c.id, c.fence, c.head, c.handed_seq
+"""
+
+# Where something was handed over since the holder last looked, somebody must look at once. The row tells that, not the table: the row is
+# locked here, and a look at the table would miss what commits meanwhile.
+RELEASE = """
+with own as (
+  update {s}.conversation
+  set holder = null, held_since = null, fence = fence + 1,
+      wake = case
+        when not unfinished then null
+        when handed_seq <> %(handed_seq)s or %(again)s = 'now' then now()
+        when %(again)s = 'later' then now() + least(300, 0.25 * (2 ^ least(tries, 20))) * interval '1 second'
+      end,
+      tries = case when %(again)s = 'later' then tries + 1 else tries end
+  where id = %(id)s and fence = %(fence)s
+  returning wake
+)
+select pg_notify(%(channel)s, '') from own where wake is not null
+"""
+
+MINE = "select id, fence from {s}.conversation where holder = %(holder)s"
+
+LINES = "select line from {s}.event where conversation = %(id)s order by position"
+
+_WRITTEN = """
+written as (
+  insert into {s}.event (conversation, position, line)
+  select own.id, %(head)s + t.place::int - 1, t.line
+  from own, unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
+), closed as (
+  delete from {s}.handed h using own where h.conversation = own.id and h.event_id = any(%(closed)s)
+)
+"""
+
+_STATE = """
+  head = head + cardinality(%(lines)s::bytea[]), turn_at = coalesce(%(turn_at)s, turn_at),
+  unfinished = %(unfinished)s, asking = %(asking)s, answered = %(answered)s, tries = 0"""
+
+APPEND = f"""
+with own as (
+  update {{s}}.conversation set {_STATE}
+  where id = %(id)s and fence = %(fence)s and head = %(head)s
+  returning id
+), {_WRITTEN}
+select id from own
+"""
+
+SETTLE = f"""
+with own as (
+  update {{s}}.conversation set {_STATE},
+      holder = null, held_since = null, fence = fence + 1, wake = case when %(unfinished)s then now() end
+  where id = %(id)s and fence = %(fence)s and head = %(head)s and holder is not distinct from %(holder)s
+  returning id, head
+), {_WRITTEN}
+select pg_notify(%(channel)s, id), {{s}}.woken(id, head) from own
+"""
+
+LAST_TURN = f"""
+select c.head, c.fence, c.holder, c.held_since, {_ALIVE} as alive, c.turn_at,
+  array(select line from {{s}}.event e where e.conversation = c.id and position >= c.turn_at order by position) as lines,
+  array(select submission from {{s}}.handed h where h.conversation = c.id) as handed
+from {{s}}.conversation c where id = %(id)s
+"""
+
+HAND_OVER = """
+with own as (
+  update {s}.conversation set handed_seq = handed_seq + 1
+  where id = %(id)s and holder = %(holder)s and fence = %(fence)s
+  returning id
+), put as (
+  insert into {s}.handed (conversation, event_id, submission)
+  select id, %(event_id)s, %(submission)s from own
+  on conflict do nothing
+  returning conversation
+)
+select pg_notify(%(channel)s, conversation) from put
+"""
+
+COLLECT = """
+select c.handed_seq, array(select submission from {s}.handed h where h.conversation = c.id) as handed
+from {s}.conversation c where id = %(id)s and fence = %(fence)s
+"""
+
+REFUSE = "delete from {s}.handed where conversation = %(id)s and event_id = %(event_id)s"
+
+ASKING = """
+select c.id, array(select line from {s}.event e where e.conversation = c.id and position >= c.turn_at order by position) as lines
+from {s}.conversation c
+where asking and id >= %(first)s and (%(only)s::text is null or id = %(only)s)
+order by id limit %(limit)s
+"""
+
+_READY = """unfinished and (answered or exists (select from {s}.handed h where h.conversation = c.id))
+  and (holder is null or pg_try_advisory_xact_lock_shared({c}, holder))"""
+
+IDS = {
+    "all": "select id from {s}.conversation c where id > %(after)s order by id limit %(limit)s",
+    "open": "select id from {s}.conversation c where unfinished and id > %(after)s order by id limit %(limit)s",
+    "ready": f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit %(limit)s",
+}
+
+READ = """
+select c.metadata, array(select line from {s}.event e where e.conversation = c.id order by position) as lines
+from {s}.conversation c where id = %(id)s
+"""
+
+METADATA = "select metadata from {s}.conversation where id = %(id)s"
+
+DESCRIBE = "update {s}.conversation set metadata = %(metadata)s where id = %(id)s and metadata = %(before)s returning id"
+
+REMOVE = f"delete from {{s}}.conversation c where id = %(id)s and not {_ALIVE} returning id"
+
+WHOLE = """
+select c.id, c.fence, c.head, c.turn_at, c.unfinished, c.asking, c.answered,
+  array(select line from {s}.event e where e.conversation = c.id order by position) as lines
+from {s}.conversation c where id > %(after)s order by id limit %(limit)s
+"""
+
+MEND = """
+update {s}.conversation set head = %(head)s, turn_at = %(turn_at)s, unfinished = %(unfinished)s, asking = %(asking)s,
+  answered = %(answered)s, fence = fence + 1, wake = case when %(unfinished)s then now() end
+where id = %(id)s and fence = %(fence)s
+returning id
+"""

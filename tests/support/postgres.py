@@ -1,0 +1,77 @@
+"""A PostgreSQL server of the tests' own: a private cluster in a temporary directory, reached through its socket alone."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+
+class Cluster:
+    """A server that can be started, stopped and crashed."""
+
+    def __init__(self, *settings: str) -> None:
+        self._settings = settings
+        self.path = Path(tempfile.mkdtemp(prefix="midturn-pg-", dir="/tmp"))
+        self._owner = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        if os.geteuid() == 0:
+            shutil.chown(self.path, self._owner)
+        self._run("initdb", "-D", str(self.path / "data"), "-A", "trust", "-U", "midturn", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return f"postgresql://midturn@/postgres?host={self.path}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it takes connections."""
+        listening = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={self.path}"]
+        settings = [word for setting in self._settings for word in ("-c", setting)]
+        self._run(
+            "pg_ctl", "-D", str(self.path / "data"), "-l", str(self.path / "log"), "-w", "-o", " ".join([*listening, *settings]), "start"
+        )
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server; `immediate` is a crash."""
+        self._run("pg_ctl", "-D", str(self.path / "data"), "-w", "-m", mode, "stop")
+
+    def crash(self) -> None:
+        """Kill the server without warning, and start it again."""
+        self.stop("immediate")
+        self.start()
+
+    def freeze(self) -> int:
+        """Stop the postmaster from answering; return its process, for `os.kill(…, SIGCONT)`."""
+        postmaster = int((self.path / "data" / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(postmaster, signal.SIGSTOP)
+        return postmaster
+
+    def remove(self) -> None:
+        """Stop the server, and forget everything."""
+        self.stop("immediate")
+        shutil.rmtree(self.path)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [shutil.which(program) or program, *arguments]
+        deadline = time.monotonic() + 60
+        while True:
+            done = subprocess.run(
+                command,
+                user=self._owner if os.geteuid() == 0 else None,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            if done.returncode == 0:
+                return
+            if time.monotonic() > deadline or program == "initdb":
+                raise AssertionError(f"{program}: {done.stderr}")
+            time.sleep(0.2)

@@ -1,0 +1,72 @@
+"""The agent that is tortured: chains, a form, parallel calls, parallel asks and an approval, in every conversation. Its workers are killed.
+
+Every effect is a line in the file that `TORTURE_EFFECTS` names: the call's idempotency key, and what it did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import midturn as mt
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+
+EFFECTS = Path(os.environ.get("TORTURE_EFFECTS", os.devnull))
+SLOW = 0.005
+
+
+def _happened(ctx: mt.ToolContext, what: str) -> None:
+    """Do what a real tool does: something that nobody takes back."""
+    descriptor = os.open(EFFECTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(descriptor, f"{ctx.idempotency_key} {what}\n".encode())
+    os.close(descriptor)
+
+
+@mt.tool
+async def chain(number: int, ctx: mt.ToolContext) -> str:
+    """Ask one thing after the other."""
+    sure = await ctx.ask(mt.Question.boolean("sure", f"Sure about {number}?"))
+    await asyncio.sleep(SLOW)
+    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"]))
+    _happened(ctx, f"chain {number}")
+    return f"{sure} {region}"
+
+
+@mt.tool
+async def form(number: int, ctx: mt.ToolContext) -> str:
+    """Ask several things at once."""
+    asked = mt.Form([mt.Question.boolean("go", f"Go {number}?"), mt.Question.text("why", "Why?")])
+    answers = await ctx.ask_form(asked)
+    _happened(ctx, f"form {number}")
+    return f"{answers}"
+
+
+@mt.tool(run="ask")
+async def approved(number: int, ctx: mt.ToolContext) -> str:
+    """Do what somebody has to allow."""
+    await asyncio.sleep(SLOW)
+    _happened(ctx, f"approved {number}")
+    return "done"
+
+
+TURNS = (
+    (ToolCallPart("call_1", "chain", {"number": 1}),),
+    (ToolCallPart("call_2", "form", {"number": 2}), ToolCallPart("call_3", "chain", {"number": 3})),
+    (ToolCallPart("call_4", "approved", {"number": 4}),),
+)
+
+
+async def _say(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
+    """Call the next cycle's tools; a model takes a moment."""
+    await asyncio.sleep(SLOW)
+    done = sum(event.type == "tool_call_response" for event in request.events)
+    for cycle in TURNS:
+        if done < len(cycle):
+            return cycle
+        done -= len(cycle)
+    return TextPart("Done.")
+
+
+agent = mt.Agent(mt.FunctionModel(_say), tools=[chain, form, approved], store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))
