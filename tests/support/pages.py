@@ -64,7 +64,7 @@ def wait_for(agent: mt.Agent, text: str = "Ship it.") -> mt.OpenQuestion:
 @contextmanager
 def browsing(app: ASGIApp) -> Generator[TestClient]:
     """Ask an application as a browser on this machine does."""
-    with TestClient(app, base_url=f"http://{HOST}", follow_redirects=False) as client:
+    with TestClient(app, base_url=f"http://{HOST}", client=("127.0.0.1", 50000), follow_redirects=False) as client:
         client.headers["Accept"] = "text/html"
         yield client
 

@@ -112,9 +112,9 @@ class DisplaySettings(Struct, frozen=True, kw_only=True):
 
 
 class WebSettings(Struct, frozen=True, kw_only=True):
-    """What the web inbox may do."""
+    """What the page may do. `secrets`: True takes them behind a proxy, too, False nowhere; None where nobody else can read them."""
 
-    secrets: bool = False
+    secrets: bool | None = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):

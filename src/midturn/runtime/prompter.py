@@ -11,9 +11,9 @@ from midturn.core.reply import Reply
 class Prompter(Protocol):
     """Whoever answers for the user. Cancelling `prompt` takes the prompt away.
 
-    Optional: `concurrent = True` where several prompts may be open at once; `via`, how people answer there, which is recorded;
-    `about_to_ask(question)` is called before `prompt`, with the `OpenQuestion` that it asks; `withdrawn(id, by)` is called when somebody
-    else answered, and may be a coroutine function.
+    Optional: `concurrent = True` where several prompts may be open at once; `via`, how people answer there, and `user`, who it is, which
+    are recorded; `about_to_ask(question)` is called before `prompt`, with the `OpenQuestion` that it asks; `withdrawn(id, by)` is called
+    when somebody else answered, and may be a coroutine function.
     """
 
     async def prompt(self, prompt: Prompt) -> Reply:

@@ -94,7 +94,8 @@ class OpenPrompts:
         except Exception as error:  # noqa: BLE001  as above
             return _failed(prompt, error, str(error) or type(error).__name__)
         via: str | None = getattr(self._prompter, "via", None)
-        return UserReplied(prompt.id, reply, AnsweredBy("user", via=via))
+        user: str | None = getattr(self._prompter, "user", None)
+        return UserReplied(prompt.id, reply, AnsweredBy("user", via=via, user=user))
 
     def _describe(self, prompt: Prompt) -> None:
         """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias, assert_never
 
 from msgspec import Struct
@@ -12,6 +13,8 @@ from midturn.core.json_value import Json
 from midturn.core.prompt import AnswersSubject
 from midturn.core.question import Question
 from midturn.core.question.answer_type import SecretType
+from midturn.core.reply import Answered
+from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion, reviewed_answers
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.content import pretty
@@ -69,8 +72,10 @@ class Misfit(Exception):  # noqa: N818  it says what the answer is
 class Answering:
     """One visit to the page of an open question."""
 
-    def __init__(self, site: Site, question: OpenQuestion, visitor: Visitor) -> None:
+    def __init__(self, site: Site, question: OpenQuestion, visitor: Visitor, secret_elsewhere: str = "") -> None:
+        """Begin; `secret_elsewhere` says why secrets are not taken here, and where they are."""
         self._site = site
+        self._secret_elsewhere = secret_elsewhere
         self._question = question
         self._visitor = visitor
 
@@ -84,7 +89,7 @@ class Answering:
             return await self._deciding(typed)
         if self._question.form is None:
             return self._alone(typed)
-        return self._at(FormWalk(self._question, await self._turn(), carried), typed)
+        return self._at(FormWalk(self._question, await self._turn(), self._site.vault, carried), typed)
 
     async def act(self, sent: Fields) -> Receipt | Shown:
         """Do what was sent; what comes next in a form is returned to be shown, unless the form is done.
@@ -110,33 +115,42 @@ class Answering:
             case _ if self._question.form is not None:
                 return await self._walk(sent)
             case _:
-                return await self._answer(value=_checked(self._asked(), sent), reason=_reason(sent))
+                return await self._answer_alone(sent)
 
     # A question of its own ----------------------------------------------------------------------------------------------
+
+    async def _answer_alone(self, sent: Fields) -> Receipt:
+        asked = self._asked()
+        if isinstance(asked.answer_type, SecretType) and sent.one("act") != "skip":
+            return await self._give({"": Answered(self._secret(sent))})
+        return await self._answer(value=_checked(asked, sent), reason=_reason(sent))
 
     def _asked(self) -> Question[Any]:
         return self._question.question.asked("answer")
 
     def _alone(self, typed: Fields | None) -> Asking:
         asked = self._asked()
-        return Asking(asked=asked, control=controls.control(asked, asked.default, typed))
+        control = controls.control(asked, asked.default, typed)
+        return Asking(asked=asked, control=control, secret_elsewhere=self._elsewhere(asked))
 
     # A form -------------------------------------------------------------------------------------------------------------
 
     async def _walk(self, sent: Fields) -> Receipt | Shown:
-        walk = FormWalk(self._question, await self._turn(), sent.text("walk"))
+        walk = FormWalk(self._question, await self._turn(), self._site.vault, sent.text("walk"))
         step = walk.step
         match sent.one("act"), step:
             case "back", _:
                 walk.back()
             case "send", Review(answers):
-                return await self._answer(value=walk.answers(answers))
+                return await self._finish(walk, answers)
+            case act, Ask(question) if isinstance(question.answer_type, SecretType) and act != "skip":
+                walk.answer_secret(self._secret(sent))
             case _, Ask(question):
                 walk.answer(_checked(question, sent))
             case _:
                 pass
         if isinstance(done := walk.step, Completed):
-            return await self._answer(value=walk.answers(done.answers))
+            return await self._finish(walk, done.answers)
         return self._at(walk, None)
 
     def _at(self, walk: FormWalk, typed: Fields | None) -> Shown:
@@ -150,6 +164,7 @@ class Answering:
                     total=ask.total,
                     can_go_back=ask.can_go_back,
                     carried=walk.carried,
+                    secret_elsewhere=self._elsewhere(ask.question),
                 )
             case Review(answers) | Completed(answers):
                 return Reviewing(walk.shown(answers), walk.carried)
@@ -192,6 +207,32 @@ class Answering:
 
     # ----------------------------------------------------------------------------------------------------------------------
 
+    async def _finish(self, walk: FormWalk, answers: Mapping[str, Any]) -> Receipt:
+        """Hand over a form that is done: to the store, or, with a secret in it, to the turn itself."""
+        given = walk.answers(answers)
+        if not any(isinstance(value, SecretValue) for value in given.values()):
+            return await self._answer(value=given)
+        return await self._give({name: Answered(value) for name, value in given.items()})
+
+    async def _give(self, answers: Mapping[str, Answered]) -> Receipt:
+        if self._site.resumer is None:
+            raise AnswerError([Problem("", self._secret_elsewhere)])
+        await self._site.resumer.give(self._question, answers, self._visitor.name)
+        await self._site.board.look()
+        return Receipt(self._question.conversation, self._question.id, held=True)
+
+    def _secret(self, sent: Fields) -> SecretValue:
+        """Read a secret out of the one field that nobody sends back."""
+        if self._secret_elsewhere:
+            raise AnswerError([Problem("", self._secret_elsewhere)])
+        typed = sent.one("secret") or ""
+        if not typed:
+            raise AnswerError([Problem("", "Nothing was typed.")])
+        return SecretValue(typed)
+
+    def _elsewhere(self, asked: Question[Any]) -> str:
+        return self._secret_elsewhere if isinstance(asked.answer_type, SecretType) else ""
+
     async def _turn(self) -> Any:
         return await self._site.board.port.last_turn(self._question.conversation)
 
@@ -204,8 +245,6 @@ class Answering:
 
 
 def _checked(question: Question[Any], sent: Fields) -> Json:
-    if isinstance(question.answer_type, SecretType):
-        raise AnswerError([Problem("", "A secret is not taken here.")])
     value = controls.answer(question, sent)
     question.check(value)
     return value

@@ -11,12 +11,13 @@ from starlette.responses import JSONResponse, Response
 
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
-from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
 from midturn.web.closed import closed
+from midturn.web.secret_replies import holds_secret
+from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS
 from midturn.web.site import Site
 
@@ -49,8 +50,9 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
     found = await site.board.find(request.path_params["id"])
     if found is None:
         return await _gone(request, site)
-    if "value" in body and isinstance(found.question.answer_type, SecretType):
-        return problem(409, "secret_elsewhere", "A secret is not taken here. Open the question's page, or answer at the terminal.")
+    if "value" in body and holds_secret(found):
+        why = await secret_elsewhere(request, site, found) or "Type it on the question's page: no program hands a secret on."
+        return problem(409, "secret_elsewhere", why)
     how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body}
     try:
         receipt = await site.board.port.answer(found.id, **how, user=visitor.name, via="api")

@@ -11,6 +11,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.store.answering import Receipt
 from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
+from midturn.store.port import HeldBy, Settled
 from midturn.store.store import ConversationStore
 
 _T = TypeVar("_T")
@@ -49,7 +50,11 @@ class Port:
 
     async def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation."""
-        return (await self._read("look", self.store.port.look(id))).turn.events
+        return (await self.look(id)).turn.events
+
+    async def look(self, id: str) -> Settled | HeldBy:
+        """Return the last turn of a conversation, and whether somebody holds it."""
+        return await self._read("look", self.store.port.look(id))
 
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from midturn.core.reply import Answered
+from midturn.core.stream import OpenQuestion
 from midturn.web.access import Access, Visitor
 from midturn.web.board import Board
 from midturn.web.library import Library
+from midturn.web.secret_replies import Vault
 
 
 class Resumer(Protocol):
@@ -25,13 +28,24 @@ class Resumer(Protocol):
         """Look for such turns now."""
         ...
 
+    async def give(self, question: OpenQuestion, answers: Mapping[str, Answered], user: str | None) -> None:
+        """Go on with a turn, and hand it what was typed, secrets among it."""
+        ...
+
+    def waits_for(self, question: OpenQuestion) -> bool:
+        """Say whether a turn that runs here waits for the answer to a question, and can be given a secret."""
+        ...
+
     async def stop(self) -> None:
         """Stop: a step that runs may finish, its turn stays open."""
         ...
 
 
 class Site(Struct, frozen=True, kw_only=True):
-    """`resumer` is None where turns are left to others; `is_ours` says whether the sign-in is ours, too (else the program's)."""
+    """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
+
+    `secrets`: True takes them over any line, False over none; None where nobody else can read them.
+    """
 
     board: Board
     library: Library
@@ -39,6 +53,8 @@ class Site(Struct, frozen=True, kw_only=True):
     resumer: Resumer | None = None
     title: str = "midturn"
     signs_in: bool = False
+    secrets: bool | None = None
+    vault: Vault = field(default_factory=Vault)
 
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

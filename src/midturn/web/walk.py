@@ -14,8 +14,10 @@ from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.question import Question
 from midturn.core.reply import Answered, WentBack
+from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion, pairs
 from midturn.errors import AnswerError
+from midturn.web.secret_replies import Vault
 
 _BACK = "back"
 _MOST_STEPS = 500
@@ -24,12 +26,13 @@ _MOST_STEPS = 500
 class FormWalk:
     """The walk through the form of an open question, begun at that question: what was answered before it stays answered."""
 
-    def __init__(self, question: OpenQuestion, turn: Sequence[Event], carried: str = "") -> None:
+    def __init__(self, question: OpenQuestion, turn: Sequence[Event], vault: Vault, carried: str = "") -> None:
         """Walk as far as the page has come.
 
         Args:
             question: One of a form.
             turn: The events of its turn.
+            vault: Where secrets are that were typed on the pages before.
             carried: What `carried` was on the page before; what does not fit any more is left out.
         """
         asked = question.form
@@ -41,8 +44,10 @@ class FormWalk:
             self._walker.feed(Answered(recorded[ask.question.id], automatic=True))
         self._recorded = recorded
         self._steps: list[Json] = []
+        self._vault = vault
         for step in _read(carried):
-            self._again(step)
+            if not self._again(step):
+                break
 
     @property
     def step(self) -> Ask | Review | Completed:
@@ -71,6 +76,11 @@ class FormWalk:
         self._walker.feed(Answered(value))
         self._steps.append({"value": value})
 
+    def answer_secret(self, secret: SecretValue) -> None:
+        """Answer the secret that is asked; it stays in this process."""
+        self._walker.feed(Answered(secret))
+        self._steps.append({"secret": self._vault.keep(secret)})
+
     def back(self) -> None:
         """Go to the question before, if there is one that was answered on this page."""
         step = self._walker.step()
@@ -88,14 +98,22 @@ class FormWalk:
         answers = self.answers(given)
         return [(question, answers[question.id]) for question in self.form.questions if question.id in answers]
 
-    def _again(self, step: Json) -> None:
+    def _again(self, step: Json) -> bool:
+        """Take a step that was taken before; False where it cannot be taken any more: the form or the page is another."""
         try:
-            if step == _BACK:
-                self.back()
-            elif isinstance(step, Mapping) and "value" in step:
-                self.answer(step["value"])
-        except (AnswerError, MisplacedReplyError):  # the form is another by now, or the page was tampered with
-            return
+            match step:
+                case "back":
+                    self.back()
+                case {"value": value}:
+                    self.answer(value)
+                case {"secret": handle} if (secret := self._vault.find(handle)) is not None:
+                    self._walker.feed(Answered(secret))
+                    self._steps.append(step)
+                case _:
+                    return False
+        except (AnswerError, MisplacedReplyError):
+            return False
+        return True
 
 
 def _read(carried: str) -> list[Json]:

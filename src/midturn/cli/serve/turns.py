@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from midturn.cli.loading import Flags, load_for
+from functools import partial
+
+from midturn.cli.loading import Flags, load_for, load_here
 from midturn.cli.place import Place
 from midturn.cli.serve.given import Serve
 from midturn.cli.serve.places import directory_of
@@ -22,12 +24,15 @@ from midturn.web.site import Site
 def site_of(place: Place, given: Serve) -> Site:
     """Return the inbox of a place."""
     port = Port(place.store)
-    resumer = None if given.no_resume else Resuming(port, lambda conversation: go_on(place, conversation))
+    resumer = None if given.no_resume else Resuming(port, partial(go_on, place))
     access = _access(given)
-    return Site(board=Board(port), library=Library(port), access=access, resumer=resumer, signs_in=isinstance(access, CookieAccess))
+    secrets = load_here().settings.web.secrets
+    return Site(
+        board=Board(port), library=Library(port), access=access, resumer=resumer, signs_in=isinstance(access, CookieAccess), secrets=secrets
+    )
 
 
-async def go_on(place: Place, conversation: str, prompter: Prompter | None = None) -> None:
+async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = None) -> None:
     """Go on with an open turn, under what was set for it.
 
     Raises:

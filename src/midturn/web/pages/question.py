@@ -10,13 +10,15 @@ from starlette.responses import RedirectResponse, Response
 
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion
-from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError
+from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.store.answering import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering, Misfit, Shown
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import closed
 from midturn.web.pages.waiting import frame
+from midturn.web.secret_replies import holds_secret
+from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.site import Site
 from midturn.web.templating import page
 
@@ -34,7 +36,8 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     found = await site.board.find(id)
     if found is None:
         return await _closed(request, visitor, site, status=404)
-    answering = Answering(site, found, visitor)
+    elsewhere = await secret_elsewhere(request, site, found) if holds_secret(found) else ""
+    answering = Answering(site, found, visitor, elsewhere)
     try:
         if request.method == "POST":
             return await _sent(request, visitor, site, answering, found)
@@ -49,7 +52,7 @@ async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answe
         came_to = await answering.act(sent)
     except Misfit as misfit:
         return await _shown(request, visitor, site, found, misfit.shown, problems=misfit.problems, sent=sent, status=422)
-    except (AlreadyAnswered, NotOpen) as error:
+    except (AlreadyAnswered, NotOpen, StoreLocked) as error:
         await site.board.look()
         status = 409 if isinstance(error, AlreadyAnswered) else 410
         return await _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
