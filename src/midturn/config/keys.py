@@ -206,6 +206,15 @@ PROMPT = Branch(
         "notify": Leaf(kind="boolean", help="desktop notifications"),
     }
 )
+NOTIFY = Branch(
+    keys={
+        "command": Leaf(kind="argv", why=_RUNS, help="runs when somebody has to answer"),
+        "urls": Leaf(
+            kind="argv", private=True, why="sends questions there", help="where `midturn serve` sends them (addresses of Apprise)"
+        ),
+        "after": Leaf(kind="seconds", help="how long a question waits before it is sent"),
+    }
+)
 KEYS = Branch(
     keys={
         "assistant": ASSISTANT,
@@ -224,7 +233,7 @@ KEYS = Branch(
         "limits": LIMITS,
         "prompt": PROMPT,
         "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),
-        "notify": Branch(keys={"command": Leaf(kind="argv", why=_RUNS, help="runs when somebody has to answer")}),
+        "notify": NOTIFY,
         "web": Branch(keys={"secrets": Leaf(kind="boolean", why="sets whether the browser takes secrets", help="answer secrets there?")}),
     }
 )

@@ -14,6 +14,7 @@ from midturn.config.settings import (
     DisplaySettings,
     LlmProvider,
     McpServer,
+    NotificationSettings,
     PromptSettings,
     Settings,
     WebSettings,
@@ -45,6 +46,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         display=_table(resolving, DisplaySettings, "display"),
         web=_table(resolving, WebSettings, "web"),
         notify=resolving.command(notify.value, ("notify", "command")) if notify else (),
+        notifications=_table(resolving, NotificationSettings, "notify"),
     )
 
 

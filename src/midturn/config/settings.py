@@ -117,6 +117,18 @@ class WebSettings(Struct, frozen=True, kw_only=True):
     secrets: bool | None = None
 
 
+class NotificationSettings(Struct, frozen=True, kw_only=True):
+    """Where the page's server sends a question that has waited for `after` seconds; `urls` are addresses of Apprise, one or several."""
+
+    urls: str | tuple[str, ...] = ()
+    after: float = 20.0
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The addresses."""
+        return (self.urls,) if isinstance(self.urls, str) else self.urls
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """The whole configuration, resolved. `notify` is the command of `notify.command`; `inquiry` what differs from `assistant`."""
 
@@ -132,6 +144,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     display: DisplaySettings = DisplaySettings()
     web: WebSettings = WebSettings()
     notify: tuple[str, ...] = ()
+    notifications: NotificationSettings = NotificationSettings()
 
     def tool(self, name: str) -> ToolSettings:
         """Return what applies to the tool `name`, configured by name or not."""

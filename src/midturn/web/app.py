@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -61,7 +62,11 @@ def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         if site.resumer:
             site.resumer.begin()
+        beside = None if site.notifying is None else asyncio.create_task(site.notifying(site.board))
         yield
+        if beside:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
         await site.board.stop()
         if site.resumer:
             await site.resumer.stop()

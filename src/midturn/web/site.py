@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 from starlette.requests import Request
@@ -44,7 +44,7 @@ class Resumer(Protocol):
 class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
 
-    `secrets`: True takes them over any line, False over none; None where nobody else can read them.
+    `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where nobody else can read them.
     """
 
     board: Board
@@ -54,6 +54,7 @@ class Site(Struct, frozen=True, kw_only=True):
     title: str = "midturn"
     signs_in: bool = False
     secrets: bool | None = None
+    notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
     vault: Vault = field(default_factory=Vault)
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from midturn.cli.loading import Flags, load_for, load_here
+from midturn.cli.output import note
 from midturn.cli.place import Place
 from midturn.cli.serve.given import Serve
 from midturn.cli.serve.places import directory_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
 from midturn.runtime.prompter import Prompter
 from midturn.web.access import Access, CookieAccess, HeaderAccess
 from midturn.web.board import Board
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
+from midturn.web.notifying import Notice, Notifying, Services
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
@@ -26,9 +31,15 @@ def site_of(place: Place, given: Serve) -> Site:
     port = Port(place.store)
     resumer = None if given.no_resume else Resuming(port, partial(go_on, place))
     access = _access(given)
-    secrets = load_here().settings.web.secrets
+    settings = load_here().settings
     return Site(
-        board=Board(port), library=Library(port), access=access, resumer=resumer, signs_in=isinstance(access, CookieAccess), secrets=secrets
+        board=Board(port),
+        library=Library(port),
+        access=access,
+        resumer=resumer,
+        signs_in=isinstance(access, CookieAccess),
+        secrets=settings.web.secrets,
+        notifying=_notifying(settings.notifications, given),
     )
 
 
@@ -51,6 +62,22 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
             await command_line.aclose()
     if ending.status == "open":
         raise ModelError(ending.error or "the model is down")
+
+
+def _notifying(settings: NotificationSettings, given: Serve) -> Callable[[Board], Coroutine[Any, Any, None]] | None:
+    if not settings.services:
+        return None
+    services = Services(settings.services)
+
+    def warn(text: str) -> None:
+        note("midturn: {}", text)
+
+    notice = Notice(after=settings.after, address=given.address, remembered=directory_of(given.port) / "sent.json", warn=warn)
+
+    async def run(board: Board) -> None:
+        await Notifying(board, services, notice).run()
+
+    return run
 
 
 def _access(given: Serve) -> Access:

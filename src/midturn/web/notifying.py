@@ -1,0 +1,128 @@
+"""Tells people who are not looking: a question that nobody has answered for a while is sent to where they are, once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import Struct
+
+from midturn.core.question.answer_type import SecretType
+from midturn.core.stream import OpenQuestion
+from midturn.core.visible import exact
+from midturn.errors import ConfigError
+from midturn.web.board import Board
+from midturn.web.templating import moment
+
+_EVERY = 0.5  # seconds between two looks at what waits
+
+
+class Services:
+    """The services to which questions are sent, by way of Apprise. An address may hold a password: it is named by its kind only."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        """Find them.
+
+        Raises:
+            ConfigError: Apprise is not installed, or knows no service at an address.
+        """
+        try:
+            import apprise  # only where something is to be sent
+        except ModuleNotFoundError as error:
+            raise ConfigError("Notifications need the extra `notify`: pip install 'midturn[notify]'.") from error
+        self._all: list[tuple[str, Any]] = []
+        for place, url in enumerate(urls, 1):
+            service: Any = apprise.Apprise()
+            if not service.add(url):
+                raise ConfigError(f"`notify.urls`: the address {place} ({_kind(url)}) is none that Apprise knows.")
+            self._all.append((_kind(url), service))
+
+    async def send(self, title: str, body: str) -> list[str]:
+        """Send to all; return the kinds of those that failed."""
+        sent = await asyncio.gather(*(self._sent(service, title, body) for _, service in self._all))
+        return [kind for (kind, _), was_sent in zip(self._all, sent, strict=True) if not was_sent]
+
+    async def _sent(self, service: Any, title: str, body: str) -> bool:
+        try:
+            return bool(await service.async_notify(title=title, body=body))
+        except Exception:  # noqa: BLE001  a service is anybody's code, and the question waits all the same
+            return False
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """When and how something is sent. `address` is that of the page; `remembered` is a file of what was sent before, if there is one."""
+
+    after: float
+    address: str
+    remembered: Path | None = None
+    warn: Callable[[str], None]
+
+
+class Notifying:
+    """Watches what is open, and sends it when it is due."""
+
+    def __init__(self, board: Board, services: Services, notice: Notice) -> None:
+        self._board = board
+        self._services = services
+        self._notice = notice
+        self._told = self._remembered()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        await self._board.fresh()
+        if self._told is None:  # a server that begins tells of what comes, not of everything that lies there
+            self._told = {question.id for question in self._board.open}
+        while True:
+            due = [question for question in self._board.open if question.id not in self._told and self._is_due(question)]
+            for question in due:
+                self._told.add(question.id)
+            if due:
+                self._remember(self._told)
+                await asyncio.gather(*map(self._tell, due))
+            await asyncio.sleep(_EVERY)
+
+    async def _tell(self, question: OpenQuestion) -> None:
+        failed = await self._services.send(f"{exact(question.source.header)} asks", f"{wording(question)}\n{self._link(question)}")
+        for kind in failed:
+            self._notice.warn(f"A question could not be sent to {kind}: the service did not take it.")
+
+    def _link(self, question: OpenQuestion) -> str:
+        return f"{self._notice.address}/q/{question.id}"
+
+    def _is_due(self, question: OpenQuestion) -> bool:
+        asked = moment(question.asked_at)
+        return asked is None or time.time() - asked.timestamp() >= self._notice.after
+
+    def _remembered(self) -> set[str] | None:
+        """Return what was sent before; None where nothing says so."""
+        try:
+            read = cast("object", json.loads(self._notice.remembered.read_text())) if self._notice.remembered else None
+        except (OSError, ValueError):
+            return None
+        return {str(id) for id in cast("list[object]", read)} if isinstance(read, list) else None  # noqa: A001  the wire's word
+
+    def _remember(self, told: set[str]) -> None:
+        """Keep what was sent of what is still open, so that a server that is started again does not send it twice."""
+        if self._notice.remembered is None:
+            return
+        still = sorted(told & {question.id for question in self._board.open})
+        temporary = self._notice.remembered.with_suffix(".new")
+        temporary.write_text(json.dumps(still))
+        temporary.chmod(0o600)
+        temporary.replace(self._notice.remembered)
+
+
+def wording(question: OpenQuestion) -> str:
+    """Return what is sent of a question: its text, without its context, and nothing about a secret."""
+    if isinstance(question.question.answer_type, SecretType):
+        return "It asks for a secret."
+    more = f" (the first of {question.form.total} questions)" if question.form else ""
+    return f"{exact(question.question.text)}{more}"
+
+
+def _kind(url: str) -> str:
+    return f"{exact(url.partition('://')[0])[:20]}://…" if "://" in url else "without a ://"
