@@ -28,11 +28,12 @@ def waiting(midturn: CommandLine) -> str:
 
 
 def tried(midturn: CommandLine, command: str, way: str) -> str:
-    """Have a tool run a command of ours in some way; return what the tool printed."""
+    """Have a tool run a command of ours in some way, outside of the sandbox, which would not even find it; return what the tool printed."""
     variables = " ".join(f"{name}={value}" for name, value in midturn.environment.items() if name.startswith("XDG_"))
     shell = ROUND[way].replace("{variables}", variables).replace("{}", f"{sys.executable} -m midturn {command}")
     with midturn.config.open("a") as file:
-        file.write(f'[conversation.tools.try]\ncommand = {json.dumps(shell + " 2>&1; true")}\nshell = true\nrun = "unattended"\n')
+        file.write(f"[conversation.tools.try]\ncommand = {json.dumps(shell + ' 2>&1; true')}\nshell = true\n")
+        file.write('run = "unattended"\nsandbox = false\n')
         file.write(f"environment = {json.dumps([name for name in midturn.environment if name.startswith('XDG_')])}\n")
     midturn.ok("query", "-m", midturn.script(calls("try")), "Try it")
     return str(next(event["content"] for event in midturn.events() if event["type"] == "tool_call_response"))

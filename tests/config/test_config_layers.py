@@ -46,6 +46,7 @@ def values(leaf: Leaf) -> list[Json]:
         "number": [1.5, 2.5],
         "seconds": [5.0, 6.0],
         "argv": [["a", "b"], ["c"]],
+        "paths": [["~/a", "b"], []],
         "cache": ["off", "5m"],
         "json_type": ["string", ["string", "null"]],
         "required": [True, False],

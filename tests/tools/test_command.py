@@ -276,12 +276,6 @@ def test_arguments_that_are_no_object_do_not_crash_a_shell_tool() -> None:
     assert isinstance(execute(shell('echo "$1"', word={"type": "string"}), arguments), ToolError)
 
 
-def test_a_launcher_may_stand_before_the_command() -> None:
-    tool = CommandTool(CommandSpec(name="probe", command=("echo", "x")), confine=lambda argv: ("/usr/bin/env", "BOXED=1", *argv))
-
-    assert execute(tool, {}) == Success("x\n")
-
-
 def test_the_document_on_standard_input_is_one_line_of_json() -> None:
     outcome = execute(python("import sys; print(sys.stdin.read(), end='')"), {"text": "a\nb"})
 

@@ -42,7 +42,9 @@ class Finding(Struct, frozen=True):
 @with_json
 def command(*, as_json: bool) -> ExitStatus:
     """Find out what works here. The status is 1 if something that every turn needs does not."""
-    findings = [finding for find in (_midturn, _workspace, _terminal, _editor, _git, _models, _log) for finding in find()]
+    findings = [
+        finding for find in (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _process, _models, _log) for finding in find()
+    ]
     if as_json:
         say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
     else:
@@ -105,6 +107,23 @@ def _editor() -> Iterator[Finding]:
 def _git() -> Iterator[Finding]:
     found = shutil.which("git")
     yield Finding("git", works=found is not None, said=found or "not found: file tools cannot tell what is committed, and ask more often")
+
+
+def _sandbox() -> Iterator[Finding]:
+    from midturn.sandbox.confine import offer
+
+    found = offer()
+    means = {"landlock": "tools run under Landlock. ", "bubblewrap": "tools run under bubblewrap. ", "none": ""}[found.means]
+    yield Finding("sandbox", works=found.means != "none", said=(means + " ".join(found.lacks)).strip())
+
+
+def _process() -> Iterator[Finding]:
+    from midturn.sandbox.own_process import State
+
+    state = State()
+    shows = "its memory can be read by other processes of yours" if state.dumpable in {None, True} else "nobody reads its memory"
+    leaves = "it may leave a core" if state.leaves_core else "it leaves no core"
+    yield Finding("process", works=state.dumpable is False and not state.leaves_core, said=f"{shows}; {leaves}")
 
 
 def _models() -> Iterator[Finding]:

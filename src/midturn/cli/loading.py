@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -66,5 +66,15 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
     """
     if loaded.ignored and not attached:
         raise ConfigError("\n".join(loaded.ignored))
-    for sentence in loaded.ignored:
+    for sentence in (*loaded.ignored, *_unconfined(loaded)):
         note(line("midturn: {}", block(sentence)))
+
+
+def _unconfined(loaded: Loaded) -> Iterator[str]:
+    """Say what the sandbox of the tools does not do here, where it is less than it should be."""
+    if any(tool.source == "local" and tool.enable.state and tool.sandbox.enable for tool in loaded.settings.tools.values()):
+        from midturn.sandbox.confine import offer
+
+        found = offer()
+        if not found.is_whole:
+            yield from found.lacks

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from midturn.config.places import own_directories, tools_cache
 from midturn.config.settings import Settings, ToolSettings
 from midturn.core.enabling import offered
 from midturn.core.exchange import ToolDefinition
 from midturn.core.names import ASK_USER, DESCRIBE_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
+from midturn.sandbox.box import Box, Own
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import DEFAULT_TIMEOUT, CommandSpec, arguments_schema
 from midturn.tools.describe_tools import DescribeTools
@@ -70,7 +72,12 @@ def _built(tool: ToolSettings, workspace_id: str) -> Tool:
         cwd=tool.cwd or "",
         timeout=tool.timeout or DEFAULT_TIMEOUT,
     )
-    return CommandTool(spec, workspace_id)
+    return CommandTool(spec, workspace_id, Box(tool.sandbox, own_things(), command=tool.command))
+
+
+def own_things() -> Own:
+    """Return what of the user's own is kept from tools, and where these may keep things."""
+    return Own(home=Path.home(), private=own_directories(), cache=tools_cache())
 
 
 def _built_in(name: str) -> Tool:

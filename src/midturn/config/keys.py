@@ -31,6 +31,10 @@ def _enable(value: Json) -> dict[str, Json]:
     return {"state": value, "allow_toggle": "any"}
 
 
+def _sandbox(value: Json) -> dict[str, Json]:
+    return {"enable": value}
+
+
 def _target(value: Json) -> dict[str, Json]:
     """A table always means a model, so who is meant by a word is kept under the key `''`, which no file can write."""
     return {"": "user"} if value == "user" else {"": "assistant", "escalation": value == "assistant_with_escalation"}
@@ -114,6 +118,16 @@ ENVIRONMENT = Branch(
     ),
     shorthand=Shorthand(Leaf(kind="argv", help="the variables that the program is given"), _passed_on),
 )
+SANDBOX = Branch(
+    keys={
+        "enable": Leaf(kind="boolean", help="whether there is one"),
+        "read": Leaf(kind="paths", help="what else may be read and run"),
+        "write": Leaf(kind="paths", help="what else may be written, too"),
+        "network": Leaf(kind="boolean", help="may it use the network?"),
+    },
+    shorthand=Shorthand(Leaf(kind="boolean", help="whether processes are kept in a sandbox"), _sandbox),
+    why="opens the sandbox",
+)
 QUESTIONS = Branch(names=Names(QUESTION, "a question id", QUESTION_ID, star=QUESTION), star_covers_names=True)
 
 _ANY_TOOL: dict[str, Node] = {
@@ -130,6 +144,7 @@ _ANY_TOOL: dict[str, Node] = {
     "environment": ENVIRONMENT,
     "cwd": Leaf(why="chooses where a program runs", help="directory, relative to the workspace"),
     "network": Leaf(kind="boolean", why="sets whether a program has the network", help="may it use the network?"),
+    "sandbox": SANDBOX,
     "hidden": Leaf(kind="boolean", help="calls and results are not drawn"),
     "style": Leaf(allowed=get_args(Style), help="how calls and results are drawn"),
 }
@@ -164,6 +179,7 @@ MCP = Branch(
         "url": Leaf(help="where the server listens"),
         "headers": Branch(names=Names(Leaf(private=True, help="sent with every request"), "a header", HEADER)),
         "environment": ENVIRONMENT,
+        "sandbox": SANDBOX,
         "sampling": Leaf(kind="boolean", help="may the server ask models?"),
     },
     why="reaches an MCP server",

@@ -10,7 +10,7 @@ from msgspec import Struct
 from midturn.core.json_value import Json
 
 Kind: TypeAlias = Literal[
-    "string", "boolean", "integer", "number", "seconds", "argv", "model", "cache", "variable", "json_type", "required", "json"
+    "string", "boolean", "integer", "number", "seconds", "argv", "model", "cache", "variable", "paths", "json_type", "required", "json"
 ]
 
 

@@ -17,6 +17,17 @@ def state_directory() -> Path:
     return _directories().user_state_path
 
 
+def own_directories() -> tuple[Path, ...]:
+    """Return where the user's configuration, state and data are: what no tool reaches."""
+    ours = _directories()
+    return (ours.user_config_path, ours.user_state_path, ours.user_data_path)
+
+
+def tools_cache() -> Path:
+    """Return where tools in a sandbox keep what they download."""
+    return _directories().user_cache_path / "tools"
+
+
 def shown(path: Path) -> str:
     """Write a path with `~` for the home directory."""
     try:

@@ -8,7 +8,7 @@ from typing import TypeVar, cast, get_args
 import msgspec
 
 from midturn.config.resolve_tool import tool, tools
-from midturn.config.resolving import Resolving, variables
+from midturn.config.resolving import Resolving, declared, variables
 from midturn.config.settings import (
     AssistantSettings,
     DisplaySettings,
@@ -89,5 +89,6 @@ def _server(resolving: Resolving, path: KeyPath) -> McpServer | None:
         url=cast("str | None", values.get("url")),
         headers=cast("Mapping[str, str]", values.get("headers", {})),
         environment=variables(values.get("environment")),
+        sandbox=declared(values),
         sampling=values.get("sampling") is True,
     )

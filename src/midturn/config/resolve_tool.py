@@ -9,7 +9,7 @@ import msgspec
 
 from midturn.config.effective import TOOLS, tool_tree
 from midturn.config.resolve_policy import tool_policy
-from midturn.config.resolving import Resolving, variables
+from midturn.config.resolving import Resolving, declared, variables
 from midturn.config.settings import ToolSettings, ToolSource
 from midturn.config.tree import KeyPath, branch, plain
 from midturn.core.enabling import Enable
@@ -41,10 +41,11 @@ def tool(resolving: Resolving, name: str) -> ToolSettings:
         required=tuple(key for key, definition in parameters.items() if definition.get("required") is True),
         environment=variables(values.get("environment")),
         enable=msgspec.convert(values["enable"], Enable),
+        sandbox=declared(values),
     )
 
 
-_TAKEN_AS_THEY_ARE = ("summary", "description", "shell", "protocol", "timeout", "cwd", "network", "rename", "hidden", "style")
+_TAKEN_AS_THEY_ARE = ("summary", "description", "shell", "protocol", "timeout", "cwd", "rename", "hidden", "style")
 
 
 def _stands(resolving: Resolving, name: str) -> bool:

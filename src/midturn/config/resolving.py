@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
+import msgspec
 from msgspec import Struct
 
 from midturn.config.tree import KeyPath, Tree, branch, dotted, entries, entry
 from midturn.core.json_value import Json
+from midturn.sandbox.profile import Declared
 
 
 class Resolving(Struct, frozen=True):
@@ -39,6 +42,12 @@ class Resolving(Struct, frozen=True):
             self.problem(path, f"cannot be split into words ({error}); write a list")
             return ()
         return tuple(words)
+
+
+def declared(values: Mapping[str, Json]) -> Declared:
+    """Return what a tool or a server says of its sandbox; `network` may stand beside it, too."""
+    given = {"network": values.get("network"), **cast("Mapping[str, Json]", values.get("sandbox", {}))}
+    return msgspec.convert(given, Declared)
 
 
 def variables(values: Json) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
+from midturn.sandbox.profile import Declared
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
 Protocol: TypeAlias = Literal["text", "outcome"]
@@ -69,7 +70,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     environment: Mapping[str, str | None] = {}
     cwd: str | None = None
-    network: bool | None = None
+    sandbox: Declared = Declared()
     rename: str | None = None
     hidden: bool = False
     enable: Enable = Enable()
@@ -92,6 +93,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     url: str | None = None
     headers: Mapping[str, str] = {}
     environment: Mapping[str, str | None] = {}
+    sandbox: Declared = Declared()
     sampling: bool = False
 
 

@@ -146,6 +146,12 @@ def _variable(value: Any, leaf: Leaf) -> str | bool:
     return value if isinstance(value, bool) else _string(value, leaf, expected)
 
 
+def _paths(value: Any, leaf: Leaf) -> list[str]:
+    expected = 'a list of paths, such as ["~/.cache/tool"]'
+    given = cast("list[Any]", value) if isinstance(value, list | tuple) else [value]
+    return [_string(path, leaf, expected) for path in given]
+
+
 def _json_type(value: Any, leaf: Leaf) -> str | list[str]:
     if isinstance(value, list) and value:
         return [cast("str", _json_type(item, leaf)) for item in cast("list[Any]", value)]
@@ -184,6 +190,7 @@ _CHECKS: dict[Kind, Callable[[Any, Leaf], Json]] = {
     "argv": _argv,
     "cache": _cache,
     "variable": _variable,
+    "paths": _paths,
     "json_type": _json_type,
     "required": _required,
     "json": _json,

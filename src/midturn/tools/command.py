@@ -5,17 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.outcome import Outcome, Success, ToolError
 from midturn.core.source import Source
 from midturn.ports import ToolRun
+from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE
 from midturn.tools.command_spec import CommandSpec, argument_problems
 from midturn.tools.docstring import Documentation
@@ -28,15 +30,13 @@ _SHELL = "/bin/sh"
 
 
 class CommandTool:
-    """A command that a model may call. `confine` puts a sandbox's launcher before the command line, where there is one."""
+    """A command that a model may call. Its processes run in the sandbox `box`, where one is given."""
 
-    def __init__(
-        self, spec: CommandSpec, workspace_id: str = "", confine: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
-    ) -> None:
+    def __init__(self, spec: CommandSpec, workspace_id: str = "", box: Box | None = None) -> None:
         self.spec = spec
         self.documentation = Documentation(spec.summary, spec.description)
         self._workspace_id = workspace_id
-        self._confine = confine
+        self._box = box
         self._definition = ToolDefinition(spec.name, spec.summary or spec.description, spec.parameters)
 
     @property
@@ -55,7 +55,7 @@ class CommandTool:
             return ToolError(f"The arguments of `{self.spec.name}` do not fit; nothing was run.\n{listed}")
         try:
             command = self._command(run)
-            finished = await run_process(command)
+            finished = await self._run(command, run.root)
         except CommandError as error:
             return ToolError(f"`{self.spec.name}`: {error}")
         except (OSError, ValueError) as error:
@@ -70,12 +70,20 @@ class CommandTool:
         environment = {**child_environment(os.environ, self.spec.environment), VARIABLE: self.spec.name}
         argv = self._shell_argv(run) if self.spec.shell else self._argv(cwd, environment.get("PATH", os.defpath))
         return Command(
-            argv=self._confine(argv) if self._confine else argv,
+            argv=argv,
             cwd=str(cwd),
             environment=environment,
             stdin=request_document(run, Workspace(str(root), self._workspace_id)),
             timeout=self.spec.timeout,
         )
+
+    async def _run(self, command: Command, root: str) -> Finished:
+        if self._box is None:
+            return await run_process(command)
+        path = command.environment.get("PATH", os.defpath)
+        with self._box.around(command.argv, Path(root), command.cwd, path) as started:
+            environment = {**started.environment, **command.environment, **_only("TMPDIR", started.environment)}
+            return await run_process(replace(command, argv=started.confined.argv, enter=started.confined.enter, environment=environment))
 
     def _argv(self, cwd: Path, path: str) -> tuple[str, ...]:
         name, *words = self.spec.command
@@ -130,6 +138,10 @@ class CommandTool:
         """Report a failure with everything that was written, errors first."""
         written = [_decoded(stream).strip() for stream in (finished.stderr, finished.stdout)]
         return ToolError("\n\n".join([f"`{self.spec.name}` {how}.", *(text for text in written if text)]))
+
+
+def _only(name: str, variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: variables[name]} if name in variables else {}
 
 
 def _word(value: Json) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
-from collections.abc import Mapping
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
@@ -14,6 +17,7 @@ from msgspec import Struct
 from midturn.sandbox import marks
 from midturn.tools.process_group import ProcessGroup
 
+T = TypeVar("T")
 Ending: TypeAlias = Literal["exited", "timeout", "overflow"]
 AT_ONCE = 8  # children of ours that run at the same time; the others wait their turn, and their time has not begun
 OUTPUT_CAP = 16 * 1024 * 1024  # bytes of a stream that are held in memory; who writes more is stopped
@@ -24,13 +28,17 @@ _DRAIN = 0.5  # seconds for the last output of a process that has exited
 
 
 class Command(Struct, frozen=True, kw_only=True):
-    """What to start. `argv[0]` is an absolute path; `cap` counts bytes of each output stream, `timeout` seconds."""
+    """What to start. `argv[0]` is an absolute path; `cap` counts bytes of each output stream, `timeout` seconds.
+
+    `enter` is called in the thread that starts it, which does nothing else then: what confines that thread confines the child.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     environment: Mapping[str, str]
     stdin: bytes = b""
     timeout: float | None = None
+    enter: Callable[[], None] | None = None
     cap: int = OUTPUT_CAP
 
 
@@ -81,53 +89,110 @@ def _place() -> asyncio.Semaphore:
 
 
 async def _start(command: Command) -> _Child:
+    """Start the child in a thread of its own, which also waits for its end: only a thread may confine itself, and never out again."""
     child = _Child(command.cap)
     argv = (_SHELL, "-c", _LIMITED, _SHELL, *command.argv)  # not `preexec_fn`: it can deadlock where other threads run
-    transport, _ = await asyncio.get_running_loop().subprocess_exec(
-        lambda: child, *argv, cwd=command.cwd, env=dict(command.environment), start_new_session=True
-    )
-    stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
-    stdin.write(command.stdin)  # kept in memory and written as the child reads; a child that never does holds up nobody
-    stdin.close()
+    threading.Thread(target=child.live, args=(command, argv), name="midturn-child", daemon=True).start()
+    try:
+        await asyncio.shield(child.begun)
+    except asyncio.CancelledError:
+        child.begun.add_done_callback(_end_at_once)
+        raise
+    try:
+        await child.connect(command.stdin)
+    except BaseException:
+        await child.end()
+        raise
     return child
 
 
-class _Child(asyncio.SubprocessProtocol):
+def _end_at_once(begun: asyncio.Future[subprocess.Popen[bytes]]) -> None:
+    """End what began only after nobody wanted it any more."""
+    if not begun.cancelled() and begun.exception() is None:
+        ProcessGroup(begun.result().pid).signal(signal.SIGKILL)
+
+
+class _Child:
     """Collects what the child writes. `finished` is set when it has exited, or has written more than `cap` bytes to a stream."""
 
     def __init__(self, cap: int) -> None:
         self.output = {1: bytearray(), 2: bytearray()}
         self.finished = asyncio.Event()
         self.overflowed = False
+        self.status: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self.begun: asyncio.Future[subprocess.Popen[bytes]] = self._loop.create_future()
         self._cap = cap
         self._open = {1, 2}
         self._drained = asyncio.Event()
         self._exited = asyncio.Event()
+        self._readers: list[asyncio.BaseTransport] = []
+        self._writer: asyncio.WriteTransport | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
-        self._group = ProcessGroup(self._transport.get_pid())
+    def live(self, command: Command, argv: tuple[str, ...]) -> None:
+        """Start it, and wait for its end; runs in the thread."""
+        pipe = subprocess.PIPE
+        try:
+            if command.enter:
+                command.enter()
+            child = subprocess.Popen(  # noqa: S603 (what was configured, and approved)
+                argv,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                cwd=command.cwd,
+                env=dict(command.environment),
+                start_new_session=True,
+                bufsize=0,
+            )
+        except Exception as error:  # noqa: BLE001 (raised where the child is awaited)
+            self._tell(self._failed, error)
+            return
+        self._tell(self._began, child)
+        status = child.wait()
+        self._tell(self._ended, status)
 
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        kept = self.output[fd]
+    def _tell(self, what: Callable[[T], None], value: T) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody is there any more
+            self._loop.call_soon_threadsafe(what, value)
+
+    def _began(self, child: subprocess.Popen[bytes]) -> None:
+        self._group = ProcessGroup(child.pid)
+        self.begun.set_result(child)
+
+    def _failed(self, error: Exception) -> None:
+        self.begun.set_exception(error)
+
+    def _ended(self, status: int) -> None:
+        self.status = status
+        self._exited.set()
+        self.finished.set()
+
+    async def connect(self, given: bytes) -> None:
+        """Read what it writes, and give it its input."""
+        child = self.begun.result()
+        for number, stream in ((1, child.stdout), (2, child.stderr)):
+            reader, _ = await self._loop.connect_read_pipe(functools.partial(_Reader, self, number), stream)
+            self._readers.append(reader)
+        writer, _ = await self._loop.connect_write_pipe(_Writer, child.stdin)
+        self._writer = writer
+        self._writer.write(given)  # kept in memory and written as the child reads; a child that never does holds up nobody
+        self._writer.close()
+
+    def received(self, number: int, data: bytes) -> None:
+        """Keep what it wrote, up to the cap."""
+        kept = self.output[number]
         kept += data[: self._cap - len(kept)]
         if len(kept) >= self._cap and not self.overflowed:
             self.overflowed = True
             self.finished.set()
             self._group.signal(signal.SIGKILL)  # it is past reason, and fills memory faster than a grace period ends
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 (the protocol of asyncio)
-        self._open.discard(fd)
+    def closed(self, number: int) -> None:
+        """Note that it writes no more there."""
+        self._open.discard(number)
         if not self._open:
             self._drained.set()
-
-    def process_exited(self) -> None:
-        self._exited.set()
-        self.finished.set()
-
-    @property
-    def status(self) -> int | None:
-        return self._transport.get_returncode()
 
     async def drained(self) -> None:
         """Wait until both streams have ended, but not for long: a process that left the group may hold them for ever."""
@@ -145,17 +210,38 @@ class _Child(asyncio.SubprocessProtocol):
             try:
                 await self._reaped()
             finally:  # also when cancelled once more
-                self._abort_input()
-                self._transport.close()
+                self._close()
 
-    def _abort_input(self) -> None:
-        """Give up what the child never read: closing alone would wait until it had."""
-        stdin = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
-        if stdin is not None and stdin.get_write_buffer_size():  # one that is closed already cannot be aborted
-            stdin.abort()
+    def _close(self) -> None:
+        """Close the streams, and give up what the child never read: closing alone would wait until it had."""
+        for reader in self._readers:
+            reader.close()
+        if self._writer is not None and self._writer.get_write_buffer_size():
+            self._writer.abort()
 
     async def _reaped(self) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_GRACE):
                 await self._exited.wait()
         await self.drained()
+
+
+class _Reader(asyncio.Protocol):
+    """Hands on what comes out of one stream."""
+
+    def __init__(self, child: _Child, number: int) -> None:
+        self._child = child
+        self._number = number
+
+    def data_received(self, data: bytes) -> None:
+        self._child.received(self._number, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (the protocol of asyncio)
+        self._child.closed(self._number)
+
+
+class _Writer(asyncio.BaseProtocol):
+    """Gives the child its input: nobody has to know when it is through."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The child reads no more: that is its business."""

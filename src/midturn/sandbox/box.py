@@ -1,0 +1,80 @@
+"""The sandbox of one tool: what it declares, put around each of its processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from midturn.files.private import ensure_private
+from midturn.sandbox.confine import Confined, confined, offer
+from midturn.sandbox.profile import Declared, Profile, Room, Surroundings, profile
+
+_MASKED = ".midturn"
+
+
+class Own(Struct, frozen=True, kw_only=True):
+    """What is the user's own: the home directory, what no tool may reach, and where tools may keep what they download."""
+
+    home: Path
+    private: tuple[Path, ...]
+    cache: Path
+
+
+class Started(Struct, frozen=True):
+    """How to start a process in here, and what its environment has besides."""
+
+    confined: Confined
+    environment: Mapping[str, str]
+
+
+class Box:
+    """Confines the processes of one tool. What its configured `command` names with a full path may be read: programs, scripts.
+
+    `network` is what the tool has where nothing is declared.
+    """
+
+    def __init__(self, declared: Declared, own: Own, *, command: Sequence[str] = (), network: bool = False) -> None:
+        programs = tuple(word for word in command if word.startswith("/"))
+        self._declared = replace(declared, read=(*declared.read, *programs))
+        self._own = own
+        self._network = network
+        self._profiles: dict[tuple[Path, str], Profile] = {}
+
+    @contextmanager
+    def around(self, argv: Sequence[str], root: Path, cwd: str, path: str) -> Generator[Started]:
+        """Make room for one process, which is gone afterwards. `path` is the `PATH` that it gets.
+
+        Raises:
+            OSError: There is no room.
+        """
+        if not self._declared.enable or offer().means == "none":
+            yield Started(Confined(tuple(argv)), {})
+            return
+        root = root.resolve()
+        room = Room(Path(tempfile.mkdtemp(prefix="midturn-")), self._cache(root))
+        try:
+            within = room.within(self.profile(root, path), program=argv[0])
+            yield Started(confined(argv, within, cwd=cwd, masked=(str(root / _MASKED),)), room.environment())
+        finally:
+            shutil.rmtree(room.temporary, ignore_errors=True)
+
+    def profile(self, root: Path, path: str) -> Profile:
+        """Return what a process of this tool may reach, apart from its room."""
+        known = self._profiles.get((root, path))
+        if known is None:
+            where = Surroundings(root=root, home=self._own.home, private=self._own.private, path=path)
+            known = self._profiles[root, path] = profile(self._declared, where, network=self._network)
+        return known
+
+    def _cache(self, root: Path) -> Path:
+        found = self._own.cache / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
+        ensure_private(found)
+        return found

@@ -1,0 +1,88 @@
+"""Confining a process with what this system offers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from midturn.sandbox import bubblewrap
+from midturn.sandbox.profile import Profile
+
+Means: TypeAlias = Literal["landlock", "bubblewrap", "none"]
+
+_LAUNCHER: Final = Path(__file__).with_name("landlock.py")
+
+
+class Offer(Struct, frozen=True):
+    """What this system offers: the means, and what it does not do (sentences). `is_whole`: it does what the means can at their best."""
+
+    means: Means
+    lacks: tuple[str, ...] = ()
+    is_whole: bool = True
+
+
+@functools.cache
+def offer() -> Offer:
+    """Find out what there is."""
+    from midturn.sandbox import landlock  # loads ctypes: only who starts a tool needs it
+
+    version = landlock.abi()
+    if version:
+        if not landlock.limits_network(version):
+            return Offer("landlock", ("The sandbox of tools does not limit the network: the kernel is too old for that.",), is_whole=False)
+        return Offer("landlock", ("It leaves UDP, and sockets in the file system that other programs of yours listen on.",))
+    if bubblewrap.program():
+        return Offer("bubblewrap")
+    missing = "There is no sandbox for tools here (Linux with Landlock, or bubblewrap): one that you let run can do whatever you can."
+    return Offer("none", (missing,), is_whole=False)
+
+
+class Confined(Struct, frozen=True):
+    """How to start a confined process: the command line, and what the thread that starts it must do first, and never undo."""
+
+    argv: tuple[str, ...]
+    enter: Callable[[], None] | None = None
+
+
+def confined(argv: Sequence[str], profile: Profile, *, cwd: str, masked: Sequence[str] = ()) -> Confined:
+    """Prepare the start of a confined process from a thread of its own, which costs the least.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
+    match offer().means:
+        case "landlock":
+            return Confined(tuple(argv), functools.partial(_enter, profile))
+        case "bubblewrap":
+            return Confined(bubblewrap.wrapped(argv, profile, masked, cwd))
+        case "none":
+            return Confined(tuple(argv))
+
+
+def confine(argv: Sequence[str], profile: Profile, *, cwd: str | None = None, masked: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return a command line that confines itself, for whoever starts processes without us (an MCP client)."""
+    match offer().means:
+        case "landlock":
+            grants = msgspec.json.encode(profile).decode()
+            return (sys.executable, "-I", "-S", str(_LAUNCHER), grants, *argv)
+        case "bubblewrap":
+            return bubblewrap.wrapped(argv, profile, masked, cwd or str(Path.cwd()))
+        case "none":
+            return tuple(argv)
+
+
+def _enter(profile: Profile) -> None:
+    from midturn.sandbox import landlock
+
+    rules = landlock.ruleset(profile.read, profile.write, network=profile.network)
+    try:
+        landlock.restrict(rules)
+    finally:
+        os.close(rules)

@@ -1,0 +1,126 @@
+"""What a tool's process may reach: what every program needs, its workspace, and what its configuration adds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+_SYSTEM: Final = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/gnu"),
+    *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/var/lib/ca-certificates", "/var/cache/fontconfig"),
+)
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")  # noqa: S108 (shared memory)
+_SECRETS_OF_ETC: Final = frozenset(
+    {"shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab", "security", "wireguard"}
+)
+_OF_HOME: Final = (
+    *(".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"),
+    *(".nvm", ".fnm", ".volta", ".npm", ".bun", ".deno", ".pyenv", ".rbenv", ".gem", ".asdf", ".rustup", "go", ".m2/repository"),
+    *(".cargo/bin", ".cargo/registry", ".cargo/git", ".cache/uv", ".cache/pip", ".cache/pnpm", ".cache/yarn"),
+    *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx", ".local/share/pnpm", ".local/share/mise"),
+)
+
+
+class Declared(Struct, frozen=True, kw_only=True):
+    """What the configuration of a tool says: paths (relative ones beneath the workspace, `~` is home) and the network.
+
+    `network` is None where nothing is said: an MCP server has it then, a local tool has not. Without `enable` there is no sandbox.
+    """
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    network: bool | None = None
+    enable: bool = True
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """What one process may reach: files and directories to read and run, those to write as well, and whether it has the network."""
+
+    read: tuple[str, ...]
+    write: tuple[str, ...]
+    network: bool
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Where a process works. `private` is what no grant may cover: our configuration, keys, and records."""
+
+    root: Path
+    home: Path
+    private: tuple[Path, ...]
+    path: str = os.defpath
+
+
+def profile(declared: Declared, where: Surroundings, *, network: bool) -> Profile:
+    """Put together what a process may reach; `network` holds where nothing is declared."""
+    private = [path.resolve() for path in where.private]
+    read = [*_SYSTEM, *_etc(), *_programs(where), *_stated(declared.read, where)]
+    write = [*_DEVICES, where.root, *_stated(declared.write, where)]
+    return Profile(
+        read=tuple(_uncovered(read, private)),
+        write=tuple(_uncovered(write, private)),
+        network=network if declared.network is None else declared.network,
+    )
+
+
+def _etc() -> Iterator[str]:
+    """Yield what is in `/etc` without its secrets."""
+    hidden = [Path("/etc", name) for name in _SECRETS_OF_ETC]
+    yield from _uncovered([Path("/etc")], hidden)
+
+
+def _programs(where: Surroundings) -> Iterator[Path]:
+    """Yield where programs and their packages are: Python's own, what `PATH` names, and what package managers keep at home."""
+    yield from (Path(sys.prefix), Path(sys.base_prefix))
+    for entry in where.path.split(os.pathsep):
+        if entry.startswith("/"):
+            yield Path(entry)
+    yield from (where.home / name for name in _OF_HOME)
+
+
+def _stated(paths: Iterable[str], where: Surroundings) -> Iterator[Path]:
+    for path in paths:
+        yield where.home / path[2:] if path.startswith("~/") else where.home if path == "~" else where.root / path
+
+
+def _uncovered(paths: Iterable[str | Path], private: list[Path]) -> Iterator[str]:
+    """Yield the paths; in the place of a directory with something private in it, what else is in it."""
+    for path in dict.fromkeys(Path(path).resolve() for path in paths):
+        yield from map(str, _without(path, private))
+
+
+def _without(path: Path, private: list[Path]) -> Iterator[Path]:
+    if any(path.is_relative_to(one) for one in private):
+        return
+    inside = [one for one in private if one.is_relative_to(path)]
+    if not inside:
+        if path.exists():
+            yield path
+        return
+    try:
+        children = sorted(path.iterdir())
+    except OSError:
+        return
+    for child in children:
+        if not child.is_symlink():
+            yield from _without(child, inside)
+
+
+class Room(Struct, frozen=True):
+    """A place of its own for one process: a directory for temporary files, and a cache that the tools of a workspace share."""
+
+    temporary: Path
+    cache: Path
+
+    def within(self, profile: Profile, *, program: str) -> Profile:
+        """Return the profile with this room, and the program that is started, in it."""
+        return replace(profile, read=(*profile.read, program), write=(*profile.write, str(self.temporary), str(self.cache)))
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the variables that lead programs here."""
+        return {"TMPDIR": str(self.temporary), "XDG_CACHE_HOME": str(self.cache), "npm_config_cache": str(self.cache / "npm")}

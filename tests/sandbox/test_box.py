@@ -1,0 +1,170 @@
+"""What a tool's process reaches in its sandbox, and what it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from midturn.sandbox.box import Box, Own
+from midturn.sandbox.confine import confine, offer
+from midturn.sandbox.profile import Declared, Surroundings, profile
+from midturn.tools.process import Command, Finished, run_process
+
+pytestmark = pytest.mark.skipif(offer().means != "landlock", reason="there is no Landlock here")
+
+
+class Place:
+    """A home with what is private, a workspace, and whatever else is around."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory / "home"
+        self.root = self.home / "work"
+        self.state = self.home / ".local" / "state" / "midturn"
+        self.config = self.home / ".config" / "midturn"
+        self.ssh = self.home / ".ssh"
+        for folder in (self.root, self.state, self.config, self.ssh, self.home / ".cargo" / "bin"):
+            folder.mkdir(parents=True)
+            (folder / "file").write_text("content\n")
+
+    def box(self, declared: Declared | None = None, *, network: bool = False) -> Box:
+        """Return the sandbox of a tool."""
+        own = Own(home=self.home, private=(self.state, self.config), cache=self.home / ".cache" / "midturn" / "tools")
+        return Box(declared or Declared(), own, network=network)
+
+    def run(self, script: str, box: Box | None = None, **environment: str) -> Finished:
+        """Run a shell script in the sandbox."""
+        path = os.environ["PATH"]
+
+        async def scene() -> Finished:
+            with (box or self.box()).around(("/bin/sh", "-c", script), self.root, str(self.root), path) as started:
+                given = {"PATH": path, "HOME": str(self.home), **environment, **started.environment}
+                argv, enter = started.confined.argv, started.confined.enter
+                return await run_process(Command(argv=argv, cwd=str(self.root), environment=given, timeout=20, enter=enter))
+
+        return asyncio.run(scene())
+
+    def can(self, script: str, box: Box | None = None, **environment: str) -> bool:
+        """Say whether a script succeeds in there."""
+        return self.run(script, box, **environment).status == 0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[int]:
+    """A port on this machine where somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+def test_it_works_in_its_workspace_and_keeps_temporary_files_to_itself(place: Place) -> None:
+    finished = place.run('echo x > made && cat file made && mkdir -p a/b && mv made a/b/ && echo t > "$TMPDIR/t" && echo "$TMPDIR"')
+
+    *shown, temporary = finished.stdout.decode().split()
+    assert shown == ["content", "x"]
+    assert (place.root / "a" / "b" / "made").exists()
+    assert not Path(temporary).exists()
+
+
+def test_it_runs_what_is_installed(place: Place) -> None:
+    assert place.can(f"git --version && env true && {sys.executable} -c 'import json, ssl, sqlite3' && head -c 1 /dev/urandom > /dev/null")
+    assert place.can('cat "$HOME/.cargo/bin/file" && cat /etc/passwd /etc/hosts > /dev/null')
+
+
+@pytest.mark.parametrize("name", ["state", "config", "ssh"])
+def test_it_reaches_neither_keys_nor_configuration(place: Place, name: str) -> None:
+    folder = getattr(place, name)
+
+    assert not place.can(f"cat {folder}/file")
+    assert not place.can(f"ls {folder}")
+    assert not place.can(f"echo x > {folder}/file")
+    assert not place.can(f"ln {folder}/file stolen && cat stolen")
+    assert not place.can(f"ln -s {folder}/file link; cat link")
+    assert (folder / "file").read_text() == "content\n"
+
+
+def test_it_reads_no_secret_of_the_system(place: Place) -> None:
+    assert not place.can("cat /etc/shadow")
+    assert not place.can("ls /root/.. > /dev/null")
+
+
+def test_its_user_may_let_it_reach_more_but_never_what_is_private(place: Place) -> None:
+    """Not even a grant of the whole home covers keys and configuration."""
+    reads = place.box(Declared(read=("~",)))
+    writes = place.box(Declared(write=("~/.ssh", "../out")))
+    (place.home / "out").mkdir()
+
+    assert place.can(f"cat {place.ssh}/file", reads)
+    assert not place.can(f"echo x > {place.ssh}/file", reads)
+    assert not place.can(f"cat {place.state}/file || cat {place.config}/file", reads)
+    assert place.can(f"echo x > {place.ssh}/new && echo x > ../out/new", writes)
+
+
+def test_a_workspace_that_is_the_home_directory_does_not_open_it(place: Place) -> None:
+    place.root = place.home
+
+    assert place.can("cat .ssh/file && echo x > work/new")
+    assert not place.can("cat .local/state/midturn/file || cat .config/midturn/file")
+    assert not place.can("rm -rf .config/midturn/file")
+
+
+def test_it_has_the_network_only_where_that_is_said(place: Place, server: int) -> None:
+    script = f"{sys.executable} -c \"import socket; socket.create_connection(('127.0.0.1', {server}))\""
+
+    assert not place.can(script)
+    assert place.can(script, place.box(Declared(network=True)))
+    assert place.can(script, place.box(network=True))
+    assert not place.can(script, place.box(Declared(network=False), network=True))
+
+
+def test_it_stays_inside_whatever_it_becomes(place: Place) -> None:
+    escape = f"cat {place.ssh}/file"
+
+    for way in (f"setsid -w sh -c '{escape}'", f"env -i sh -c '{escape}'", f"exec sh -c '{escape}'", f"(sh -c '{escape}') & wait $!"):
+        assert not place.can(way), way
+
+
+def test_it_ends_nobody_outside(place: Place) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        assert not place.can(f"kill {other.pid}")
+        assert other.poll() is None
+        other.kill()
+
+
+def test_another_program_may_start_a_process_in_it(place: Place) -> None:
+    """An MCP client starts its servers itself."""
+    where = Surroundings(root=place.root, home=place.home, private=(place.state, place.config), path=os.environ["PATH"])
+    argv = confine(("sh", "-c", f"cat file; cat {place.ssh}/file; cat {place.state}/file"), profile(Declared(), where, network=True))
+
+    finished = subprocess.run(argv, capture_output=True, text=True, cwd=place.root, check=False)
+
+    assert finished.stdout == "content\n"
+    assert finished.stderr.count("Permission denied") == 2
+
+
+def test_a_package_of_the_workspace_runs_with_npx(place: Place) -> None:
+    """It needs a cache that it may write; where node is not installed, there is nothing to look at."""
+    if not place.can("command -v npx"):
+        pytest.skip("node is not installed")
+    binary = place.root / "node_modules" / ".bin" / "server"
+    binary.parent.mkdir(parents=True)
+    binary.write_text("#!/usr/bin/env node\nconsole.log('served')\n")
+    binary.chmod(0o755)
+    (place.root / "package.json").write_text(json.dumps({"name": "x"}))
+
+    assert place.run("npx --offline server").stdout == b"served\n"
+
+
+def test_without_a_sandbox_by_its_users_will_there_is_none(place: Place) -> None:
+    assert place.can(f"cat {place.ssh}/file", place.box(Declared(enable=False)))
