@@ -56,8 +56,10 @@ def test_a_function_replies_as_often_as_it_is_asked() -> None:
 
 
 def test_approvals_have_keys_of_their_own_and_a_review_is_submitted() -> None:
-    run = Prompt(question=Question(id="__run__", text="Run deploy?", answer_type=BooleanType()), kind="run", tool="deploy")
-    review = Prompt(question=Question(id="__review__", text="Send these answers?", answer_type=BooleanType()), kind="review", tool="deploy")
+    run = Prompt(question=Question.unchecked(id="__run__", text="Run deploy?", answer_type=BooleanType()), kind="run", tool="deploy")
+    review = Prompt(
+        question=Question.unchecked(id="__review__", text="Send these answers?", answer_type=BooleanType()), kind="review", tool="deploy"
+    )
 
     assert reply(ScriptedPrompter({"deploy.__run__": False}), run) == Answered(False)
     assert reply(ScriptedPrompter(), review) == Submitted()

@@ -11,6 +11,7 @@ from midturn.core.exchange import ToolDefinition
 from midturn.core.outcome import Outcome, ToolError
 from midturn.core.routing.policy import RunPolicy
 from midturn.core.source import Source
+from midturn.core.value_type import Mismatch
 from midturn.errors import ConfigError
 from midturn.ports import ToolRun
 from midturn.tools.call_life import CallLife
@@ -20,7 +21,6 @@ from midturn.tools.names import name_problem
 from midturn.tools.parameters import Parameters
 from midturn.tools.returned import outcome_of
 from midturn.tools.thread import in_thread
-from midturn.tools.value_type import Mismatch
 
 P = ParamSpec("P")
 R = TypeVar("R")

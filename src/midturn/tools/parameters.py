@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.value_type import Mismatch, PlainType, ValueType, plain_schemas, value_type
 from midturn.errors import Problem
 from midturn.tools.context import ToolContext
-from midturn.tools.value_type import Mismatch, PlainType, ValueType, needs_pydantic, plain_schemas
 
 _EMPTY: object = inspect.Parameter.empty
 _SHOWN = 400
@@ -130,15 +130,7 @@ def _parameter(parameter: inspect.Parameter, hint: object) -> Parameter:
     if type(default).__module__.startswith("pydantic") and hasattr(default, "is_required"):  # `= Field(…)`
         hint = Annotated[cast("Any", hint), default]
         default = _EMPTY if default.is_required() else default.get_default(call_default_factory=True)
-    return Parameter(parameter.name, _value_type(hint), default, parameter.kind is parameter.POSITIONAL_ONLY)
-
-
-def _value_type(hint: object) -> ValueType:
-    if needs_pydantic(hint):
-        from midturn.tools.pydantic_type import PydanticType
-
-        return PydanticType(hint)
-    return PlainType(hint)
+    return Parameter(parameter.name, value_type(hint), default, parameter.kind is parameter.POSITIONAL_ONLY)
 
 
 def _schema(parameters: Mapping[str, Parameter], descriptions: Mapping[str, str]) -> JsonObject:
@@ -156,7 +148,7 @@ def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonOb
     except TypeError as error:
         raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
     if len(plain) < len(types):
-        from midturn.tools.pydantic_type import PydanticType, pydantic_schemas
+        from midturn.core.pydantic_type import PydanticType, pydantic_schemas
 
         others, shared = pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
         if twice := sorted(definitions.keys() & shared.keys()):

@@ -39,7 +39,7 @@ def problems_of_json(questions: Json) -> list[str]:
     return [str(problem) for problem in raised.value.problems]
 
 
-def depends(named: str, equals: Json) -> Question[str]:
+def depends(named: str, equals: Json) -> Question[str | None]:
     """Return a question that is asked only after a certain answer."""
     return Question.text("then", "Then what?", when=When(named, equals))
 

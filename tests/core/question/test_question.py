@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 from enum import Enum
 from typing import Any
 
@@ -13,8 +15,8 @@ from inline_snapshot import snapshot
 from midturn.core.json_value import json_equal
 from midturn.core.limits import Limits
 from midturn.core.question import Question, When
-from midturn.core.question.answer_type import SelectOption
-from midturn.errors import QuestionError
+from midturn.core.question.answer_type import SelectOption, SelectType
+from midturn.errors import AnswerError, QuestionError
 from support.asked_questions import authored_questions
 from support.json_values import JSON
 
@@ -316,10 +318,45 @@ def test_constructors_have_the_same_rules() -> None:
     with pytest.raises(QuestionError) as caught:
         Question.select("a b", "two\nlines", ["x", "X"], default="z")
     assert [problem.pointer for problem in caught.value.problems] == ["/id", "/text", "/answer_type/options/1"]
-    with pytest.raises(QuestionError, match="unknown key"):
+    with pytest.raises(TypeError, match="contxt"):
         Question.boolean("a", "A?", contxt="x")  # pyright: ignore[reportCallIssue]  # what a typo does
     with pytest.raises(QuestionError, match="no array"):
         Question.select("a", "A?", "abc")
+
+
+def test_a_question_that_is_built_field_by_field_is_checked_as_well() -> None:
+    broken: Any = {"id": "a.b", "text": "two\nlines", "answer_type": {"type": "boolean"}, "exclusive": "no", "default": 3}
+    with pytest.raises(QuestionError) as caught:
+        Question(**broken)
+    assert [problem.pointer for problem in caught.value.problems] == ["/id", "/text", "/exclusive", "/default"]
+    built: Any = {"id": "a", "text": "A?", "answer_type": SelectType((SelectOption("x"),)), "default": "x", "when": When("b", equals=True)}
+    assert Question(**built) == Question.select("a", "A?", ["x"], default="x", when=When("b", equals=True))
+
+
+def test_a_text_with_rules_is_a_string_schema_and_a_number_a_numeric_one() -> None:
+    name = Question.text("name", "Name?", pattern="^[a-z]+$", min_length=2, max_length=3)
+    assert name.to_json()["answer_type"] == {
+        "type": "schema",
+        "schema": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 3},
+    }
+    assert name.check("abc") == "abc"
+    for wrong in ("a", "abcd", "A1", 3):
+        with pytest.raises(AnswerError):
+            name.check(wrong)
+    count = Question.number("count", "How many?", type=int, min=1, max=5, default=2)
+    assert count.to_json()["answer_type"] == {"type": "schema", "schema": {"type": "integer", "minimum": 1, "maximum": 5}}
+    for wrong in (0, 6, 1.5, "3", True):
+        with pytest.raises(AnswerError):
+            count.check(wrong)
+    assert repr(Question.number("ratio", "Ratio?").typed(3)) == "3.0"
+
+
+def test_the_help_of_every_constructor_teaches_its_arguments() -> None:
+    for name in ("boolean", "select", "multi_select", "text", "number", "secret", "schema"):
+        constructor = getattr(Question, name)
+        shown = pydoc.plain(pydoc.render_doc(constructor))
+        for parameter in inspect.signature(constructor).parameters:
+            assert f"  {parameter}: " in shown, (name, parameter)
 
 
 def test_an_enum_is_asked_by_its_values_and_answered_by_its_members() -> None:

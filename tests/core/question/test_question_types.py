@@ -8,7 +8,7 @@ from typing import Any, assert_type
 from msgspec import Struct
 
 from midturn.core.json_value import Json
-from midturn.core.question import Question
+from midturn.core.question import Question, When
 from midturn.core.question.answer_type import OtherAnswer, SelectOption
 from midturn.core.secret import SecretValue
 
@@ -48,6 +48,23 @@ def test_a_multi_select_answers_a_list() -> None:
     assert_type(Question.multi_select("a", "A?", [1, 2], default=[1], optional=True), Question[list[int] | None])
     assert_type(Question.multi_select("a", "A?", Size, default=[Size.LARGE]), Question[list[Size]])
     assert_type(Question.multi_select("a", "A?", ["x"], allow_other=True), Question[list[str | OtherAnswer]])
+
+
+def test_a_question_with_a_condition_may_have_no_answer() -> None:
+    earlier = When("b", equals=True)
+    assert_type(Question.boolean("a", "A?", when=earlier), Question[bool | None])
+    assert_type(Question.text("a", "A?", when=earlier), Question[str | None])
+    assert_type(Question.select("a", "A?", ["x"], when=earlier), Question[str | None])
+    assert_type(Question.multi_select("a", "A?", [1], when=earlier), Question[list[int] | None])
+    assert_type(Question.schema("a", "A?", Point, when=earlier), Question[Point | None])
+    assert_type(Question.secret("a", "A?", when=earlier), Question[SecretValue | None])
+
+
+def test_a_number_answers_a_number() -> None:
+    assert_type(Question.number("a", "A?", type=int, min=1), Question[int])
+    assert_type(Question.number("a", "A?", max=1.5), Question[float])
+    assert_type(Question.number("a", "A?", type=int, optional=True), Question[int | None])
+    assert_type(Question.number("a", "A?", when=When("b", equals=True)), Question[float | None])
 
 
 def test_text_and_secret_answer_strings() -> None:

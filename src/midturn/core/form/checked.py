@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-import msgspec
-from msgspec import UNSET, Struct
-
 from midturn.core.form.form import Form
 from midturn.core.form.problems import Entry
 from midturn.core.limits import Limits
 from midturn.core.question import Question, When
-from midturn.core.question.authoring import author
+from midturn.core.question.authoring import author, written
 from midturn.errors import QuestionError
 
 
@@ -34,15 +31,5 @@ def _entry(question: Question[Any], limits: Limits) -> Entry:
 
 
 def as_written(question: Question[Any]) -> Mapping[str, object]:
-    """Return a question's JSON as far as its fields have one; what is of a wrong type stays as it is, for the check to find."""
-    written = {name: _plain(getattr(question, name)) for name in question.__struct_fields__ if name != "returns"}
-    return {name: value for name, value in written.items() if value is not UNSET and (value is not None or name == "default")}
-
-
-def _plain(value: object) -> object:
-    if not isinstance(value, Struct):
-        return value
-    try:
-        return cast("object", msgspec.to_builtins(value))
-    except (TypeError, ValueError, RecursionError):  # something in it has no JSON
-        return value
+    """Return a question's JSON as far as its fields have one."""
+    return written({name: getattr(question, name) for name in question.__struct_fields__})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.json_value import Json, json_problem, shown
 from midturn.core.limits import Limits
@@ -45,6 +45,21 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
     return question
 
 
+def written(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
+    plain = {name: _plain(value) for name, value in fields.items() if name != "returns" and value is not UNSET}
+    return {name: value for name, value in plain.items() if value is not None or name not in ("context", "when")}
+
+
+def _plain(value: object) -> object:
+    if not isinstance(value, Struct):
+        return value
+    try:
+        return cast("object", msgspec.to_builtins(value))
+    except (TypeError, ValueError, RecursionError):  # something in it has no JSON
+        return value
+
+
 class _Reader:
     """Takes one field after the other; where a field is wrong, a harmless stand-in lets the others be read."""
 
@@ -60,7 +75,8 @@ class _Reader:
 
     def read(self, kind: type[Q], returns: object) -> Q:
         self.findings.unknown_keys("", self._fields, _KEYS)
-        question = kind(
+        build: Callable[..., Q] = getattr(kind, "unchecked", kind)  # it is being checked here
+        question = build(
             id=self._id(),
             text=self._text(),
             context=self._context(),

@@ -10,6 +10,7 @@ import msgspec
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
+from midturn.core.value_type import Mismatch, value_type
 from midturn.errors import AnswerError, Problem, QuestionError
 
 
@@ -35,11 +36,12 @@ def schema_as_json(schema: object) -> tuple[JsonObject, object]:
     if isinstance(schema, Mapping):
         return cast("JsonObject", schema), None
     try:
-        made = msgspec.json.schema(schema)
-    except (TypeError, ValueError, NameError, RecursionError) as error:
-        problem = f"no JSON Schema can be made from {schema!r}: {error}. Use plain types, dataclasses or msgspec Structs, or give a schema."
+        made = value_type(schema).schema()
+    except TypeError as error:
+        advice = "Use plain types, dataclasses, `TypedDict`s, msgspec Structs or Pydantic models, or give a schema."
+        problem = f"no JSON Schema can be made from {schema!r}: {str(error).rstrip('.')}. {advice}"
         raise QuestionError([Problem("/answer_type/schema", problem)]) from error
-    return cast("JsonObject", _standard(made)), schema
+    return cast("JsonObject", _standard(dict(made))), schema
 
 
 def _standard(made: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +77,9 @@ def default_as_json(default: object) -> Json:
 
 
 def _refuse(value: object) -> Any:
+    dump = getattr(value, "model_dump", None)  # a Pydantic model
+    if callable(dump):
+        return dump(mode="json")
     raise TypeError(f"JSON knows no {type(value).__name__}")
 
 
@@ -99,9 +104,9 @@ def python_answer(answer_type: AnswerType, returns: Any, answer: Any) -> Any:
 
 def _converted(returns: Any, answer: Any) -> Any:
     try:
-        return msgspec.convert(answer, returns)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise AnswerError([Problem("", f"{error}.")]) from error
+        return value_type(returns).read(answer)
+    except Mismatch as mismatch:
+        raise AnswerError([Problem(pointer, f"{message.rstrip('.')}.") for pointer, message in mismatch.problems]) from mismatch
 
 
 def _member(kind: type[Enum], value: Any) -> Any:

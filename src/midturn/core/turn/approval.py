@@ -61,7 +61,7 @@ class _Approving(Struct, frozen=True):
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
         call, waiting = self.view.call.call, self.waiting
         return Prompt(
-            question=Question(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
+            question=Question.unchecked(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
             kind=self.kind,
             asked_by=self.view.policy.source.header,
             subject=subject,

@@ -1,4 +1,4 @@
-"""Parameters that Pydantic describes: only loaded for a function that uses it."""
+"""Types that Pydantic describes: only loaded for a program that uses one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,29 @@ from importlib import import_module
 from typing import Any, cast
 
 from midturn.core.json_value import Json, JsonObject, canonical
+from midturn.core.value_type import Mismatch
 from midturn.errors import Problem
-from midturn.tools.value_type import Mismatch
 
 
 class PydanticType:
-    """A type with a Pydantic model or a `Field` in it."""
+    """A type with a Pydantic model, a `Field` or a constraint of `annotated_types` in it."""
 
     def __init__(self, annotation: object) -> None:
-        self.adapter: Any = import_module("pydantic").TypeAdapter(annotation)
+        try:
+            pydantic: Any = import_module("pydantic")
+        except ImportError as error:
+            raise TypeError(f"{annotation!r} has constraints that Pydantic reads: install it, or use `msgspec.Meta`.") from error
+        try:
+            self.adapter: Any = pydantic.TypeAdapter(annotation)
+        except pydantic.errors.PydanticUserError as error:
+            raise TypeError(f"Pydantic cannot read {annotation!r}: {error.message}") from error
+
+    def schema(self) -> JsonObject:
+        """Describe the type (see `ValueType.schema`)."""
+        try:
+            return cast("JsonObject", self.adapter.json_schema())
+        except import_module("pydantic").errors.PydanticUserError as error:
+            raise TypeError(str(error)) from error
 
     def read(self, value: Json) -> object:
         """Convert JSON, in Pydantic's strict mode (see `ValueType.read`)."""

@@ -1,10 +1,10 @@
-"""The type of a parameter: its JSON Schema, and how a model's JSON becomes a value of it."""
+"""A Python type as programs write it for parameters, answers and results: its JSON Schema, and how JSON becomes a value of it."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol, cast, get_args, get_type_hints
 
 import msgspec
@@ -26,13 +26,21 @@ class Mismatch(Exception):  # noqa: N818 (it is a finding, reported as a `ToolEr
 
 
 class ValueType(Protocol):
-    """One parameter's type."""
+    """One type."""
 
     def read(self, value: Json) -> object:
         """Convert JSON, strictly: `"1"` is not a number and `1` is not true.
 
         Raises:
             Mismatch: The value does not fit.
+        """
+        ...
+
+    def schema(self) -> JsonObject:
+        """Describe the type alone.
+
+        Raises:
+            TypeError: It has no JSON Schema.
         """
         ...
 
@@ -54,6 +62,13 @@ class PlainType:
         except msgspec.ValidationError:
             raise Mismatch([problem]) from None
 
+    def schema(self) -> JsonObject:
+        """Describe the type (see `ValueType.schema`)."""
+        try:
+            return cast("JsonObject", msgspec.json.schema(self.annotation))
+        except (TypeError, ValueError, NameError, RecursionError) as error:
+            raise TypeError(str(error)) from error
+
     def _convert(self, value: Json) -> object:
         return cast("object", msgspec.convert(value, cast("Any", self.annotation), strict=True, str_keys=True))
 
@@ -68,13 +83,36 @@ def plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject]
     return dict(zip(types, cast("tuple[JsonObject, ...]", schemas), strict=True)), cast("JsonObject", definitions)
 
 
-def needs_pydantic(annotation: object) -> bool:
-    """Say whether Pydantic has to read this type: a model in it, or a `Field`. Pydantic is never imported to find out."""
-    return "pydantic" in sys.modules and any(map(_is_pydantic, _parts(annotation, set())))
+def value_type(annotation: object) -> ValueType:
+    """Return how a type is described and read; the same object for the same type, for some take a while to make.
+
+    Raises:
+        TypeError: Pydantic is needed to read it, and is not installed or refuses it.
+    """
+    try:
+        return _made_once(annotation)
+    except TypeError:  # it has no hash, or it is none that can be read: then this says so
+        return _made(annotation)
+
+
+def _made(annotation: object) -> ValueType:
+    if not _needs_pydantic(annotation):
+        return PlainType(annotation)
+    from midturn.core.pydantic_type import PydanticType
+
+    return PydanticType(annotation)
+
+
+_made_once = lru_cache(maxsize=256)(_made)
+
+
+def _needs_pydantic(annotation: object) -> bool:
+    """Say whether Pydantic has to read this type: a model, a `Field` or a constraint of `annotated_types` in it."""
+    return any(map(_is_pydantic, _parts(annotation, set())))
 
 
 def _is_pydantic(part: object) -> bool:
-    return hasattr(part, "__pydantic_validator__") or type(part).__module__.partition(".")[0] == "pydantic"
+    return hasattr(part, "__pydantic_validator__") or type(part).__module__.partition(".")[0] in ("pydantic", "annotated_types")
 
 
 def _parts(annotation: object, seen: set[int]) -> Iterator[object]:

@@ -1,0 +1,87 @@
+"""One set of types: as a parameter, as an answer, as a result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, TypedDict
+
+import annotated_types
+import msgspec
+import pydantic
+import pytest
+
+from midturn.core.question import Question
+from midturn.core.value_type import Mismatch, value_type
+from midturn.errors import AnswerError
+
+
+class Colour(Enum):
+    """Colours."""
+
+    RED = "red"
+
+
+@dataclass
+class Point:
+    """A dataclass."""
+
+    x: int
+
+
+class Place(TypedDict):
+    """A typed dictionary."""
+
+    name: str
+
+
+class Size(msgspec.Struct):
+    """A struct."""
+
+    width: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Window(pydantic.BaseModel):
+    """A model."""
+
+    day: str
+    hours: list[int] = []
+
+
+TYPES: dict[str, tuple[Any, Any, Any, Any]] = {
+    "builtin": (list[int], [1, 2], [1, 2], ["1"]),
+    "enum": (Colour, "red", Colour.RED, "blue"),
+    "dataclass": (Point, {"x": 1}, Point(1), {"x": "1"}),
+    "typed dictionary": (Place, {"name": "a"}, {"name": "a"}, {"name": 1}),
+    "struct": (Size, {"width": 1}, Size(1), {"width": 0}),
+    "model": (Window, {"day": "mo"}, Window(day="mo"), {"day": 1}),
+    "list of models": (list[Window], [{"day": "mo"}], [Window(day="mo")], [{}]),
+    "meta": (Annotated[int, msgspec.Meta(ge=1)], 1, 1, 0),
+    "annotated type": (Annotated[int, annotated_types.Ge(1)], 1, 1, 0),
+    "field": (Annotated[int, pydantic.Field(ge=1)], 1, 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_each_type_is_described_and_read_alike_wherever_it_stands(name: str) -> None:
+    annotation, json, value, wrong = TYPES[name]
+
+    assert value_type(annotation).read(json) == value
+    with pytest.raises(Mismatch):
+        value_type(annotation).read(wrong)
+    question = Question.schema("a", "A?", annotation)
+    assert question.typed(question.check(json)) == value
+    with pytest.raises(AnswerError):
+        question.check(wrong)
+    assert Question.from_json(question.to_json()).check(json) == json
+
+
+def test_a_typed_default_is_written_as_its_json() -> None:
+    assert Question.schema("a", "A?", Window, default=Window(day="mo")).default == {"day": "mo", "hours": []}
+
+
+def test_a_type_that_nobody_can_describe_is_refused_with_what_to_use() -> None:
+    from midturn.errors import QuestionError
+
+    with pytest.raises(QuestionError, match="Pydantic models"):
+        Question.schema("a", "A?", object)
