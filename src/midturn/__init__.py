@@ -46,6 +46,7 @@ _HOMES: dict[str, str] = {
     ".testing.prompter": "ScriptedPrompter",
     ".tools.answers": "Answer FormAnswers Unanswered",
     ".tools.ask_user": "ask_user",
+    ".tools.asker": "ask ask_form ask_form_sync ask_sync try_ask try_ask_sync",
     ".tools.context": "ToolContext",
     ".tools.function": "FunctionTool tool",
     ".tools.returned": "Rejected",

@@ -114,6 +114,14 @@ from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
 from midturn.tools.answers import Answer as Answer, FormAnswers as FormAnswers, Unanswered as Unanswered
 from midturn.tools.ask_user import ask_user as ask_user
+from midturn.tools.asker import (
+    ask as ask,
+    ask_form as ask_form,
+    ask_form_sync as ask_form_sync,
+    ask_sync as ask_sync,
+    try_ask as try_ask,
+    try_ask_sync as try_ask_sync,
+)
 from midturn.tools.context import ToolContext as ToolContext
 from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import Rejected as Rejected

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
 from midturn.core.prompt import ToolCall
+from midturn.core.question import Question
 from midturn.core.reply import Reply
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
@@ -40,18 +42,46 @@ class Model(Protocol):
         ...
 
 
+AnswerCheck: TypeAlias = Callable[[Any], str | Awaitable[str | None] | None]
+
+
+class AnswerChecks(Protocol):
+    """Where a running tool says what else an answer must be."""
+
+    def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:
+        """Hold a rule while its question is open: whoever answers at a prompt hears at once what it says."""
+        ...
+
+    def say(self, question_id: str, refusal: str) -> None:
+        """Show this when the question is asked again."""
+        ...
+
+
+class NoChecks:
+    """Rules that nobody looks at before the tool does."""
+
+    def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Hold nothing."""
+        return nullcontext()
+
+    def say(self, question_id: str, refusal: str) -> None:
+        """Show nothing."""
+
+
 class ToolRun(Struct, frozen=True, kw_only=True):
     """One execution of a call, as the tool sees it.
 
     `answers` holds everything answered in this call so far, by question id. `ask` waits for the answers to a form; when the call
     ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
-    ends; results and errors pass through it anyway. `idempotency_key` is the same for every execution of the call.
+    ends; results and errors pass through it anyway. `checks` takes the rules of `ctx.ask(…, check=…)`. `idempotency_key` is the same for
+    every execution of the call.
     """
 
     call: ToolCall
     answers: Mapping[str, Json | SecretValue]
     ask: Callable[[Asking], Awaitable[Given]]
     hide: Callable[[str], str] = str
+    checks: AnswerChecks = NoChecks()
     idempotency_key: str = ""
     conversation: str = ""
     root: str = "."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar, cast, get_args
@@ -136,10 +137,13 @@ def _tool(given: object) -> Tool:
     hint = " The tool that lets the model ask is `midturn.ask_user`." if given is AskUser or isinstance(given, AskUser) else ""
     if inspect.isclass(given):
         raise TypeError(f"`{given.__name__}` is a class; a tool is an object.{hint}")
+    if getattr(given, "is_unbound", False):
+        name = cast("Tool", given).definition.name
+        raise TypeError(f"`{name}` is a method: pass the one of an object, `instance.{name}`.")
     if _is_tool(given):
         return cast("Tool", given)
-    if inspect.isroutine(given):
-        return FunctionTool(given)
+    if inspect.isroutine(given) or isinstance(given, functools.partial):
+        return FunctionTool(cast("Callable[..., Any]", given))
     raise TypeError(f"{_shown(given)} is not a tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
 
 

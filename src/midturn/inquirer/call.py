@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from midturn.core.form import Form
 from midturn.core.json_value import JsonObject, json_problem
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
-from midturn.core.question import Question
 from midturn.core.source import Source
+from midturn.core.turn.effects import Given
+from midturn.core.turn.inputs import OnFailure
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.ports import Tool, ToolRun
 from midturn.runtime.executing import execute
 from midturn.runtime.foreign_call import ForeignCall
 from midturn.runtime.foreign_turn import ForeignTurn
-from midturn.tools.answers import Answer, FormAnswers, Unanswered
+from midturn.tools.asker import Asker
 from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
@@ -28,13 +29,17 @@ from midturn.tools.returned import failure, outcome_of
 T = TypeVar("T")
 
 
-class InquirerCall:
-    """One call of a tool, and its ways to ask. It is made by `Inquirer.call`."""
+class InquirerCall(Asker):
+    """One call of a tool, and its ways to ask: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for functions in a thread.
+
+    It is made by `Inquirer.run` and `Inquirer.call`. Where there is no answer, an ask raises `Suspended` (somebody may come by later) or
+    `CallEnded` (the call is over).
+    """
 
     def __init__(self, source: Source, turn: ForeignTurn, call: ForeignCall) -> None:
         self._turn = turn
         self._call = call
-        self._life = CallLife()
+        super().__init__(CallLife(), call.run.result().checks)
         self._given_up: list[asyncio.Task[Any]] = []
         self._asking = 0
         self.context: ToolContext[object] = ToolContext(call.run.result(), source, self._life)
@@ -47,22 +52,8 @@ class InquirerCall:
         """The same whenever this call is made again."""
         return self.context.idempotency_key
 
-    async def ask(self, question: Question[T]) -> T:
-        """Ask, wait, and return the answer.
-
-        Raises:
-            Suspended: Nobody is there to answer now.
-            CallEnded: There is no answer, and the call is over.
-        """
-        return await self._answered(self.context.ask(question))
-
-    async def ask_form(self, form: Form) -> FormAnswers:
-        """Ask several questions in one round; `answers[question]` is typed (see `ask`)."""
-        return await self._answered(self.context.ask_form(form))
-
-    async def try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
-        """Ask, and go on without an answer where nobody may or can give one. Raises as `ask` does where somebody may come by later."""
-        return await self._answered(self.context.try_ask(question))
+    async def _given(self, form: Form, on_failure: OnFailure) -> Given:
+        return await self._answered(self.context.given(form, on_failure))
 
     def finish(self, result: object) -> str:
         """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model may read of it.

@@ -67,7 +67,7 @@ class Driver:
         report = self._happenings.put_nowait
         self._recorder = Recorder(services.journal, services.clock, services.display)
         self._tools = ToolRuns(services.tools, surroundings, report)
-        self._prompts = OpenPrompts(services.prompter, services.journal, report)
+        self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
         self._answering = Answering(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, report)
         self._group = asyncio.TaskGroup()

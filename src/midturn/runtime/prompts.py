@@ -11,7 +11,7 @@ from typing import cast, get_args
 from msgspec.structs import replace
 
 from midturn.core.address import address
-from midturn.core.events import AnsweredBy
+from midturn.core.events import AnsweredBy, InquiryRequest
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply, Unavailable
 from midturn.core.stream import OpenQuestion, pending
@@ -19,6 +19,7 @@ from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
 from midturn.errors import TerminalGone
 from midturn.ports import Journal
+from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
@@ -30,8 +31,9 @@ _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 class OpenPrompts:
     """Shows prompts, and reports what came back."""
 
-    def __init__(self, prompter: Prompter | None, journal: Journal, report: Callable[[Happened], None]) -> None:
+    def __init__(self, prompter: Prompter | None, journal: Journal, checks: TurnChecks, report: Callable[[Happened], None]) -> None:
         self._prompter = prompter
+        self._checks = checks
         self._journal = journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -84,7 +86,7 @@ class OpenPrompts:
         try:
             named = replace(prompt, id=_address(prompt))
             self._describe(named)
-            reply = await _awaited(self._prompter.prompt(named))
+            reply = await self._replied(self._prompter, named, prompt.event)
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -96,6 +98,19 @@ class OpenPrompts:
         via: str | None = getattr(self._prompter, "via", None)
         user: str | None = getattr(self._prompter, "user", None)
         return UserReplied(prompt.id, reply, AnsweredBy("user", via=via, user=user))
+
+    async def _replied(self, prompter: Prompter, prompt: Prompt, event: str) -> Reply:
+        """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""
+        asked = next((found for found in reversed(self._journal.events) if found.event_id == event), None)
+        if not isinstance(asked, InquiryRequest):
+            return await _awaited(prompter.prompt(prompt))
+        checks = self._checks.of(asked.call)
+        said = checks.said(asked.question_id)
+        while True:
+            reply = await _awaited(prompter.prompt(replace(prompt, error=said) if said else prompt))
+            said = await checks.refusal(asked.question_id, reply)
+            if said is None:
+                return reply
 
     def _describe(self, prompt: Prompt) -> None:
         """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""

@@ -16,6 +16,7 @@ from midturn.core.stream import provider_view
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import Asking
 from midturn.ports import ToolRun
+from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.secrets import TurnSecrets
 
 
@@ -23,7 +24,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """What the model is told with every request (`offered` are the tools that it sees), and what tools find around them.
 
     `timeout` is in seconds without a byte from the model; `root` is the workspace, `deps` what the embedding program hands to tools.
-    `secrets` are those that its calls were given.
+    `secrets` are those that its calls were given, `checks` the rules that they have for answers.
     """
 
     conversation: str = ""
@@ -37,6 +38,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     deps: object = None
     limits: Limits = DEFAULT_LIMITS
     secrets: TurnSecrets = field(default_factory=TurnSecrets)
+    checks: TurnChecks = field(default_factory=TurnChecks)
 
     def request(self, events: Sequence[Event]) -> ModelRequest:
         """Return the next request of the conversation, as recorded."""
@@ -61,6 +63,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
             answers=answers,
             ask=ask,
             hide=self.secrets.of(call.event).hide,
+            checks=self.checks.of(call.event),
             idempotency_key=f"{self.conversation}.{call.event}",
             conversation=self.conversation,
             root=self.root,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as WaitCancelled, Future
 from typing import Any, TypeVar
 
+from midturn.tools.pending_ask import PendingAsk
+
 T = TypeVar("T")
 
 
@@ -17,6 +19,8 @@ class CallLife:
     def __init__(self) -> None:
         self.ended = False
         self.returned = False
+        self.unasked: list[PendingAsk[Any]] = []
+        """What was to be asked, and has not been awaited so far."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lock = threading.Lock()
@@ -37,6 +41,27 @@ class CallLife:
         self.returned = True
         self._end()
         return task.result()
+
+    def pending(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> PendingAsk[T]:
+        """Return an ask that is made when it is awaited, on this event loop.
+
+        Raises:
+            RuntimeError: This is a thread, or another loop, in which nobody can await it.
+        """
+        if not self._is_here():
+            raise RuntimeError(f"No coroutine of this call runs here to await the answer. In a function that is not async use `{instead}`.")
+        ask = PendingAsk(asked, begin, self._begun)
+        self.unasked.append(ask)
+        return ask
+
+    def _begun(self, ask: PendingAsk[Any]) -> None:
+        self.unasked = [other for other in self.unasked if other is not ask]
+
+    def _is_here(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     def check(self) -> None:
         """Refuse the ask of a call that has ended.

@@ -5,20 +5,25 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
+from types import MethodType
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+from msgspec.structs import replace
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.outcome import Outcome, ToolError
 from midturn.core.routing.policy import RunPolicy
 from midturn.core.source import Source
-from midturn.core.value_type import Mismatch
+from midturn.core.value_types import Mismatch
 from midturn.errors import ConfigError
 from midturn.ports import ToolRun
+from midturn.tools.asker import CALL
 from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import name_problem
-from midturn.tools.parameters import Parameters
+from midturn.tools.parameters import Parameters, written_function
+from midturn.tools.pending_ask import UnaskedError
 from midturn.tools.returned import outcome_of
 from midturn.tools.thread import in_thread
 
@@ -30,14 +35,27 @@ R_co = TypeVar("R_co", covariant=True)
 class FunctionTool(Generic[P, R_co]):
     """A function that a model may call. Called from Python it is the plain function."""
 
-    def __init__(self, function: Callable[P, R_co], *, name: str | None = None, run: RunPolicy = "unattended") -> None:
+    def __init__(
+        self, function: Callable[P, R_co], *, name: str | None = None, description: str | None = None, run: RunPolicy = "unattended"
+    ) -> None:
         self._function = function
         self._run: RunPolicy = run
-        self.documentation = read_docstring(function.__doc__)
-        self._parameters = Parameters(function, self.documentation.parameters)
+        self._description = description
+        self.is_unbound = _is_method(function)
+        """Whether it is a method that belongs to no object yet: `instance.method` is the tool."""
+        written = read_docstring(written_function(function).__doc__)
+        self.documentation = written if description is None else replace(written, summary="", description=description)
+        self._parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
         self._is_async = _is_async(function)
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, self._parameters.schema)
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, written_function(function))
+
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R_co]:
+        """Return the tool of an object whose class has it as a method."""
+        if instance is None or not self.is_unbound:
+            return self
+        bound = cast("Callable[..., R_co]", MethodType(self._function, instance))
+        return FunctionTool(bound, name=self.name, description=self._description, run=self._run)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the plain function."""
@@ -80,9 +98,13 @@ class FunctionTool(Generic[P, R_co]):
         context: ToolContext[object] = ToolContext(run, self.inquiry_source(), life)
         positional, keywords = self._parameters.bind(values, context)
         call = functools.partial(cast("Callable[..., object]", self._function), *positional, **keywords)
-        return await life.run(self._outcome(call))
+        outcome = await life.run(self._outcome(call, context))
+        if life.unasked:
+            raise UnaskedError(life.unasked)
+        return outcome
 
-    async def _outcome(self, call: Callable[[], object]) -> Outcome:
+    async def _outcome(self, call: Callable[[], object], context: ToolContext[object]) -> Outcome:
+        CALL.set(context)  # in a task of its own, and in the thread of a function that is not async
         try:
             returned = call() if self._is_async else await in_thread(call)
             if inspect.isawaitable(returned):
@@ -95,9 +117,18 @@ class FunctionTool(Generic[P, R_co]):
 @overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
-def tool(*, name: str | None = None, run: RunPolicy = "unattended") -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
-def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = None, run: RunPolicy = "unattended") -> object:
-    """Turn a typed function, sync or async, into a tool.
+def tool(
+    *, name: str | None = None, description: str | None = None, run: RunPolicy = "unattended"
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    run: RunPolicy = "unattended",
+) -> object:
+    """Turn a typed function, a method, a bound method or a partial, sync or async, into a tool.
 
     The parameters become JSON Schema, the docstring becomes what the model reads. A parameter annotated `ToolContext` is given the
     context and is not part of the schema. Use it bare (`@tool`) or with options (`@tool(name=…, run=…)`).
@@ -105,6 +136,7 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
     Args:
         function: The function.
         name: The name that the model calls, if not the function's own.
+        description: What the model reads of it, if not the docstring; the docstring still describes the parameters.
         run: The permission policy; functions run unattended by default, for their author is the program's.
 
     Raises:
@@ -112,18 +144,29 @@ def tool(function: Callable[..., Any] | None = None, /, *, name: str | None = No
         ConfigError: The name is not a tool's name.
     """
     if function is None:
-        return functools.partial(FunctionTool, name=name, run=run)
-    return FunctionTool(function, name=name, run=run)
+        return functools.partial(FunctionTool, name=name, description=description, run=run)
+    return FunctionTool(function, name=name, description=description, run=run)
 
 
 def _name(function: Callable[..., object], name: str | None) -> str:
-    found = name if name is not None else getattr(function, "__name__", "")
+    found = name if name is not None else getattr(written_function(function), "__name__", "")
     if problem := name_problem(found):
         raise ConfigError(f"{problem} Name the tool with `@tool(name=…)`.")
     return found
 
 
+def _without_self(function: Callable[..., object]) -> Callable[..., object]:
+    return functools.partial(function, None)
+
+
+def _is_method(function: Callable[..., object]) -> bool:
+    """Say whether a function is written as a method of a class, and not bound to an object."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return inspect.isfunction(function) and first is not None and first.name == "self" and first.annotation is first.empty
+
+
 def _is_async(function: Callable[..., object]) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"Tool `{getattr(function, '__name__', function)}` yields; a tool returns one result.")
+    function = written_function(function)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 (an object with an async `__call__`)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.value_type import Mismatch, PlainType, ValueType, plain_schemas, value_type
+from midturn.core.value_types import Mismatch, PlainType, ValueType, plain_schemas, value_type
 from midturn.errors import Problem
 from midturn.tools.context import ToolContext
 
@@ -98,7 +98,7 @@ def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Paramet
     Raises:
         TypeError: One cannot be described to a model.
     """
-    label = getattr(function, "__name__", repr(function))
+    label = getattr(written_function(function), "__name__", repr(function))
     try:
         hints = get_type_hints(_annotated(function), include_extras=True)
     except NameError as error:
@@ -106,6 +106,8 @@ def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Paramet
         raise TypeError(message) from error
     found: list[tuple[str, inspect.Parameter, object]] = []
     for name, parameter in inspect.signature(function).parameters.items():
+        if _is_set(function, name):
+            continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise TypeError(f"Tool `{label}`: `{parameter}` cannot be described to a model; name every parameter.")
         if name not in hints:
@@ -114,11 +116,22 @@ def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Paramet
     return found
 
 
-def _annotated(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the object that carries the annotations: behind a `partial`, or the `__call__` of an instance."""
+def written_function(function: Callable[..., object]) -> Callable[..., object]:
+    """Return what somebody wrote: the function behind a `partial`."""
     while isinstance(function, functools.partial):
         function = function.func
+    return function
+
+
+def _annotated(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the object that carries the annotations: behind a `partial`, or the `__call__` of an instance."""
+    function = written_function(function)
     return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _is_set(function: Callable[..., object], name: str) -> bool:
+    """Say whether a `partial` has set this parameter by name: then it is not the model's to fill."""
+    return isinstance(function, functools.partial) and (name in function.keywords or _is_set(function.func, name))
 
 
 def _is_context(hint: object) -> bool:
@@ -148,7 +161,7 @@ def _described(types: Sequence[tuple[str, ValueType]]) -> tuple[dict[str, JsonOb
     except TypeError as error:
         raise TypeError(f"A tool's parameters must have types that JSON Schema can describe: {error}") from error
     if len(plain) < len(types):
-        from midturn.core.pydantic_type import PydanticType, pydantic_schemas
+        from midturn.core.value_types.pydantic_type import PydanticType, pydantic_schemas
 
         others, shared = pydantic_schemas({name: kind for name, kind in types if isinstance(kind, PydanticType)})
         if twice := sorted(definitions.keys() & shared.keys()):

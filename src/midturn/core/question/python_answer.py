@@ -10,7 +10,7 @@ import msgspec
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.core.value_type import Mismatch, value_type
+from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import AnswerError, Problem, QuestionError
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from midturn.core.json_value import Json, JsonObject, canonical
-from midturn.core.value_type import Mismatch
+from midturn.core.value_types.mismatch import Mismatch
 from midturn.errors import Problem
 
 

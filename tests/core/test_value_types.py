@@ -12,7 +12,7 @@ import pydantic
 import pytest
 
 from midturn.core.question import Question
-from midturn.core.value_type import Mismatch, value_type
+from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import AnswerError
 
 

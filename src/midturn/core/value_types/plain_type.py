@@ -1,0 +1,64 @@
+"""Types that msgspec reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from midturn.core.json_value import Json, JsonObject, canonical
+from midturn.core.value_types.mismatch import Mismatch
+from midturn.errors import Problem
+
+REFERENCE = "#/$defs/{name}"
+_SEGMENT = re.compile(r"\.([^.\[\]]+)|\[([^\]]*)\]")
+_LOCATED = re.compile(r"^(?P<message>.*) - at `(?:key in )?\$(?P<path>.*)`$", re.DOTALL)
+
+
+class PlainType:
+    """A type that msgspec understands: builtins, enums, literals, dataclasses, `TypedDict`s, structs, dates."""
+
+    def __init__(self, annotation: object) -> None:
+        self.annotation = annotation
+
+    def read(self, value: Json) -> object:
+        """Convert JSON (see `ValueType.read`)."""
+        try:
+            return self._convert(value)
+        except msgspec.ValidationError as error:
+            problem = _problem(str(error))
+        try:
+            return self._convert(msgspec.json.decode(canonical(value)))  # some models write every number with a point: 2.0 is 2
+        except msgspec.ValidationError:
+            raise Mismatch([problem]) from None
+
+    def schema(self) -> JsonObject:
+        """Describe the type (see `ValueType.schema`)."""
+        try:
+            return cast("JsonObject", msgspec.json.schema(self.annotation))
+        except (TypeError, ValueError, NameError, RecursionError) as error:
+            raise TypeError(str(error)) from error
+
+    def _convert(self, value: Json) -> object:
+        return cast("object", msgspec.convert(value, cast("Any", self.annotation), strict=True, str_keys=True))
+
+
+def plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject], JsonObject]:
+    """Describe types by parameter name, and the definitions that the descriptions share.
+
+    Raises:
+        TypeError: One of them has no JSON Schema.
+    """
+    schemas, definitions = msgspec.json.schema_components([item.annotation for item in types.values()], ref_template=REFERENCE)
+    return dict(zip(types, cast("tuple[JsonObject, ...]", schemas), strict=True)), cast("JsonObject", definitions)
+
+
+def _problem(message: str) -> Problem:
+    """Turn msgspec's `… - at `$.a[0]`` into a JSON pointer and a message."""
+    located = _LOCATED.match(message)
+    if located is None:
+        return Problem("", message)
+    segments = (name or index for name, index in _SEGMENT.findall(located["path"]))
+    return Problem("".join(f"/{segment}" for segment in segments), located["message"])

@@ -1,0 +1,169 @@
+"""The ways to ask inside a call, the same for a tool of ours and for a call of another loop; and the call that runs now."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, TypeAlias, TypeVar, cast
+
+from midturn.core.form import Form
+from midturn.core.question import Question
+from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.core.turn.inputs import OnFailure
+from midturn.ports import AnswerChecks
+from midturn.tools.answers import Answer, FormAnswers, Unanswered
+from midturn.tools.call_life import CallLife
+
+T = TypeVar("T")
+Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
+"""A tool's own rule for an answer: None where it holds, else the sentence that the person is shown."""
+
+
+class Asker(ABC):
+    """A call that can ask: `ask` one question, `ask_form` several at once, `try_ask` where it can go on without an answer.
+
+    Each has a form for functions that are not async, and so run in a thread: `ask_sync` and so on.
+    """
+
+    def __init__(self, life: CallLife, checks: AnswerChecks) -> None:
+        self._life = life
+        self._checks = checks
+
+    @abstractmethod
+    async def _given(self, form: Form, on_failure: OnFailure) -> Given:
+        """Have a form answered."""
+
+    def ask(self, question: Question[T], *, check: Check[T] | None = None) -> Coroutine[Any, Any, T]:
+        """Ask, wait, and return the answer; nothing runs twice: `if await ctx.ask(…)`.
+
+        Without an answer (denied, suspended, cancelled, replied to) the coroutine is cancelled here: `finally` blocks run.
+
+        Args:
+            question: The question; it is recorded when the ask is first awaited, or scheduled as a task.
+            check: Your own rule: it gets the answer, and returns None, or a sentence. The person is shown the sentence, and answers
+                again; an answer that came from elsewhere is asked for again.
+
+        Raises:
+            QuestionError: The question breaks rules, or repeats a secret that was given in this call.
+            RuntimeError: The function is not async; or the call is over.
+        """
+        return self._life.pending(_id(question), lambda: self._ask(question, check), "ctx.ask_sync(…)")
+
+    def ask_sync(self, question: Question[T], *, check: Check[T] | None = None) -> T:
+        """Ask from a function that is not async, and so runs in a thread (see `ask`).
+
+        Raises:
+            asyncio.CancelledError: The call has ended without an answer.
+            RuntimeError: This is the thread of an event loop; use `await ctx.ask(…)`.
+        """
+        return self._life.wait_in_thread(lambda: self._ask(question, check))
+
+    def ask_form(self, form: Form) -> Coroutine[Any, Any, FormAnswers]:
+        """Ask several questions in one round; `answers[question]` is typed (see `ask`)."""
+        return self._life.pending(_ids(form), lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
+
+    def ask_form_sync(self, form: Form) -> FormAnswers:
+        """Ask several questions from a function that is not async (see `ask_sync`)."""
+        return self._life.wait_in_thread(lambda: self._ask_form(form))
+
+    def try_ask(self, question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
+        """Ask, and go on without an answer where nobody may or can give one."""
+        return self._life.pending(_id(question), lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
+
+    def try_ask_sync(self, question: Question[T]) -> Answer[T] | Unanswered:
+        """Ask from a function that is not async, and go on without an answer where there is none (see `try_ask`)."""
+        return self._life.wait_in_thread(lambda: self._try_ask(question))
+
+    async def _ask(self, question: Question[T], check: Check[T] | None) -> T:
+        if check is None:
+            return (await self._ask_form(Form((question,))))[question]
+        while True:
+            with self._checks.holding(question, check):
+                value = (await self._ask_form(Form((question,))))[question]
+            refusal = await refused(check, value)
+            if refusal is None:
+                return value
+            self._checks.say(question.id, refusal)
+
+    async def _ask_form(self, form: Form) -> FormAnswers:
+        given = await self._sent(form, "fail_call")
+        if any(isinstance(answer, NoAnswer) for answer in given.values()):
+            raise asyncio.CancelledError("A question has no answer; the call has failed.")
+        return FormAnswers(given)
+
+    async def _try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
+        match (await self._sent(Form((question,)), "report")).get(question.id):
+            case GivenAnswer() as given:
+                return Answer(question.typed(given.value), given.reason, given.by)
+            case NoAnswer(reason):
+                return Unanswered(reason)
+            case None:
+                raise RuntimeError(f"Nothing was said about `{question.id}`.")
+
+    async def _sent(self, form: Form, on_failure: OnFailure) -> Given:
+        if not isinstance(cast("object", form), Form):
+            raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
+        return await self._given(form, on_failure)
+
+
+async def refused(check: Check[T], value: T) -> str | None:
+    """Return what a rule says against an answer."""
+    said = check(value)
+    return await said if inspect.isawaitable(said) else said
+
+
+def _id(question: object) -> str:
+    return f"`{question.id}`" if isinstance(question, Question) else "something that is no question"
+
+
+def _ids(form: object) -> str:
+    questions = form.questions if isinstance(form, Form) else ()
+    return ", ".join(f"`{question.id}`" for question in questions) or "a form"
+
+
+CALL: ContextVar[Asker] = ContextVar("midturn_call")
+"""The call that runs now, as far as code inside of it can see."""
+
+
+def ask(question: Question[T], *, check: Check[T] | None = None) -> Coroutine[Any, Any, T]:
+    """Ask from any depth inside a running tool, without its context: `answer = await midturn.ask(question)` (see `ToolContext.ask`).
+
+    Raises:
+        RuntimeError: No tool is running here; or the function is not async: use `ask_sync`.
+    """
+    return _call().ask(question, check=check)
+
+
+def ask_sync(question: Question[T], *, check: Check[T] | None = None) -> T:
+    """Ask from any depth inside a tool that is not async (see `ToolContext.ask_sync`)."""
+    return _call().ask_sync(question, check=check)
+
+
+def ask_form(form: Form) -> Coroutine[Any, Any, FormAnswers]:
+    """Ask several questions in one round, from any depth inside a running tool (see `ToolContext.ask_form`)."""
+    return _call().ask_form(form)
+
+
+def ask_form_sync(form: Form) -> FormAnswers:
+    """Ask several questions in one round, from any depth inside a tool that is not async."""
+    return _call().ask_form_sync(form)
+
+
+def try_ask(question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
+    """Ask from any depth inside a running tool, and go on where there is no answer (see `ToolContext.try_ask`)."""
+    return _call().try_ask(question)
+
+
+def try_ask_sync(question: Question[T]) -> Answer[T] | Unanswered:
+    """Ask from any depth inside a tool that is not async, and go on where there is no answer."""
+    return _call().try_ask_sync(question)
+
+
+def _call() -> Asker:
+    call = CALL.get(None)
+    if call is None:
+        raise RuntimeError("No tool is running here, so there is no call to ask in. Ask inside a tool, or in `inquirer.run(…)`.")
+    return call

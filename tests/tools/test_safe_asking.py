@@ -1,0 +1,238 @@
+"""What a program may forget, and what happens then; and asking from any depth."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+
+import midturn as mt
+from support.agents import CONFIRM, calling, told
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def result_of(tool: Any, replies: Any = None, arguments: Any = None) -> str:
+    """Run one tool in a turn, and return what the model reads."""
+    name = tool.definition.name
+    agent = mt.Agent(
+        calling(name, arguments=arguments or {}), tools=[tool], prompter=mt.ScriptedPrompter(replies or {f"{name}.confirm": True})
+    )
+    result = agent.run_sync("Go.")
+    assert result.status == "completed"
+    return told(agent.store, result.conversation)[0]
+
+
+def test_a_forgotten_await_is_no_yes() -> None:
+    @mt.tool
+    async def deploy(ctx: mt.ToolContext) -> str:
+        return "deployed" if ctx.ask(CONFIRM) else "left it"  # pyright: ignore[reportUnnecessaryComparison]  # the mistake
+
+    assert result_of(deploy).startswith("TypeError: Whether `confirm` was answered with yes is not known yet")
+
+
+def test_an_ask_that_nobody_awaits_is_an_error() -> None:
+    @mt.tool
+    async def deploy(ctx: mt.ToolContext) -> str:
+        ctx.ask(CONFIRM)  # pyright: ignore[reportUnusedCoroutine]  # the mistake
+        return "deployed"
+
+    assert "`confirm` was never asked: nobody awaited the ask" in result_of(deploy)
+
+
+def test_an_ask_that_is_closed_or_made_a_task_is_none() -> None:
+    @mt.tool
+    async def deploy(ctx: mt.ToolContext) -> str:
+        ctx.ask(mt.Question.boolean("other", "Other?")).close()
+        first, second = await asyncio.gather(asyncio.create_task(ctx.ask(CONFIRM)), ctx.ask(mt.Question.text("name", "Name?")))
+        return f"{first} {second}"
+
+    assert result_of(deploy, {"deploy.confirm": True, "deploy.name": "x"}) == "True x"
+
+
+def test_asking_as_if_it_was_async_raises_at_once_and_names_what_to_use() -> None:
+    @mt.tool
+    def deploy(ctx: mt.ToolContext) -> str:
+        return "deployed" if ctx.ask(CONFIRM) else "left it"  # pyright: ignore[reportUnnecessaryComparison]  # the mistake
+
+    @mt.tool
+    async def ship(ctx: mt.ToolContext) -> str:
+        return str(ctx.ask_sync(CONFIRM))
+
+    assert "use `ctx.ask_sync(…)`" in result_of(deploy)
+    assert "await ctx.ask(…)" in result_of(ship)
+
+
+def deep_sync() -> bool:
+    """Ask far away from the tool."""
+    return mt.ask_sync(CONFIRM)
+
+
+async def deep() -> bool:
+    """Ask far away from the tool."""
+    return await mt.ask(CONFIRM)
+
+
+def test_asking_works_at_any_depth_without_the_context() -> None:
+    @mt.tool
+    async def awaits() -> str:
+        return str(await deep())
+
+    @mt.tool
+    async def in_a_task() -> str:
+        return str(await asyncio.create_task(deep()))
+
+    @mt.tool
+    async def in_a_thread() -> str:
+        return str(await asyncio.to_thread(deep_sync))
+
+    @mt.tool
+    def blocks() -> str:
+        return str(deep_sync())
+
+    @mt.tool
+    async def form() -> str:
+        answers = await mt.ask_form(mt.Form([CONFIRM]))
+        tried = await mt.try_ask(CONFIRM)
+        return f"{answers[CONFIRM]} {isinstance(tried, mt.Answer) and tried.value}"
+
+    @mt.tool
+    def form_in_a_thread() -> str:
+        tried = mt.try_ask_sync(CONFIRM)
+        return f"{mt.ask_form_sync(mt.Form([CONFIRM]))[CONFIRM]} {isinstance(tried, mt.Answer) and tried.value}"
+
+    for tool in (awaits, in_a_task, in_a_thread, blocks):
+        assert result_of(tool) == "True"
+    for tool in (form, form_in_a_thread):
+        assert result_of(tool, {f"{tool.name}.confirm": [True, False]}) in ("True False", "False True")
+
+
+def test_an_agent_inside_a_tool_asks_in_its_own_call() -> None:
+    @mt.tool
+    async def inner() -> str:
+        return str(await mt.ask(mt.Question.text("name", "Name?")))
+
+    @mt.tool
+    async def outer() -> str:
+        person = mt.ScriptedPrompter({"inner.name": "x"})
+        agent = mt.Agent(calling("inner"), tools=[inner], prompter=person)
+        result = await agent.run("Inside.")
+        return f"{told_async(await agent.store.read(result.conversation))} {await mt.ask(CONFIRM)}"
+
+    assert result_of(outer) == "x True"
+
+
+def told_async(conversation: mt.Conversation) -> str:
+    """Return the first result of a conversation."""
+    return next(event.content for event in conversation.events if isinstance(event, mt.events.ToolCallResponse))
+
+
+def test_outside_of_a_call_there_is_nobody_to_ask() -> None:
+    with pytest.raises(RuntimeError, match="No tool is running here"):
+        mt.ask_sync(CONFIRM)
+
+    async def scene() -> None:
+        with pytest.raises(RuntimeError, match="No tool is running here"):
+            await mt.ask(CONFIRM)
+
+    asyncio.run(scene())
+
+
+def test_a_tools_own_rule_keeps_the_prompt_open_and_records_the_last_answer_only() -> None:
+    name = mt.Question.text("name", "Name?")
+
+    def check(value: str) -> str | None:
+        return None if value.islower() else f"{value} is not in lower case."
+
+    @mt.tool
+    async def create(ctx: mt.ToolContext) -> str:
+        return await ctx.ask(name, check=check)
+
+    person = mt.ScriptedPrompter({"create.name": ["A", "B", "C", "D", "e"]})
+    agent = mt.Agent(calling("create"), tools=[create], prompter=person)
+    result = agent.run_sync("Go.")
+
+    assert told(agent.store, result.conversation) == ["e"]
+    assert [prompt.error for prompt in person.prompts] == [None, *(f"{letter} is not in lower case." for letter in "ABCD")]
+    assert len(agent.store.read_sync(result.conversation).pairs()) == 1
+
+
+def test_an_answer_from_elsewhere_that_the_rule_refuses_is_asked_for_again() -> None:
+    name = mt.Question.text("name", "Name?")
+
+    @mt.tool
+    async def create(ctx: mt.ToolContext) -> str:
+        async def check(value: str) -> str | None:
+            return None if value == "right" else "Not that."
+
+        return await ctx.ask(name, check=check)
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("create"), tools=[create])
+        result = await agent.run("Go.")
+        await agent.store.answer(result.pending[0].id, "wrong")
+        result = await agent.resume(result.conversation)
+        assert result.status == "suspended"
+        await agent.store.answer(result.pending[0].id, "right")
+        result = await agent.resume(result.conversation)
+        assert told_async(await agent.store.read(result.conversation)) == "right"
+        assert [pair[0].id.rpartition(".")[2] for pair in (await agent.store.read(result.conversation)).pairs()] == ["1", "2"]
+
+    asyncio.run(scene())
+
+
+class Shop:
+    """Has a tool as a method."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @mt.tool(description="Buy a thing.")
+    async def buy(self, thing: str, ctx: mt.ToolContext) -> str:
+        """Buy.
+
+        Args:
+            thing: What to buy.
+            ctx: The call.
+        """
+        return f"{thing} at {self.name}: {await ctx.ask(CONFIRM)}"
+
+
+def test_a_method_is_a_tool_of_its_object() -> None:
+    buy = Shop("Ann's").buy
+
+    assert result_of(buy, arguments={"thing": "tea"}) == "tea at Ann's: True"
+    assert buy.definition.description == "Buy a thing."
+    assert buy.definition.parameters["properties"] == {"thing": {"type": "string", "description": "What to buy."}}
+    with pytest.raises(TypeError, match=r"instance\.buy"):
+        mt.Agent(calling("buy"), tools=[Shop.buy])
+
+
+def test_a_partial_is_described_by_its_function_and_hides_what_it_has_set() -> None:
+    def greet(greeting: str, name: Annotated[str, pydantic.Field(description="Whom.")], *, loud: bool = False) -> str:
+        """Greet somebody."""
+        return f"{greeting}, {name}{'!' if loud else ''}"
+
+    hi = mt.tool(partial(greet, "Hi", loud=True))
+
+    assert (hi.name, hi.definition.description) == ("greet", "Greet somebody.")
+    assert hi.definition.parameters["properties"] == {"name": {"type": "string", "description": "Whom."}}
+    assert result_of(hi, arguments={"name": "Ann"}) == "Hi, Ann!"
+    agent = mt.Agent(calling("greet", arguments={"name": "Ann"}), tools=[partial(greet, "Hi")])
+    assert told(agent.store, agent.run_sync("Go.").conversation) == ["Hi, Ann"]
+
+
+def test_a_thread_that_a_tool_starts_asks_in_its_call() -> None:
+    @mt.tool
+    def blocks(ctx: mt.ToolContext) -> str:
+        said: list[bool] = []
+        thread = threading.Thread(target=lambda: said.append(ctx.ask_sync(CONFIRM)))
+        thread.start()
+        thread.join()
+        return str(said)
+
+    assert result_of(blocks) == "[True]"
