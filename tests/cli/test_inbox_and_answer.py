@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from typing import Any
@@ -481,3 +482,62 @@ def test_c_on_an_open_turn_may_discard_it(midturn: CommandLine) -> None:
         assert terminal.wait_for_end() == 0
 
     assert [event["status"] for event in midturn.events() if event["type"] == "turn_end"] == ["ended_by_user", "completed"]
+
+
+def test_a_beginning_of_the_event_part_names_a_question(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    event = question["id"].partition("-")[2]
+
+    midturn.ok("answer", event[:5], "yes")
+
+    assert responses(midturn) == [("answered", True)]
+
+
+def test_a_beginning_that_fits_several_questions_names_them(midturn: CommandLine) -> None:
+    first = suspended(midturn, asks())
+    second = midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks()])), "--defer", "--output", "json", "Again").json[
+        "pending"
+    ][0]
+
+    finished = midturn.run("answer", first["id"][:3], "yes")
+
+    assert finished.status == 1
+    assert "fits 2 questions" in finished.stderr
+    assert second["conversation"] in finished.stderr
+
+
+def test_a_whole_id_of_a_closed_question_says_who_answered(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    midturn.ok("answer", question["id"], "yes")
+
+    finished = midturn.run("answer", question["id"], "no")
+
+    assert finished.status == 1
+    assert "was answered before, by a person (inbox)" in finished.stderr
+
+
+def test_what_another_program_put_there_is_found_by_looking_at_all(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    (midturn.root / ".midturn" / "conversations" / "open" / question["conversation"]).unlink()
+
+    assert midturn.ok("inbox", "--json").json == []
+    assert midturn.ok("inbox", "--all", "--json").json == [question]
+    assert midturn.ok("inbox", "--json").json == [question]
+
+
+def test_the_inbox_is_watched(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    watching = midturn.start("inbox", "--watch", "--json")
+    assert watching.stdout
+    asked = json.loads(watching.stdout.readline())
+    assert (asked["kind"], asked["question"]) == ("asked", question)
+
+    midturn.ok("answer", question["id"], "yes")
+    answered = json.loads(watching.stdout.readline())
+    assert (answered["kind"], answered["id"], answered["answered_by"]["via"]) == ("answered", question["id"], "inbox")
+    midturn.ok("resume")
+    assert json.loads(watching.stdout.readline()) == {"kind": "turn_ended", "conversation": question["conversation"]}
+
+    watching.send_signal(signal.SIGINT)
+    watching.communicate(timeout=20)
+    assert watching.returncode == 0

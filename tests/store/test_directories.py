@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_an_id_is_unique_in_all_folders_of_a_workspace(tmp_path: Path) -> None:
 
     assert len(set(ids)) == 50
     assert sorted(ids, key=int) == FileStore(*folders).ids_sync() == FileStore(*folders[::-1]).ids_sync()
-    assert len(list(folders[0].iterdir())) == len(list(folders[1].iterdir())) == 25
+    assert len(list(folders[0].glob("1*"))) == len(list(folders[1].glob("1*"))) == 25
 
 
 def test_nothing_is_made_before_there_is_a_conversation(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_what_is_no_conversation_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_an_unknown_id_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"There is no conversation '17' in .* `midturn conversation ls`"):
+    with pytest.raises(StoreError, match=r"There is no conversation '17' in "):
         open_store(tmp_path).read_sync("17")
 
 
@@ -142,3 +143,59 @@ def test_the_store_does_not_move_with_the_working_directory(tmp_path: Path, monk
     release(create(store))
 
     assert (tmp_path / "var").is_dir()
+
+
+def test_an_id_leads_to_its_directory_without_a_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    kept = keep(store, asking()[0])
+    assert (tmp_path / f".{kept}").readlink() == Path(f"{kept}-ship-it")
+
+    def listed(*_: object) -> None:
+        raise AssertionError("the folder is listed")
+
+    monkeypatch.setattr(os, "scandir", listed)
+    assert store.read_sync(kept).id == kept
+    store.answer_sync(f"{kept}-e4", True)
+    assert keep(store, asking()[0]) != kept
+
+
+def test_an_older_store_or_a_clone_is_listed_once_and_gets_its_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    first, second = keep(store, asking()[0]), keep(store, asking()[0])
+    for link in tmp_path.glob(".1*"):
+        link.unlink()
+
+    assert store.read_sync(first).id == first
+    monkeypatch.delattr(os, "scandir")
+    assert store.read_sync(second).id == second
+
+
+@pytest.mark.parametrize("target", ["/etc", "../elsewhere", "18-other", ".", "17-linked"])
+def test_a_link_that_leads_elsewhere_is_ignored(tmp_path: Path, target: str) -> None:
+    for name in ("17-real", "18-other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "events.jsonl").touch()
+    (tmp_path / "17-linked").symlink_to("18-other")
+    (tmp_path / ".17").symlink_to(target)
+
+    assert open_store(tmp_path).read_sync("17").path == tmp_path / "17-real"
+
+
+def test_ids_of_jp_are_kept_and_sort_before_ours(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = keep(store, asking()[0])
+    (tmp_path / "17700000000-roses").mkdir()
+    (tmp_path / "17700000000-roses" / "events.jsonl").touch()
+
+    assert store.ids_sync() == ["17700000000", kept]
+    assert store.read_sync("17700000000").events == ()
+
+
+def test_a_removed_conversation_leaves_no_link(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    kept = keep(store, asking()[0])
+
+    store.remove_sync(kept)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["open"]
+    assert not list((tmp_path / "open").glob("1*"))

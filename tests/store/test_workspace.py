@@ -90,8 +90,9 @@ def test_only_configuration_is_committed_until_the_user_says_otherwise(tmp_path:
     assert added() == {".midturn/.gitignore", ".midturn/config.toml", ".midturn/config.d/a.toml"}
 
     with (workspace.home / ".gitignore").open("a") as file:
-        file.write("!conversations/\n!conversations/**\n")
-    assert any(name.endswith("/events.jsonl") for name in added())
+        file.writelines(f"{line[4:]}\n" for line in (workspace.home / ".gitignore").read_text().splitlines() if line.startswith("#   "))
+    shared = {Path(name).name for name in added() if "/conversations/" in name}
+    assert shared == {"events.jsonl", "metadata.json"}
 
 
 def test_the_chosen_conversation_is_the_current_one_else_the_newest(tmp_path: Path) -> None:

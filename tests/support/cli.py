@@ -141,7 +141,7 @@ class CommandLine:
     def conversations(self) -> list[Path]:
         """Return the directories of the workspace's conversations, oldest first."""
         directory = self.root / ".midturn" / "conversations"
-        return sorted(path for path in directory.iterdir() if not path.name.startswith(".")) if directory.exists() else []
+        return sorted(directory.glob("[0-9]*-*"))
 
     def events(self, conversation: Path | None = None) -> list[dict[str, Any]]:
         """Return the events of a conversation, by default the newest."""

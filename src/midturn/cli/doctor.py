@@ -19,7 +19,7 @@ from midturn.cli.loading import load_here
 from midturn.cli.log import log_file
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
-from midturn.cli.place import environment
+from midturn.cli.place import environment, find_place
 from midturn.cli.shown import Shown, line
 from midturn.compose.models import providers_json
 from midturn.config.places import shown, user_config_file
@@ -69,6 +69,7 @@ def _workspace() -> Iterator[Finding]:
     workspace = Workspace.find(Path.cwd())
     found = str(workspace.root) if workspace else "none here; `midturn init` makes one"
     yield Finding("workspace", works=workspace is not None, said=found)
+    yield _inbox()
     try:
         loaded = load_here()
     except ConfigError as error:
@@ -78,6 +79,13 @@ def _workspace() -> Iterator[Finding]:
     yield Finding("configuration", works=True, said=f"readable; your own file would be {user}")
     for sentence in loaded.ignored:
         yield Finding("trust", works=False, said=sentence)
+
+
+def _inbox() -> Finding:
+    """Look at every conversation: what another program has put there is in the inbox from now on."""
+    found = find_place().files.reindex()
+    waiting = f"{len(found)} open turns were not in the inbox; they are now: {', '.join(found)}"
+    return Finding("inbox", works=True, said=waiting if found else "every open turn is in the inbox")
 
 
 def _terminal() -> Iterator[Finding]:

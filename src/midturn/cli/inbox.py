@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -10,21 +12,31 @@ import msgspec
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
-from midturn.cli.output import note, say, say_json
-from midturn.cli.place import find_place
+from midturn.cli.output import note, say, say_json, say_line
+from midturn.cli.place import Place, find_place
 from midturn.cli.shown import Shown, line
 from midturn.core.asker import Asker
 from midturn.core.stream import OpenQuestion
+from midturn.store.watching import StoreChange
 
 _LONGEST = 300  # characters of a call that is shown in a list
 
 
 @click.command
+@click.option("--watch", is_flag=True, help="Stay, and show what is asked and answered from now on.")
+@click.option("--all", "look_at_all", is_flag=True, help="Look at every conversation, also at those that other programs put there.")
 @with_json
 @with_store
-def command(*, as_json: bool, store: Path | None) -> ExitStatus:
+def command(*, watch: bool, look_at_all: bool, as_json: bool, store: Path | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
-    questions = _grouped(find_place(store).store.pending_sync())
+    place = find_place(store)
+    if look_at_all:
+        place.files.reindex()
+    return _watch(place, as_json=as_json) if watch else _list(place, as_json=as_json)
+
+
+def _list(place: Place, *, as_json: bool) -> ExitStatus:
+    questions = _grouped(place.store.pending_sync())
     if as_json:
         say_json([question.to_json() for question in questions])
         return ExitStatus.DONE
@@ -35,6 +47,31 @@ def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     else:
         say("Nothing waits for an answer.")
     return ExitStatus.DONE
+
+
+def _watch(place: Place, *, as_json: bool) -> ExitStatus:
+    """Show what happens until Ctrl-C; with `as_json`, a line of JSON each."""
+    with suppress(KeyboardInterrupt):
+        for change in place.store.watch_sync():
+            if as_json:
+                say_line(change.to_json())
+                continue
+            for row in _news(change):
+                say(row)
+    return ExitStatus.DONE
+
+
+def _news(change: StoreChange) -> Iterable[Shown]:
+    match change.kind:
+        case "asked" if change.question:
+            return table(_rows(change.question))
+        case "answered":
+            by = change.answered_by
+            return [line("{}  answered by {}", change.id, (by.user or by.via or by.model or by.by) if by else "somebody")]
+        case "withdrawn":
+            return [line("{}  withdrawn", change.id)]
+        case _:
+            return [line("The turn of conversation {} has ended.", change.conversation)]
 
 
 def _rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:

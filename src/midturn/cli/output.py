@@ -36,6 +36,11 @@ def say_json(value: Json) -> None:
     _write(sys.stdout, json.dumps(value, ensure_ascii=_is_terminal(sys.stdout), indent=2))
 
 
+def say_line(value: Json) -> None:
+    """Print JSON on stdout, on a line of its own."""
+    _write(sys.stdout, json_line(value, sys.stdout).rstrip("\n"))
+
+
 def json_line(value: Json, stream: TextIO) -> str:
     """Return JSON on one line, as it is safe to write to `stream`."""
     text = json.dumps(value, ensure_ascii=_is_terminal(stream), separators=(",", ":"))

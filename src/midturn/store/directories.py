@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midturn.errors import StoreError
 from midturn.store.folder import Folder, ensure_private, make_private, telling
-from midturn.store.ids import conversation_id, conversation_number, slug
-
-_NEW = ".new-"
+from midturn.store.ids import NEW, conversation_id, conversation_number, slug
+from midturn.store.open_index import OpenIndex
 
 
 class Directories:
-    """The folders that hold conversations. New ones go into the first; an id is unique in all of them."""
+    """The folders that hold conversations. New ones go into the first; an id is unique in all of them.
+
+    A hidden link `.<id>` beside a conversation's directory leads to it, so that nobody has to list the folder. It is made before the
+    directory and claims the id.
+    """
 
     def __init__(self, *folders: Path) -> None:
         self.folders = folders
-        self._seen: dict[str, Path] = {}  # a name never changes, so whoever looks up many need not list them each time
+        self._begun = False
 
     def all(self) -> list[tuple[str, Path]]:
         """Return every conversation's id and directory, the oldest first."""
-        found = [(number, folder / name) for folder in self.folders for name in _names(folder) if (number := conversation_id(name))]
-        directories = Counter(number for number, _ in found)
-        self._seen = {number: path for number, path in found if directories[number] == 1}
-        return sorted(found, key=lambda each: (int(each[0]), each[1]))
+        return sorted((number, folder / name) for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
 
     def path(self, id: str) -> Path:
         """Return the directory of a conversation; `id` may be the directory's whole name, too.
@@ -36,60 +38,107 @@ class Directories:
         Raises:
             StoreError: There is none, or there are several.
         """
-        seen = self._seen.get(id)
-        if seen and seen.is_dir():
-            return seen
-        found = [path for number, path in self.all() if id in {number, path.name}]
+        linked = self._linked(id)
+        if linked:
+            return linked
+        found = [path for number, path in self._listed() if id in {number, path.name}]
         if not found:
             where = " and ".join(map(str, self.folders))
-            raise StoreError(f"There is no conversation {id!r} in {where}. `midturn conversation ls` lists those that are there.")
+            raise StoreError(f"There is no conversation {id!r} in {where}.")
         if len(found) > 1:
             listed = ", ".join(str(path) for path in found)
             raise StoreError(f"Several directories hold a conversation {id!r}: {listed}. Give the directory's whole name.")
         return found[0]
 
     @contextmanager
-    def new(self, words: str, number: int | None = None) -> Generator[Folder]:
-        """Make a directory for a conversation of now, or one whose id is `number` or, where that is taken, follows it.
+    def new(self, words: str) -> Generator[Folder]:
+        """Make a directory for a conversation of now.
 
         It has a hidden name until the `with` block is left, and goes away again where that fails.
         """
-        number, building = self._claim(conversation_number() if number is None else number)
-        folder = Folder.at(building)
-        final = building.with_name(f"{number}-{slug(words)}")
+        number, name = self._claim(slug(words))
+        building, final = self.folders[0] / f"{NEW}{number}", self.folders[0] / name
+        try:
+            with telling("create", final):
+                make_private(building)
+            folder = Folder.at(building)
+        except BaseException:
+            self._give_back(number, building)
+            raise
         try:
             yield folder
             with telling("create", final):
                 building.rename(final)
         except BaseException:
             folder.close()
-            shutil.rmtree(building, ignore_errors=True)
+            self._give_back(number, building)
             raise
         folder.path = final
 
-    def _claim(self, number: int) -> tuple[int, Path]:
-        """Take the first id from `number` on that nobody has. `mkdir` decides; of several folders, all are looked at after it."""
-        with telling("create", self.folders[0]):
-            ensure_private(self.folders[0])
-        while True:
-            building = self.folders[0] / f"{_NEW}{number}"
-            with telling("create", building):
-                try:
-                    make_private(building)
-                except FileExistsError:
-                    number += 1
-                    continue
-                if not self._is_taken(number, building):
-                    return number, building
-                building.rmdir()
-            number += 1
+    def forget(self, path: Path) -> None:
+        """Take away the link to a conversation that was removed."""
+        with suppress(OSError):
+            (path.parent / f".{conversation_id(path.name)}").unlink()
 
-    def _is_taken(self, number: int, mine: Path) -> bool:
-        claim = f"{_NEW}{number}"
+    def _linked(self, id: str) -> Path | None:
+        """Follow the link of an id. One that leads anywhere but to a directory of this id is ignored."""
+        number = conversation_id(id)
         for folder in self.folders:
-            for name in _names(folder):
-                if conversation_id(name) == str(number) or (name == claim and folder / name != mine):
-                    return True
+            try:
+                name = id if number else str((folder / f".{id}").readlink()) if id.isdecimal() else ""
+            except OSError:
+                continue
+            if conversation_id(name) == (number or id) and _is_directory(folder / name):
+                return folder / name
+        return None
+
+    def _listed(self) -> list[tuple[str, Path]]:
+        """List everything, once: what has no link yet (a clone, an older store) gets one, unless several directories have its id."""
+        found = self.all()
+        several = Counter(number for number, _ in found)
+        for number, path in found:
+            if several[number] == 1:
+                with suppress(OSError):  # it is there, or nothing can be written here
+                    (path.parent / f".{number}").symlink_to(path.name)
+        return found
+
+    def _claim(self, words: str) -> tuple[str, str]:
+        """Take the first id from now on that nobody has. The link decides; of several folders, all are looked at after it."""
+        folder = self.folders[0]
+        self._begin(folder)
+        for number in map(str, itertools.count(conversation_number())):
+            name, link = f"{number}-{words}", folder / f".{number}"
+            with telling("create", folder / name):
+                try:
+                    link.symlink_to(name)
+                except FileExistsError:
+                    continue
+            if not any(os.path.lexists(other / f".{number}") for other in self.folders[1:]):
+                return number, name
+            link.unlink()
+        raise AssertionError("numbers do not end")
+
+    def _begin(self, folder: Path) -> None:
+        if self._begun:
+            return
+        with telling("create", folder):
+            ensure_private(folder)
+            with os.scandir(folder) as entries:
+                is_new = next(entries, None) is None
+        if is_new:
+            OpenIndex(folder).begin()
+        self._begun = True
+
+    def _give_back(self, number: str, building: Path) -> None:
+        shutil.rmtree(building, ignore_errors=True)
+        with suppress(OSError):
+            (self.folders[0] / f".{number}").unlink()
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
         return False
 
 

@@ -61,7 +61,7 @@ class EventFile:
         Raises:
             StoreError: The disk refused, or somebody else changed the file: nothing of the batch is recorded, everything before it is.
         """
-        self._check_ours()
+        self.check_ours()
         batch = b"".join(lines)
         try:
             write_all(self.fd, batch)
@@ -76,7 +76,7 @@ class EventFile:
             ) from error
         self.end += len(batch)
 
-    def _check_ours(self) -> None:
+    def check_ours(self) -> None:
         """Refuse to write where somebody else has written: what is in memory would no longer be what is on disk."""
         if self._broken:
             raise StoreError(self._broken)

@@ -6,14 +6,15 @@ import logging
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from midturn.core.address import parse_address
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, open_turn, pending
+from midturn.core.stream import OpenQuestion, open_turn
 from midturn.errors import StoreError, StoreLocked
 from midturn.store import lock, reader
 from midturn.store.clock import now, pause
@@ -26,8 +27,10 @@ from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.jp.importing import is_jp, read_jp
 from midturn.store.metadata import Metadata, change_metadata, write_first_metadata
+from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
+from midturn.store.seen_turns import Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
 
@@ -42,6 +45,8 @@ class FileConversations:
 
     def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS) -> None:
         self._directories = Directories(*(folder.absolute() for folder in folders))
+        self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
+        self._seen = SeenTurns(self._directories.path)
         self._limits = limits
 
     # Holding --------------------------------------------------------------------------------------------------------------
@@ -67,16 +72,18 @@ class FileConversations:
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
         claimed: list[FileJournal] = []
-        for number, _ in self.open_turns():
+        for number, seen in self.looks():
             if len(claimed) == limit:
                 break
-            with self._folder(number) as folder:
-                if not lock.is_held(folder) and is_due(_last_turn(folder)) and (journal := await self._tried(number)):
-                    claimed.append(journal)
+            if (not seen.questions or self._is_ready(seen)) and (journal := await self._tried(number)):
+                claimed.append(journal)
         return claimed
 
     async def _tried(self, id: str) -> FileJournal | None:
         """Hold a conversation that is due, unless somebody was faster, or its pause is not over."""
+        with self._folder(id) as folder:
+            if lock.is_held(folder):
+                return None
         try:
             journal = await self.open(id)
         except StoreLocked:
@@ -103,6 +110,7 @@ class FileConversations:
                 return HeldBy(conversation=id, turn=_last_turn(folder), holder=held.holder, since=held.since or "")
             with writer:
                 turn = writer.last_turn()
+                writer.mend(turn.events)
                 written = writer.append(decide(turn))
                 writer.tidy((*turn.events, *written), written)
                 return Settled(turn)
@@ -112,6 +120,7 @@ class FileConversations:
         with self._folder(id) as folder:
             holder = lock.holder_now(folder)
             turn = _last_turn(folder)
+            _name(folder, id, turn.events)
         return HeldBy(conversation=id, turn=turn, holder=str(holder), since=holder.since or "") if holder else Settled(turn)
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
@@ -123,7 +132,7 @@ class FileConversations:
 
     async def questions(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[OpenQuestion]:
         """Return open questions, read from the ends of the files."""
-        asked = (question for number, turn in self.open_turns(prefix) for question in pending(turn, number))
+        asked = (question for _, seen in self.looks(prefix) for question in seen.questions)
         found = (question for question in asked if question.id.startswith(prefix))
         if after is not None:
             found = _after(found, after)
@@ -135,14 +144,17 @@ class FileConversations:
             case "all":
                 found = iter([number for number, _ in self._directories.all()])
             case "open":
-                found = (number for number, _ in self.open_turns())
+                found = (number for number, _ in self.looks())
             case "ready":
-                found = (number for number, turn in self.open_turns() if self._is_ready(number, turn))
+                found = (number for number, seen in self.looks() if self._is_ready(seen))
         return list(islice((number for number in found if after is None or number > after), limit))
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
-        return Conversation.open(self.path(id))
+        conversation = Conversation.open(self.path(id))
+        with Folder.at(self.path(id)) as folder:
+            _name(folder, conversation.id, conversation.turns[-1].events if conversation.turns else ())
+        return conversation
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
@@ -179,6 +191,7 @@ class FileConversations:
                 events.append([line + b"\n" for line in lines])
             finally:
                 events.close()
+        _name(folder, conversation_id(folder.path.name) or "", unfinished_turn(folder.path))
         with folder, Folder.at(folder.path.parent) as parent:
             folder.sync()
             parent.sync()
@@ -198,36 +211,76 @@ class FileConversations:
                 gone = path.with_name(f".removed-{path.name}-{secrets.token_hex(4)}")
                 with telling("remove", path):
                     path.rename(gone)
+                    name_finished(folder, conversation_id(path.name) or "")
+                    self._directories.forget(path)
                     shutil.rmtree(gone)
             finally:
                 held.release()
 
     # ----------------------------------------------------------------------------------------------------------------------
 
-    def open_turns(self, prefix: str = "") -> Iterator[tuple[str, Sequence[Event]]]:
-        """Yield the last turn of each conversation that does not say that it is over. One that cannot be read hides no other."""
-        for number, path in self._candidates(prefix):
+    def looks(self, prefix: str = "") -> Iterator[tuple[str, Seen]]:
+        """Yield what each conversation waits for whose last turn is open, by its id, the oldest conversation first.
+
+        `prefix` is what the addresses of its questions begin with. One that cannot be read hides no other.
+        """
+        for number in self._candidates(prefix):
             try:
-                turn = _unfinished(path)
+                seen = self._seen.look(number)
+                if seen.is_open:
+                    if prefix:
+                        with Folder.at(seen.path) as folder:
+                            _name(folder, number, seen.turn)
+                    yield number, seen
+                else:
+                    self._mend(number, seen.path)
             except StoreError as error:
                 _LOG.warning("a conversation is left out: %r", str(error))
-                continue
-            if open_turn(turn):
-                yield number, turn
 
-    def _candidates(self, prefix: str) -> list[tuple[str, Path]]:
+    def reindex(self) -> list[str]:
+        """Look at every conversation, whatever the index says; return those with an open turn that it did not name."""
+        missing: list[str] = []
+        for folder, index in self._indexes:
+            named = set(index.ids(list))
+            found = self._scan(folder)
+            index.renew(found)
+            missing += [number for number in found if number not in named]
+        return missing
+
+    def _candidates(self, prefix: str) -> list[str]:
         """Return the conversations that may have questions whose address begins like this."""
         conversation, dash, _ = prefix.partition("-")
         if not dash:
-            return self._directories.all()
-        try:
-            return [(conversation, self.path(conversation))] if parse_address(f"{prefix}x") else []
-        except StoreError:  # there is none: then it has no questions
-            return []
+            return sorted({number for folder, index in self._indexes for number in index.ids(partial(self._scan, folder))})
+        return [conversation] if parse_address(f"{prefix}x") and self.has(conversation) else []
 
-    def _is_ready(self, id: str, turn: Sequence[Event]) -> bool:
-        with self._folder(id) as folder:
-            return was_answered(LastTurn(turn, FileAnswers(folder).collect())) and not lock.is_held(folder)
+    def _scan(self, folder: Path) -> list[str]:
+        """Look at every conversation in a folder; return those whose last turn is open."""
+        found: list[str] = []
+        for number, path in Directories(folder).all():
+            try:
+                if open_turn(unfinished_turn(path)):
+                    found.append(number)
+            except StoreError as error:
+                _LOG.warning("a conversation is left out: %r", str(error))
+        return found
+
+    def _mend(self, number: str, path: Path) -> None:
+        """Take a conversation that is finished out of the index, unless somebody writes it: then that is theirs to do."""
+        with suppress(StoreError), Folder.at(path) as folder:
+            held = lock.Lock(folder)
+            if held.try_to_take():
+                try:
+                    if not open_turn(unfinished_turn(path)):
+                        name_finished(folder, number)
+                finally:
+                    held.release()
+            else:
+                held.close()
+
+    def _is_ready(self, seen: Seen) -> bool:
+        with Folder.at(seen.path) as folder:
+            return was_answered(LastTurn(seen.turn, FileAnswers(folder).collect())) and not lock.is_held(folder)
 
     def _folder(self, id: str) -> Folder:
         return Folder.at(self.path(id))
@@ -235,6 +288,13 @@ class FileConversations:
 
 def _journal(writer: Writer) -> FileJournal:
     return FileJournal(conversation_id(writer.folder.path.name) or "", writer)
+
+
+def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:
+    """Name a conversation in the index that another program has put there with an open turn."""
+    if open_turn(turn) and not is_named(folder, id):
+        with suppress(StoreError):  # it cannot be written here: then it is found by looking
+            name_open(folder, id)
 
 
 def _last_turn(folder: Folder) -> LastTurn:
@@ -248,10 +308,3 @@ def _after(questions: Iterator[OpenQuestion], last: str) -> Iterator[OpenQuestio
     rest = [question for question in questions if at is None or question.conversation >= at.conversation]
     place = next((index for index, question in enumerate(rest) if question.id == last), -1)
     yield from rest[place + 1 :]
-
-
-def _unfinished(path: Path) -> Sequence[Event]:
-    if is_jp(path):
-        return ()
-    with Folder.at(path) as folder, reader.EventReader(folder) as events:
-        return events.unfinished_turn()

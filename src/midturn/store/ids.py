@@ -10,6 +10,8 @@ import unicodedata
 from collections.abc import Iterator
 
 _DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")
+NEW = ".new-"
+"""What the name of a directory begins with while its conversation is being made."""
 _SLUG_LENGTH = 40
 _SLUG_WORDS = 6
 _TITLE_LENGTH = 80

@@ -7,15 +7,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from midturn.core.events import Event
+from midturn.core.events import Event, TurnEnd
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import last_turn
+from midturn.core.stream import last_turn, open_turn
+from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.event_file import EventFile
 from midturn.store.event_log import EventLog
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
+from midturn.store.ids import NEW, conversation_id
 from midturn.store.lock import Holder, Lock
+from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader, read_events
 from midturn.store.tidying import is_closed, may_close
@@ -71,8 +74,28 @@ class Writer:
         if not batch:
             return ()
         written = numbered(batch)
-        self.file.append(encode_batch(written, self._limits))
+        lines = encode_batch(written, self._limits)
+        if any(map(starts_turn, written)):
+            self.file.check_ours()
+            name_open(self.folder, self._id)
+        self.file.append(lines)
+        if any(isinstance(event, TurnEnd) for event in written):
+            name_finished(self.folder, self._id)
         return written
+
+    def mend(self, turn: Sequence[Event]) -> None:
+        """Have the index say of the last turn what is so."""
+        match open_turn(turn) is not None, is_named(self.folder, self._id):
+            case True, False:
+                name_open(self.folder, self._id)
+            case False, True:
+                name_finished(self.folder, self._id)
+            case _:
+                pass
+
+    @property
+    def _id(self) -> str:
+        return conversation_id(self.folder.path.name.removeprefix(NEW)) or self.folder.path.name.removeprefix(NEW)
 
     def tidy(self, turn: Sequence[Event], batch: Sequence[Event]) -> None:
         """Take away what was handed over for a question that this batch has closed; `turn` holds the last turn."""
@@ -95,6 +118,8 @@ class FileJournal:
         """Everything recorded so far, oldest first."""
         self.answers = FileFeed(writer.answers)
         """What others hand over meanwhile."""
+        window = last_turn(self._events)
+        writer.mend(window.events if window else ())
 
     @property
     def conversation(self) -> str:

@@ -81,6 +81,20 @@ class Lock:
             raise
         return lock
 
+    def try_to_take(self) -> bool:
+        """Take the lock for a moment, if nobody has it."""
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        self._sign(for_a_moment())
+        return True
+
+    def close(self) -> None:
+        """Let go of a lock that was not taken."""
+        os.close(self._fd)
+        self._fd = -1
+
     def release(self) -> None:
         """Give the conversation back."""
         if self._fd >= 0:

@@ -18,12 +18,12 @@ _PARENT = 1
 
 def mark(pid: int) -> ProcessMark:
     """Return what tells this process from any other."""
-    return ProcessMark(pid, _started(pid), _boot())
+    return ProcessMark(pid, _started(pid), boot())
 
 
 def lives(process: ProcessMark | None) -> bool:
     """Say whether a process still runs. One of another machine, or of before it was started, does not."""
-    if process is None or process.boot != _boot():
+    if process is None or process.boot != boot():
         return False
     started = _started(process.pid)
     return bool(started) and started == process.started
@@ -63,7 +63,8 @@ def _ps(pid: int, column: str) -> str:
 
 
 @cache
-def _boot() -> str:
+def boot() -> str:
+    """Return what tells this run of the machine from any other; empty where that cannot be told."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

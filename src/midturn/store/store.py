@@ -20,7 +20,7 @@ from midturn.store.held import HeldConversation
 from midturn.store.port import PortJournal, Settled, StorePort
 from midturn.store.processes import looked_at
 from midturn.store.submission import Submission
-from midturn.store.sync_forms import drive, in_a_loop, refuse_inside_a_loop
+from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 from midturn.store.watching import StoreChange, changes
 
 T = TypeVar("T")
@@ -212,8 +212,10 @@ class ConversationStore:
     def watch_sync(self, conversation: str | None = None) -> Iterator[StoreChange]:
         """Yield what happens to questions from now on, see `watch`."""
         watched = self.watch(conversation)
-        while True:
-            yield self.run_sync("watch", _next(watched))
+        with keeper(needs_loop=self.port.needs_loop) as run:
+            while True:
+                refuse_inside_a_loop("store.watch_sync", "store.watch(…)")
+                yield run(_next(watched))
 
     def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         """Run one of the methods to its end.

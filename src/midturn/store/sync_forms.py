@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -39,3 +40,15 @@ def in_a_loop(work: Coroutine[Any, Any, T]) -> T:
     import asyncio  # who needs none does not pay for it
 
     return asyncio.run(work)
+
+
+@contextmanager
+def keeper(*, needs_loop: bool) -> Generator[Callable[[Coroutine[Any, Any, Any]], Any]]:
+    """Return how several things are run to their ends, one after the other: in the same loop, where they need one."""
+    if not needs_loop:
+        yield drive
+        return
+    import asyncio  # as above
+
+    with asyncio.Runner() as runner:
+        yield runner.run

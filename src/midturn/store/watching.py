@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Literal
+from typing import Literal, cast
 
+import msgspec
 from msgspec import Struct
 
 from midturn.core.events import AnsweredBy, InquiryCancelled
+from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
 from midturn.store.clock import pause
@@ -29,6 +31,17 @@ class StoreChange(Struct, frozen=True, kw_only=True):
     id: str = ""
     question: OpenQuestion | None = None
     answered_by: AnsweredBy | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON; what is not set is left out."""
+        shown: dict[str, Json] = {"kind": self.kind, "conversation": self.conversation}
+        if self.id:
+            shown["id"] = self.id
+        if self.question:
+            shown["question"] = self.question.to_json()
+        if self.answered_by:
+            shown["answered_by"] = cast("Json", msgspec.to_builtins(self.answered_by))
+        return shown
 
 
 async def changes(port: StorePort, conversation: str | None) -> AsyncGenerator[StoreChange]:

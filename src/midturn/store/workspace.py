@@ -16,9 +16,12 @@ from midturn.store.folder import Folder, ensure_private, telling
 NAME = ".midturn"
 _ID = re.compile(r"[0-9]{1,20}")
 _IGNORE = """\
-# Nothing in here is committed but the configuration. To share conversations as well, add the lines
+# Nothing in here is committed but the configuration. To share conversations as well, add these lines at the end. They leave out what
+# belongs to one machine: the index of open turns, locks, links, and answers that are on their way.
 #   !conversations/
-#   !conversations/**
+#   !conversations/*-*/
+#   !conversations/*-*/events.jsonl
+#   !conversations/*-*/metadata.json
 *
 !.gitignore
 !config.toml

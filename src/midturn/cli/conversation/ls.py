@@ -15,7 +15,6 @@ from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json
 from midturn.cli.place import Place, find_place
 from midturn.cli.shown import Shown, block, joined, line
-from midturn.core.stream import open_turn, pending
 from midturn.errors import StoreError
 from midturn.store.folder import Folder
 from midturn.store.metadata import read_metadata
@@ -42,7 +41,7 @@ class Row(Struct, frozen=True, kw_only=True):
 def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
-    turns = {number: (open_turn(turn) is not None, len(pending(turn, number))) for number, turn in place.files.open_turns()}
+    turns = {number: (seen.is_open, len(seen.questions)) for number, seen in place.files.looks()}
     rows: list[Row] = []
     current = place.current
     for number in place.store.ids_sync():

@@ -1,0 +1,116 @@
+"""Which conversations of a folder have an open turn: `open/<id>` beside them, so that nobody has to look at the finished ones.
+
+The index is a hint that cannot lie for long. A turn is named in it before its first event is written and until its last one is; that is
+not synced. Beside the names stands, for each host, the kernel's boot id: where it differs, the power may have been cut, and the folder is
+scanned once. What the index names is checked by whoever reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from midturn.errors import StoreError
+from midturn.store.folder import Folder, telling
+from midturn.store.processes import boot
+
+NAME = "open"
+_ID = re.compile(r"[0-9]{1,20}")
+
+
+class OpenIndex:
+    """The index of the folder `conversations`."""
+
+    def __init__(self, conversations: Path) -> None:
+        self._conversations = conversations
+
+    def begin(self) -> None:
+        """Note that the index is whole: there is no conversation yet that it could lack."""
+        self._renew(set())
+
+    def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
+        """Return the conversations that the index names. Where it cannot be trusted, `scan` says which have an open turn."""
+        try:
+            with Folder.at(self._conversations) as conversations, conversations.inside(NAME) as folder:
+                if folder.read(_boot_file()).decode() == _boot():
+                    return [name for name in folder.names() if _ID.fullmatch(name)]
+        except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
+            pass
+        found = sorted(scan())
+        self._renew(set(found))
+        return found
+
+    def renew(self, ids: Iterable[str]) -> None:
+        """Have the index name these conversations, too, and be whole from now on."""
+        self._renew(set(ids))
+
+    def _renew(self, ids: set[str]) -> None:
+        """Write the index anew. Names are only added: one that is stale is taken away by whoever reads its conversation."""
+        with (
+            suppress(OSError, StoreError),
+            Folder.at(self._conversations) as conversations,
+        ):  # a store that cannot be written is scanned each time
+            _make(conversations)
+            with conversations.inside(NAME) as folder:
+                for number in ids:
+                    _touch(folder, number)
+                temporary = f".boot.{os.getpid()}"
+                with suppress(FileNotFoundError):
+                    folder.remove(temporary)
+                folder.write_unsynced(temporary, _boot().encode())
+                os.replace(temporary, _boot_file(), src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+
+
+def name_open(conversation: Folder, id: str) -> None:
+    """Name a conversation in the index beside it: its directory is held, wherever it has been moved to.
+
+    Raises:
+        StoreError: That cannot be done: no turn may begin here that nobody would find.
+    """
+    with telling("note the open turn of", conversation.path):
+        try:
+            folder = conversation.inside(f"../{NAME}")
+        except FileNotFoundError:
+            with conversation.inside("..") as conversations:
+                _make(conversations)
+                folder = conversations.inside(NAME)
+        with folder:
+            _touch(folder, id)
+
+
+def name_finished(conversation: Folder, id: str) -> None:
+    """Take a conversation out of the index. Call it while the conversation is locked: else somebody may begin a turn meanwhile."""
+    with suppress(OSError), conversation.inside(f"../{NAME}") as folder:
+        folder.remove(id)
+
+
+def is_named(conversation: Folder, id: str) -> bool:
+    """Say whether the index beside a conversation names it."""
+    try:
+        os.stat(f"../{NAME}/{id}", dir_fd=conversation.fd, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+def _make(conversations: Folder) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(NAME, 0o700, dir_fd=conversations.fd)
+        os.chmod(NAME, 0o700, dir_fd=conversations.fd)
+
+
+def _touch(folder: Folder, id: str) -> None:
+    with suppress(FileExistsError):
+        os.close(folder.open(id, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+
+
+def _boot() -> str:
+    """Return what must not have changed for the index to be trusted: without a boot id, only the process itself."""
+    return boot() or f"process {os.getpid()}"
+
+
+def _boot_file() -> str:
+    return ".boot-" + re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

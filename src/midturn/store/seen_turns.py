@@ -1,0 +1,77 @@
+"""The last turns of conversations on disk, read again only where the file has changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from midturn.core.events import Event
+from midturn.core.stream import OpenQuestion, open_turn, pending
+from midturn.store.folder import Folder
+from midturn.store.jp.importing import is_jp
+from midturn.store.reader import NAME, EventReader
+
+_MOST = 10_000
+_State: TypeAlias = tuple[int, int, int]
+
+
+class Seen(Struct, frozen=True):
+    """The last turn of a conversation, unless the file says that it is over, and what it waits for."""
+
+    path: Path
+    turn: Sequence[Event]
+    is_open: bool
+    questions: Sequence[OpenQuestion]
+
+
+class SeenTurns:
+    """Remembers what the ends of files held, for programs that look at many of them again and again."""
+
+    def __init__(self, path: Callable[[str], Path]) -> None:
+        """Find directories by `path`, which is asked again where one is gone."""
+        self._path = path
+        self._turns: dict[str, tuple[str, _State, Seen]] = {}
+
+    def look(self, id: str) -> Seen:
+        """Return what a conversation waits for.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
+        """
+        known = self._turns.get(id)
+        if known and known[1] == _state(known[0]):
+            return known[2]
+        path = self._path(id)
+        file = os.fspath(path / NAME)
+        state = _state(file)
+        turn = unfinished_turn(path)
+        is_open = open_turn(turn) is not None
+        seen = Seen(path, turn, is_open, pending(turn, id) if is_open else ())
+        if state and is_open:
+            if len(self._turns) >= _MOST:
+                self._turns.clear()
+            self._turns[id] = file, state, seen
+        else:
+            self._turns.pop(id, None)
+        return seen
+
+
+def unfinished_turn(path: Path) -> Sequence[Event]:
+    """Return the last turn of the conversation in the directory `path`, read from its end; nothing where it says that it is over."""
+    if is_jp(path):
+        return ()
+    with Folder.at(path) as folder, EventReader(folder) as events:
+        return events.unfinished_turn()
+
+
+def _state(file: str) -> _State | None:
+    """Return what changes with every batch: a file only grows, and one in its place is another file."""
+    try:
+        found = os.lstat(file)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
