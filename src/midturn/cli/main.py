@@ -42,6 +42,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "init": Entry("midturn.cli.init", "Make this directory a workspace."),
         "config": Entry("midturn.cli.config", "Show and change the configuration."),
         "trust": Entry("midturn.cli.trust", "Approve what the workspace's files enable."),
+        "store": Entry("midturn.cli.store", "Look after conversations in PostgreSQL."),
         "completions": Entry("midturn.cli.completions", "Print completions for your shell."),
     },
 }
