@@ -21,6 +21,7 @@ from midturn.store.port import PortJournal, Settled, StorePort
 from midturn.store.processes import looked_at
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
+from midturn.store.waking import OnWake, wake
 from midturn.store.watching import StoreChange, changes
 
 T = TypeVar("T")
@@ -33,17 +34,28 @@ class ConversationStore:
     `answer_sync` and so on.
     """
 
-    def __init__(self, port: StorePort, admission: Admission | None = None, clock: TimeOfDay = SYSTEM) -> None:
+    def __init__(
+        self, port: StorePort, admission: Admission | None = None, clock: TimeOfDay = SYSTEM, on_wake: OnWake | None = None
+    ) -> None:
         """Stand on a place where conversations are kept."""
         self.port = port
         """The place itself."""
         self._admission = admission or Admission()
         self._clock = clock
+        self._on_wake = on_wake
         self._answering = Answering(port, self._admission, clock, self._take_over)
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
-        return ConversationStore(self.port, self._admission.with_rule(may_answer), self._clock)
+        return ConversationStore(self.port, self._admission.with_rule(may_answer), self._clock, self._on_wake)
+
+    def waking(self, on_wake: OnWake) -> ConversationStore:
+        """Return the same conversations; after each answer that lets a turn go on, `on_wake(conversation)` is called, sync or async.
+
+        For programs that run jobs in a way of their own: have the job call `await agent.resume(conversation)`. It is called after the
+        answer is recorded, in the process that records it. A call may be lost with that process, so look at `ready()` now and then.
+        """
+        return ConversationStore(self.port, self._admission, self._clock, on_wake)
 
     # Conversations --------------------------------------------------------------------------------------------------------
 
@@ -141,7 +153,10 @@ class ConversationStore:
             user=user,
             via=via,
         )
-        return await self._answering.answer(id, submission)
+        receipt = await self._answering.answer(id, submission)
+        if self._on_wake and not receipt.held:
+            await wake(self._on_wake, receipt.conversation)
+        return receipt
 
     def watch(self, conversation: str | None = None) -> AsyncGenerator[StoreChange]:
         """Yield what happens to questions from now on, in one conversation or in all: `asked`, `answered`, `withdrawn`, `turn_ended`.
@@ -228,7 +243,7 @@ class ConversationStore:
         except BaseException:
             work.close()
             raise
-        return in_a_loop(work) if self.port.needs_loop or self._admission else drive(work)
+        return in_a_loop(work) if self.port.needs_loop or self._admission or self._on_wake else drive(work)
 
     # Holding --------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from midturn.store.admission import MayAnswer
 from midturn.store.file_conversations import FileConversations
 from midturn.store.memory_conversations import MemoryConversations
 from midturn.store.store import ConversationStore
+from midturn.store.waking import OnWake
 
 
 class FileStore(ConversationStore):
@@ -30,12 +31,13 @@ class MemoryStore(ConversationStore):
         super().__init__(MemoryConversations(limits))
 
 
-def open_store(path: str | os.PathLike[str], *, may_answer: MayAnswer | None = None) -> ConversationStore:
+def open_store(path: str | os.PathLike[str], *, may_answer: MayAnswer | None = None, on_wake: OnWake | None = None) -> ConversationStore:
     """Return the store in the directory `path`, which is created with the first conversation, or in a database.
 
     Args:
         path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use).
         may_answer: Guards the store for every program that opens it so; see `Agent`.
+        on_wake: Called with the id of a conversation when an answer lets its turn go on; see `ConversationStore.waking`.
 
     Raises:
         ConfigError: It is the address of something else, or the extra is not installed.
@@ -48,7 +50,8 @@ def open_store(path: str | os.PathLike[str], *, may_answer: MayAnswer | None = N
             store = _postgres_store(str(path))
         case _:
             raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
-    return store if may_answer is None else store.guarded(may_answer)
+    woken = store if on_wake is None else store.waking(on_wake)
+    return woken if may_answer is None else woken.guarded(may_answer)
 
 
 def _postgres_store(url: str) -> ConversationStore:
