@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from midturn.config.assign import environment_values, key_value, parse_key, static_answer, typed
 from midturn.config.tree import dotted
 from midturn.core.json_value import Json
+from midturn.core.routing.policy import Words
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
 
@@ -92,8 +93,8 @@ def test_an_answer_keeps_its_words_and_its_origin(workspace: Workspace) -> None:
     settings = workspace.load(flags=[static_answer("deploy.confirm=true"), static_answer("deploy.*=a=b\nc")]).settings
 
     questions = settings.tool("deploy").policy
-    assert (questions.question("confirm").answer, questions.question("confirm").origin) == ("true", "--answer")
-    assert questions.question("other").answer == "a=b\nc"
+    assert (questions.question("confirm").answer, questions.question("confirm").origin) == (Words("true"), "--answer")
+    assert questions.question("other").answer == Words("a=b\nc")
 
 
 @pytest.mark.parametrize("text", ["deploy", "deploy.confirm", "deploy=yes", ".confirm=yes", "a b.c=1"])

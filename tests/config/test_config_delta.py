@@ -11,6 +11,7 @@ from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json
+from midturn.core.routing.policy import Words
 from support.workspaces import Workspace
 
 MODEL = Assignment("assistant.model.id", "a/b", "--model")
@@ -145,7 +146,7 @@ def test_answers_and_private_values_are_recorded_closed_and_hold_again(workspace
     assert "a/b" in json.dumps(record)
     after = workspace.load(recorded=[record])
     assert after.settings == before.settings
-    assert after.settings.tools["deploy"].policy.question("passphrase").answer == "hunter2"
+    assert after.settings.tools["deploy"].policy.question("passphrase").answer == Words("hunter2")
     assert after.settings.mcp["x"].headers == {"Authorization": "hunter2"}
 
 

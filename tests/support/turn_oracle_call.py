@@ -237,4 +237,6 @@ class CallOracle:
             return None
         if kind != "review":
             self._log.decisions.append((kind, "skipped", "default"))
+        if kind == "run":
+            raise CallOver(f"{self._tool.name} was not run: nobody is here to allow it. Do not retry this tool call in this turn.")
         raise CallOver(f"{self._tool.name} is switched off by configuration.")

@@ -12,10 +12,10 @@ from midturn.core.exchange import Usage
 from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion, pending, refused
 from midturn.core.turn.inputs import TurnRequested
-from midturn.errors import ModelError, StoreError
+from midturn.errors import ModelError
 from midturn.ports import Journal
 from midturn.runtime.driver import Ending
-from midturn.runtime.session import Session
+from midturn.runtime.session import Session, TurnStillOpen
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
@@ -62,12 +62,11 @@ async def finish(journal: Journal, session: Session, requested: TurnRequested | 
         ModelError: The model stayed down; the turn is open.
     """
     conversation = journal.conversation
-    if requested and session.turn_is_open:
-        raise StoreError(
-            f"The last turn of conversation {conversation} is still open. Go on with it: `await agent.resume({conversation!r})`. "
-            "Or end it: answer one of its questions with `cancel=True`."
-        )
-    ending = await (session.run(requested) if requested else session.resume())
+    try:
+        ending = await (session.run(requested) if requested else session.resume())
+    except TurnStillOpen:
+        advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
+        raise TurnStillOpen(conversation, advice) from None
     if ending.status == "open":
         raise _model_is_down(conversation, ending.error or "", ending.failure)
     return result_of(conversation, session.window, ending)

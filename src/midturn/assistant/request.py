@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from midturn.assistant.settings import AssistantSettings
 from midturn.assistant.wording import NOT_RUN, STILL_RUNNING, objection, paused, question_text
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
-from midturn.core.exchange import InquiryAsked, ModelRequest, Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
+from midturn.core.exchange import InquiryAsked, ModelRequest, Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart, recorded
 from midturn.core.json_value import JsonObject
 from midturn.core.stream import calls, open_turn, pairs
 
@@ -72,18 +72,11 @@ def _said(parts: Sequence[Part]) -> Iterator[Event]:
 
 
 def _event(part: Part, index: int) -> Event | None:
-    """Return the part as it would be recorded; None for a text without words."""
-    match part:
-        case TextPart(text, metadata):
-            return ChatResponse(message=text, metadata=metadata) if text else None
-        case ReasoningPart(text, metadata):
-            return ChatResponse(reasoning=text, metadata=metadata)
-        case StructuredPart(value, metadata):
-            return ChatResponse(structured=value, metadata=metadata)
-        case ToolCallPart():
-            return ToolCallRequest(event_id=f"side:{index}", id=part.id, name=part.name, arguments=part.arguments, metadata=part.metadata)
-        case _ as other:
-            assert_never(other)
+    """Return the part as it would be recorded; a text without words is none."""
+    if isinstance(part, TextPart) and not part.text:
+        return None
+    event = recorded(part)
+    return replace(event, event_id=f"side:{index}") if isinstance(event, ToolCallRequest) else event
 
 
 def _words(part: Part) -> str:

@@ -7,8 +7,10 @@ from typing import cast
 import msgspec
 from msgspec import UNSET
 
-from midturn.config.tree import Tree, branch, entry, plain
-from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy
+from midturn.config.assign import ANSWER
+from midturn.config.tree import Entry, Tree, branch, entry, plain
+from midturn.core.json_value import Json
+from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy, Words
 from midturn.core.source import ASSISTANT, Source
 
 
@@ -29,11 +31,17 @@ def _question(fields: Tree) -> QuestionPolicy:
     values = plain(fields)
     return QuestionPolicy(
         target=_target(branch(fields, "target")),
-        answer=answer.value if answer else UNSET,
+        answer=_answer(answer) if answer else UNSET,
         origin=answer.origin.name if answer else None,
         exclusive=cast("bool | None", values.get("exclusive")),
         prompt_label=cast("str | None", values.get("prompt_label")),
     )
+
+
+def _answer(answer: Entry) -> Json | Words:
+    """Return a configured answer: a flag gives the words that were typed, everything else a value."""
+    is_typed = answer.origin.name == ANSWER and isinstance(answer.value, str)
+    return Words(str(answer.value)) if is_typed else answer.value
 
 
 def _target(fields: Tree) -> Target:

@@ -67,6 +67,10 @@ class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     """A turn begins."""
 
 
+TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]
+"""What we write; another one is read as it stands."""
+
+
 class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
     """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open."""
 
@@ -192,6 +196,12 @@ CancelReason: TypeAlias = Literal[
     "limit_exceeded",
     "superseded",
 ]
+NOBODY_THERE: Final[tuple[CancelReason, ...]] = ("no_prompt_backend", "no_default", "detached_denied")
+"""Why a question was closed that a human who is there could have answered."""
+
+
+ApprovalState: TypeAlias = Literal["waiting", "approved", "skipped", "edited", "superseded"]
+"""What we write; another one is read as it stands."""
 
 
 class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="approval"):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, assert_never
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from midturn.core.events import Event
+from midturn.core.events import ChatResponse, Event, ToolCallRequest
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import PersistedQuestion
 
@@ -127,6 +127,23 @@ class ToolCallPart(Struct, frozen=True):
 
 
 Part: TypeAlias = TextPart | ReasoningPart | StructuredPart | ToolCallPart
+
+
+def recorded(part: Part) -> ChatResponse | ToolCallRequest:
+    """Return a part of a model's answer as its event."""
+    match part:
+        case TextPart(text, metadata):
+            return ChatResponse(message=text, metadata=metadata)
+        case ReasoningPart(text, metadata):
+            return ChatResponse(reasoning=text, metadata=metadata)
+        case StructuredPart(value, metadata):
+            return ChatResponse(structured=value, metadata=metadata)
+        case ToolCallPart(id, name, arguments, _, metadata):
+            return ToolCallRequest(id=id, name=name, arguments=arguments, metadata=metadata)
+        case _ as other:
+            assert_never(other)
+
+
 StopReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "other"]
 
 

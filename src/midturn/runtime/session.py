@@ -17,6 +17,13 @@ from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 
 
+class TurnStillOpen(StoreError):  # noqa: N818  it says what is so
+    """A turn cannot begin, because the last one of its conversation has not ended."""
+
+    def __init__(self, conversation: str, advice: str = "") -> None:
+        super().__init__(f"The last turn of conversation {conversation} is still open.{f' {advice}' if advice else ''}")
+
+
 class Session:
     """Runs turns of one conversation, one after the other. `interrupt` is for Ctrl-C while one runs."""
 
@@ -44,11 +51,7 @@ class Session:
             StoreError: The last turn is still open, or the disk refused.
         """
         if self.turn_is_open:
-            conversation = self._services.journal.conversation
-            raise StoreError(
-                f"Conversation {conversation} has an open turn. Continue it with `midturn resume {conversation}`, or end it with "
-                f"`midturn resume {conversation} --discard`."
-            )
+            raise TurnStillOpen(self._services.journal.conversation)
         turn = Turn(self._settings, self._services.ids)
         return await self._drive(turn, turn.step(requested))
 

@@ -64,7 +64,7 @@ def test_detached_a_call_that_must_be_approved_is_refused() -> None:
     played = Played(settings(ASK, attached=False))
     played.model_calls("deploy")
 
-    assert contents(played) == ["deploy is switched off by configuration."]
+    assert contents(played) == ["deploy was not run: nobody is here to allow it. Do not retry this tool call in this turn."]
 
 
 def test_deferred_a_call_waits_for_its_approval_and_runs_after_it() -> None:

@@ -1,6 +1,6 @@
 """Who answers: one pure function, one table."""
 
-from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
+from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy, Words
 from midturn.core.routing.table import AskAssistant, AskUser, Fail, Route, Suspend, UseCached, UseConfigured, UseDefault, route
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "UseCached",
     "UseConfigured",
     "UseDefault",
+    "Words",
     "route",
 ]

@@ -9,7 +9,6 @@ from midturn.core.events import CancelReason
 
 INPUT_CANCELLED = "Tool input cancelled by user."
 TURN_ENDED = "Tool call cancelled: the user ended the turn."
-INTERRUPTED = "Tool call interrupted before it finished."
 RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
 NO_REASON = "(no reason given)"
 LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]
@@ -55,6 +54,11 @@ def prompt_failed(tool: str, text: str, error: str) -> str:
 def skipped(tool: str, reason: str | None) -> str:
     """Say that a person did not let the call run."""
     return f"{tool} was skipped by the user." + (f' Reason: "{reason}"' if reason else "")
+
+
+def not_allowed(tool: str) -> str:
+    """Say that nobody was there who might have let the call run."""
+    return f"{tool} was not run: nobody is here to allow it. Do not retry this tool call in this turn."
 
 
 def switched_off(tool: str) -> str:

@@ -31,11 +31,17 @@ class DetachedPolicies(Struct, frozen=True):
     tool: DetachedPolicy = "auto"
 
 
+class Words(Struct, frozen=True):
+    """A configured answer as it was typed: what it means is up to the question that it answers."""
+
+    text: str
+
+
 class QuestionPolicy(Struct, frozen=True):
     """What configuration says about one question; `origin` is the file or flag that set `answer`."""
 
     target: Target = Target()
-    answer: Json | UnsetType = UNSET
+    answer: Json | Words | UnsetType = UNSET
     origin: str | None = None
     exclusive: bool | None = None
     prompt_label: str | None = None

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from midturn.core.events import Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
-
-_NOBODY_THERE = ("no_prompt_backend", "no_default", "detached_denied")
+from midturn.core.events import NOBODY_THERE, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
 
 
 def refused(turn: Iterable[Event]) -> list[str]:
@@ -20,7 +18,7 @@ def refused(turn: Iterable[Event]) -> list[str]:
                 names[event.event_id] = event.name
             case InquiryRequest():
                 asked[event.id] = event.call
-            case InquiryCancelled(reason=reason) if reason in _NOBODY_THERE:
+            case InquiryCancelled(reason=reason) if reason in NOBODY_THERE:
                 call = asked.get(event.id, "")
                 found[call] = names.get(call, "")
             case Approval(state="skipped", answered_by=who) if who and who.by == "default":

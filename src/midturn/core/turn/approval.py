@@ -9,7 +9,7 @@ from typing import Any, ClassVar, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Approval
+from midturn.core.events import AnsweredBy, Approval, ApprovalState
 from midturn.core.json_value import Json, canonical
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, PromptKind, ResultSubject, Subject
 from midturn.core.question import Question
@@ -47,16 +47,16 @@ class _Approving(Struct, frozen=True):
     def _text(self) -> str:
         return approval_text(self.kind, self.view.tool)
 
-    def _record(self, state: str, **fields: Any) -> Approval:
+    def _record(self, state: ApprovalState, **fields: Any) -> Approval:
         return Approval(id=self.id, call=self.view.call.request.event_id, kind=self.kind, state=state, **fields)
 
     def _waits(self, **fields: Any) -> Approval | None:
         """Return the record that this is waited for, unless there is one already."""
         return None if self.waiting else self._record("waiting", **fields)
 
-    def _denied(self) -> Closing:
+    def _denied(self, message: str) -> Closing:
         """Close, because nobody is there and the policy is `deny`."""
-        return Closing(Respond(messages.switched_off(self.view.tool)), (self._record("skipped", answered_by=BY_DEFAULT),))
+        return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
 
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
         call, waiting = self.view.call.call, self.waiting
@@ -103,7 +103,7 @@ class Permission(_Approving, frozen=True):
             case "auto" | "defaults":
                 return self._approve(BY_DEFAULT)
             case "deny":
-                return self._denied()
+                return self._denied(messages.not_allowed(self.view.tool))
             case "defer":
                 return Asked("inbox", self._waits())
             case _ as other:
@@ -158,7 +158,7 @@ class Delivery(_Approving, frozen=True):
             case "defer":
                 return Asked("inbox", self._waits(content=self.content, is_error=self.is_error))
             case "deny":
-                return self._denied()
+                return self._denied(messages.switched_off(self.view.tool))
             case "auto" | "defaults":
                 return self._deliver(self.content, self._record("approved", answered_by=BY_DEFAULT))
             case _ as other:
@@ -210,13 +210,13 @@ class ReviewStep(_Approving, frozen=True):
             case "defer":
                 return Asked("inbox", self._waits())
             case "deny":
-                return self._denied()
+                return self._denied(messages.switched_off(self.view.tool))
             case "auto" | "defaults":
                 return Closing(Send(), (self._record("approved", answered_by=BY_DEFAULT),))
             case _ as other:
                 assert_never(other)
 
-    def _record(self, state: str, **fields: Any) -> Approval:
+    def _record(self, state: ApprovalState, **fields: Any) -> Approval:
         return super()._record(state, form=self.form, **fields)
 
     def prompt(self) -> Prompt:

@@ -1,4 +1,4 @@
-"""What a turn wants done, in order: everything up to a `Record` is durable before what follows it begins."""
+"""What a turn wants done, in order: what it records comes first, as one batch, and is durable before anything else begins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event, InquiryRequest
+from midturn.core.events import Event, InquiryRequest, TurnStatus
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt, ToolCall
 from midturn.core.secret import SecretValue
@@ -31,7 +31,7 @@ Given: TypeAlias = Mapping[str, GivenAnswer | NoAnswer]
 
 
 class Record(Struct, frozen=True):
-    """Append this event. Consecutive records are one batch: one write, one sync."""
+    """Append this event. The records of a step are one batch: one write, one sync."""
 
     event: Event
 
@@ -72,10 +72,9 @@ class PromptUser(Struct, frozen=True):
 
 
 class ClosePrompt(Struct, frozen=True):
-    """Take the prompt away: somebody else answered (`by`), or nobody needs the answer any more."""
+    """Take the prompt away: somebody else answered, or nobody needs the answer any more."""
 
     id: str
-    by: str = ""
 
 
 class ConsultAssistant(Struct, frozen=True):
@@ -111,7 +110,7 @@ class LeaveOpen(Struct, frozen=True):
 class EndTurn(Struct, frozen=True):
     """The turn is over, and recorded as such."""
 
-    status: str
+    status: TurnStatus
     error: str | None = None
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from midturn.core.events import CancelReason, InquiryCancelled, ToolCallResponse, TurnEnd
+from midturn.core.events import CancelReason, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.core.json_value import Json
 from midturn.core.routing import messages
+from midturn.core.stream import INTERRUPTED
 from midturn.core.turn.record import CallRecord
 from midturn.core.turn.state import TurnState
 
@@ -16,10 +17,11 @@ from midturn.core.turn.state import TurnState
 class Ending(Struct, frozen=True):
     """How a turn ends: what the model reads of each call that is open, and why open questions close."""
 
-    end: TurnEnd
+    status: TurnStatus
     content: Callable[[CallRecord], str]
     reason: CancelReason
     metadata: dict[str, Json] | None = None
+    error: str | None = None
 
 
 def write_ending(state: TurnState, ending: Ending) -> None:
@@ -30,13 +32,13 @@ def write_ending(state: TurnState, ending: Ending) -> None:
     for call in state.record.open_calls():
         request = call.request
         state.write(ToolCallResponse(id=request.id, content=ending.content(call), is_error=True, call=request.event_id))
-    state.write(ending.end)
+    state.write(TurnEnd(status=ending.status, error=ending.error))
 
 
 def ended_by_user(asked: set[str]) -> Ending:
     """Return the end of a turn that a person wants, who was `asked` in these calls."""
     return Ending(
-        TurnEnd(status="ended_by_user"),
+        "ended_by_user",
         lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,
         "user",
     )
@@ -44,4 +46,4 @@ def ended_by_user(asked: set[str]) -> Ending:
 
 def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
     """Return the end of a turn for a reason that is nobody's answer."""
-    return Ending(TurnEnd(status="failed", error=error), lambda _: messages.INTERRUPTED, reason, metadata)
+    return Ending("failed", lambda _: INTERRUPTED, reason, metadata, error)

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from midturn.core.events import (
+    NOBODY_THERE,
     AnsweredBy,
     CancelReason,
     InquiryAnswered,
@@ -32,6 +33,7 @@ from midturn.core.routing import (
     UseCached,
     UseConfigured,
     UseDefault,
+    Words,
     messages,
     route,
 )
@@ -56,8 +58,7 @@ from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.core.turn.memory import answer_key
 from midturn.errors import AnswerError
 
-FLAG = "--answer"
-NO_SECRET_FROM_A_FLAG = "a secret is not taken from the command line, where the shell's history keeps it; the words were not used."  # noqa: S105  no secret
+NO_SECRET_IN_WORDS = "a secret is not taken from the command line, where the shell's history keeps it; the words were not used."  # noqa: S105  no secret
 ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant's answer stands."
 
 
@@ -89,7 +90,7 @@ class Inquiry(Struct, frozen=True):
         if self.request.escalates and not self.attached and (kept := self._without_review()):
             return kept
         going = self._carried_out(self._route())
-        return replace(going, warning=NO_SECRET_FROM_A_FLAG) if self._is_secret_of_flag else going
+        return replace(going, warning=NO_SECRET_IN_WORDS) if self._is_secret_in_words else going
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
@@ -215,19 +216,19 @@ class Inquiry(Struct, frozen=True):
         return self.view.turn.breaker_is_open and self.request.revises is None
 
     @property
-    def _is_secret_of_flag(self) -> bool:
-        words_given = self.policy.origin == FLAG and isinstance(self.policy.answer, str)
-        return words_given and isinstance(self.question.answer_type, SecretType) and not self._is_asked_again
+    def _is_secret_in_words(self) -> bool:
+        is_secret = isinstance(self.question.answer_type, SecretType)
+        return is_secret and isinstance(self.policy.answer, Words) and not self._is_asked_again
 
     def _configured(self) -> Json | UnsetType:
-        """Return the configured answer; the words of `--answer` are read as an answer to this question.
+        """Return the configured answer; words are read as an answer to this question.
 
-        No secret is taken from a command line: there the question is asked as if nothing was configured.
+        No secret is taken from words, which were typed on a command line: there the question is asked as if nothing was configured.
         """
         answer = self.policy.answer
-        if self.policy.origin != FLAG or not isinstance(answer, str):
+        if not isinstance(answer, Words):
             return answer
-        return UNSET if self._is_secret_of_flag else answer_from_words(self.question, answer)
+        return UNSET if self._is_secret_in_words else answer_from_words(self.question, answer.text)
 
     def _cached(self) -> Json | UnsetType:
         """Return what was remembered, unless this call has had it for an equal question already."""
@@ -281,7 +282,7 @@ class Inquiry(Struct, frozen=True):
         return Closing(then, (InquiryCancelled(id=self.id, reason=reason, metadata=metadata),))
 
     def _fail_closed(self, reason: CancelReason) -> Closing:
-        if reason in ("no_prompt_backend", "no_default", "detached_denied") and self._breaker_is_open:
+        if reason in NOBODY_THERE and self._breaker_is_open:
             return self._exceed("rejected_cycles")
         refusal = self._cancel(reason, Refuse(reason, messages.refusal(self.view.tool, reason, self.request.question_id)))
         return replace(refusal, warning=self._why_it_does_not_fit()) if reason == "invalid_static_answer" else refusal
@@ -299,7 +300,8 @@ class Inquiry(Struct, frozen=True):
 
     def _exceed(self, limit: LimitName) -> Closing:
         """Close, because a limit is reached; the record says which."""
-        count: int = getattr(self.view.settings.limits, limit)
+        limits = self.view.settings.limits
+        count = {"repeats": limits.repeats, "shown": limits.shown, "rejected_cycles": limits.rejected_cycles}[limit]
         message = messages.limit_exceeded(self.view.tool, limit, count)
         return self._cancel("limit_exceeded", Refuse("limit_exceeded", message), {"limit": limit})
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from midturn.core.events import (
     AnsweredBy,
     ChatRequest,
-    ChatResponse,
     ConfigDelta,
     Event,
     InquiryCancelled,
@@ -19,7 +18,7 @@ from midturn.core.events import (
     TurnEnd,
     TurnStart,
 )
-from midturn.core.exchange import Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart
+from midturn.core.exchange import Part, ToolCallPart, recorded
 from midturn.core.json_value import json_equal
 from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
@@ -195,7 +194,7 @@ class Turn:
         """Record what the model said; its calls begin, and without calls the turn is over."""
         self._model_is_asked = False
         for part in parts:
-            self._state.write(_said(part))
+            self._state.write(recorded(part))
         if not any(isinstance(part, ToolCallPart) for part in parts):
             self._finish()
             return
@@ -269,7 +268,7 @@ class Turn:
     def _interrupted(self, parts: Sequence[Part]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
-            self._state.write(_said(part))
+            self._state.write(recorded(part))
         self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if any(c.is_open for c in call.chains)}))
 
     # What follows ---------------------------------------------------------------------------------------------------
@@ -342,7 +341,7 @@ class Turn:
             self._state.want(StopModel())
         for call in self._calls.values():
             call.abandon()
-        self._leave(EndTurn(ending.end.status, ending.end.error))
+        self._leave(EndTurn(ending.status, ending.error))
 
     def _leave(self, effect: Suspend | LeaveOpen | EndTurn) -> None:
         self._over = True
@@ -368,18 +367,3 @@ class Turn:
 
 def _is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
     return (request.id, request.name) == (begun.id, begun.name) and json_equal(request.arguments, begun.arguments)
-
-
-def _said(part: Part) -> Event:
-    """Write a part of a model's answer as its event."""
-    match part:
-        case TextPart(text, metadata):
-            return ChatResponse(message=text, metadata=metadata)
-        case ReasoningPart(text, metadata):
-            return ChatResponse(reasoning=text, metadata=metadata)
-        case StructuredPart(value, metadata):
-            return ChatResponse(structured=value, metadata=metadata)
-        case ToolCallPart(id, name, arguments, _, metadata):
-            return ToolCallRequest(id=id, name=name, arguments=arguments, metadata=metadata)
-        case _ as other:
-            assert_never(other)
