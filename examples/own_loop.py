@@ -19,22 +19,18 @@ CONFIRM = mt.Question.boolean("confirm", "Deploy to staging?", exclusive=True)
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
 
 
-async def deploy(inquirer: mt.Inquirer, call_id: str, env: str) -> str:
-    """Do what a tool of your framework does, and return what its model reads."""
-    try:
-        async with inquirer.call("deploy", call_id, {"env": env}) as call:
-            if not await call.ask(CONFIRM):
-                return call.finish("Not deployed.")
-            return call.finish(f"{env} is live in {await call.ask(REGION)}.")
-    except mt.CallEnded as ended:  # nobody may answer, or the person said something else
-        return ended.content
+async def deploy(call: mt.InquirerCall) -> str:
+    """Do what a tool of your framework does."""
+    if not await call.ask(CONFIRM):
+        raise mt.Rejected("Not deployed.")
+    return f"{call.context.arguments['env']} is live in {await call.ask(REGION)}."
 
 
 async def framework(inquirer: mt.Inquirer) -> str | None:
-    """Stand for your own loop: one turn with one call."""
+    """Stand for your own loop: one turn with one call; what comes back is what its model reads."""
     try:
         async with inquirer.turn("Ship it."):
-            return await deploy(inquirer, "call_1", "staging")
+            return await inquirer.run("deploy", "call_1", {"env": "staging"}, deploy)
     except mt.Suspended as suspended:
         print("waits for:", *(question.question.text for question in suspended.pending))
         return None

@@ -29,13 +29,14 @@ _HOMES: dict[str, str] = {
     ".core.stream": "OpenQuestion sanitize",
     ".errors": (
         "AlreadyAnswered AnswerError Busy CallEnded ConfigError MidturnError ModelError "
-        "NotOpen Problem QuestionError StoreError StoreLocked Suspended"
+        "NotOpen Problem QuestionError StoreError StoreLocked Suspended TurnOpen"
     ),
     ".inquirer.call": "InquirerCall",
     ".inquirer.inquirer": "Inquirer",
     ".models.function": "FunctionModel",
     ".models.scripted": "ScriptedModel",
     ".ports": "Model Tool ToolRun",
+    ".runtime.foreign_turn": "CallContent",
     ".runtime.prompter": "Prompter",
     ".store.answering": "Receipt",
     ".store.conversation": "Conversation",

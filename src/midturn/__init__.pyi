@@ -98,12 +98,14 @@ from midturn.errors import (
     StoreError as StoreError,
     StoreLocked as StoreLocked,
     Suspended as Suspended,
+    TurnOpen as TurnOpen,
 )
 from midturn.inquirer.call import InquirerCall as InquirerCall
 from midturn.inquirer.inquirer import Inquirer as Inquirer
 from midturn.models.function import FunctionModel as FunctionModel
 from midturn.models.scripted import ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
+from midturn.runtime.foreign_turn import CallContent as CallContent
 from midturn.runtime.prompter import Prompter as Prompter
 from midturn.store.answering import Receipt as Receipt
 from midturn.store.conversation import Conversation as Conversation

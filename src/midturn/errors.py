@@ -8,6 +8,7 @@ MidturnError
 ├── NotOpen            the question is not (or no longer) open
 ├── AlreadyAnswered    somebody else answered first
 ├── StoreError         a conversation cannot be read or written
+│   ├── TurnOpen       the last turn of the conversation waits to be continued
 │   ├── StoreLocked    another process writes it
 │   └── Busy           many write it in quick succession; try again
 ├── ModelError         a model cannot be reached or does not do what was asked
@@ -22,8 +23,8 @@ MidturnError
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 
 class Problem(NamedTuple):
@@ -37,7 +38,24 @@ class Problem(NamedTuple):
 
 
 class MidturnError(Exception):
-    """The root: every error has a message for a person and fields for a program."""
+    """The root: every error has a message for a person, fields for a program, and `to_json()`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what went wrong as JSON: `error` (the class), `message`, and the fields of the class that have one."""
+        fields = {name: _as_json(value) for name, value in vars(self).items() if not name.startswith("_")}
+        return {"error": type(self).__name__, "message": str(self), **fields}
+
+
+def _as_json(value: object) -> object:
+    """Return a field's value as JSON."""
+    to_json: Callable[[], object] | None = getattr(value, "to_json", None)
+    if to_json is not None:
+        return to_json()
+    if isinstance(value, tuple) and (names := getattr(cast("object", value), "_fields", None)):
+        return {name: _as_json(item) for name, item in zip(names, cast("tuple[object, ...]", value), strict=True)}
+    if isinstance(value, list | tuple):
+        return [_as_json(item) for item in cast("Sequence[object]", value)]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 class ConfigError(MidturnError):
@@ -83,6 +101,15 @@ class AlreadyAnswered(MidturnError):  # noqa: N818
 
 class StoreError(MidturnError):
     """A conversation cannot be read or written; the message names the file."""
+
+
+class TurnOpen(StoreError):  # noqa: N818
+    """The last turn of `conversation` waits to be continued; `text` is what it began with. Continue it, or end it, first."""
+
+    def __init__(self, message: str, *, conversation: str = "", text: str = "") -> None:
+        self.conversation = conversation
+        self.text = text
+        super().__init__(message)
 
 
 class StoreLocked(StoreError):  # noqa: N818

@@ -145,9 +145,12 @@ def test_questions_of_calls_at_once_wait_until_nothing_moves(store: Conversation
                 await asyncio.sleep(0.05)
                 worked.append(call.finish("worked"))
 
-        async with inquirer.turn():
-            asked, done = await asyncio.gather(deploy(inquirer), works(), return_exceptions=True)
-        assert isinstance(asked, mt.Suspended)
+        asked: list[object] = []
+        with pytest.raises(mt.Suspended):
+            async with inquirer.turn():
+                asked += await asyncio.gather(deploy(inquirer), works(), return_exceptions=True)
+        assert isinstance(asked[0], mt.Suspended)
+        done = asked[1]
         assert (done, worked, told(store, conversation)) == (None, ["worked"], ["worked"])
         assert (await store.read(conversation)).turns[-1].open
 
@@ -157,13 +160,15 @@ def test_questions_of_calls_at_once_wait_until_nothing_moves(store: Conversation
 def test_what_the_block_raises_is_the_tools_error(store: ConversationStore) -> None:
     async def scene() -> None:
         conversation = begun(store)
-        with pytest.raises(mt.Rejected):
+        with pytest.raises(mt.CallEnded) as ended:
             await deploy(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"deploy.confirm": False})))
         with pytest.raises(ZeroDivisionError):
             async with mt.Inquirer(store, conversation).call("divides", "call_2"):
                 raise ZeroDivisionError("by nothing")
         rejected, failed = [e for e in recorded(store, conversation).events if isinstance(e, ToolCallResponse)]
         assert rejected.is_error
+        assert (ended.value.content, ended.value.is_error) == (rejected.content, True)
+        assert isinstance(ended.value.__cause__, mt.Rejected)
         assert failed.is_error
         assert rejected.content.startswith("The user reviewed the `deploy` call and rejected it.")
         assert rejected.content.endswith("Not deployed.")

@@ -16,15 +16,16 @@ from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import OnFailure
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.ports import Tool, ToolRun
-from midturn.runtime.executing import execute
+from midturn.runtime.executing import execute, failed
 from midturn.runtime.foreign_call import ForeignCall
-from midturn.runtime.foreign_turn import ForeignTurn
+from midturn.runtime.foreign_turn import CallContent, ForeignTurn
 from midturn.tools.asker import Asker
 from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
 from midturn.tools.output import deliverable
-from midturn.tools.returned import failure, outcome_of
+from midturn.tools.pending_ask import UnaskedError
+from midturn.tools.returned import outcome_of
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ class InquirerCall(Asker):
         self._asking = 0
         self.context: ToolContext[object] = ToolContext(call.run.result(), source, self._life)
         """What a tool of ours would know of this call: `arguments`, `answers`, `idempotency_key`."""
-        self.outcome: Outcome = Success("")
+        self.outcome: Success | ToolError = Success("")
         """What the call has ended in so far."""
 
     @property
@@ -56,15 +57,15 @@ class InquirerCall(Asker):
         return await self._answered(self.context.given(form, on_failure))
 
     def finish(self, result: object) -> str:
-        """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model may read of it.
+        """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model is to read, as it will be recorded.
 
         A secret that was given in this call is not in it, and it is not longer than `limits.tool_output`.
         """
         outcome = outcome_of(result)
         if isinstance(outcome, NeedsInput):
             raise TypeError("A result is not a question. Ask with `await call.ask(…)` or `call.ask_form(…)`.")
-        self.outcome = deliverable(outcome, self._call.run.result())
-        return self.outcome.message if isinstance(self.outcome, ToolError) else cast("Success", self.outcome).content
+        self.outcome = cast("Success | ToolError", deliverable(outcome, self._call.run.result()))
+        return self._turn.preview(self._call.event, self.outcome)
 
     async def execute(self, tool: Tool, deps: object = None) -> Success | ToolError:
         """Run a tool of ours as this call: what it asks is asked here, and what it ends in is the call's result, which is returned.
@@ -85,14 +86,24 @@ class InquirerCall(Asker):
     async def _executed(self, tool: Tool, run: ToolRun) -> Outcome:
         return (await self._unless_stopped(asyncio.create_task(execute(tool, run)))).outcome
 
-    async def fail(self, error: Exception) -> None:
+    async def fail(self, error: Exception) -> CallContent:
         """Record what the block raised as the tool's error, without the secrets that it was given."""
-        await self.end(failure(error, self._call.run.result().hide))
+        return await self.end(failed(self._call.run.result(), error).outcome)
 
-    async def end(self, outcome: Outcome) -> None:
-        """Record the result, durably; what was asked and given up is superseded with it."""
+    async def end(self, outcome: Outcome) -> CallContent:
+        """Record the result, durably; what was asked and given up is superseded with it. Return what the model is to read."""
         self._call.finish(outcome)
         await self._turn.finished(self._call)
+        return self._turn.content(self._call.event)
+
+    def refuse_unasked(self) -> None:
+        """See to it that nothing was to be asked that nobody awaited.
+
+        Raises:
+            UnaskedError: Something was.
+        """
+        if self._life.unasked:
+            raise UnaskedError(self._life.unasked)
 
     def leave(self) -> None:
         """Go away: a call without a result stays unfinished, to be made again."""

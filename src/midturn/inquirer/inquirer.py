@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import cast
 
 from midturn.compose.given import GivenTarget, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
 from midturn.compose.inquirer import InquirerParts, compose_inquirer
@@ -15,27 +17,36 @@ from midturn.core.limits import Limits
 from midturn.core.names import BUILT_IN_TOOLS
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.source import Source
+from midturn.core.turn.inputs import CallBegun
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.inquirer.call import InquirerCall, check_call
 from midturn.ports import Model, Tool
-from midturn.runtime.foreign_turn import ForeignTurn
+from midturn.runtime.foreign_turn import CallContent, ForeignTurn
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import refuse_inside_a_loop
+from midturn.tools.asker import CALL
+from midturn.tools.returned import Rejected
 from midturn.tools.source import source_of
+from midturn.tools.thread import in_thread
 
 
 class Inquirer:
     """Asks, routes, records and replays for a loop that is not ours.
 
     ```python
-    async with inquirer.call("deploy", call_id, {"env": "staging"}) as call:
+    async def deploy(call: InquirerCall) -> str:
         if not await call.ask(Question.boolean("confirm", "Deploy to staging?")):
             raise Rejected("Not deployed.")
-        call.finish("Deployed.")
+        return "Deployed."
+
+
+    async with inquirer.turn("Ship it."):
+        content = await inquirer.run("deploy", call_id, {"env": "staging"}, deploy)
     ```
 
-    A call whose process died, or that ended in `Suspended`, is made again with the same tool, id and arguments: what was answered is
-    not asked again. `turn` holds a turn over several calls; a call outside of it is a turn of its own. What was remembered
-    holds for the turn.
+    After a crash, or after `Suspended`, hold the turn again and make its calls again with the same tool, id and arguments: what was
+    answered is not asked again, and a call that has its result is not run again. A call outside of `turn` is a turn of its own. What
+    was remembered holds for the turn.
     """
 
     def __init__(  # noqa: PLR0913  (a public signature)
@@ -85,11 +96,83 @@ class Inquirer:
         """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
 
         Raises:
+            Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
+                again when it is answered.
+            TurnOpen: The turn that was left open began with another text.
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
-        async with self._held(text, author):
-            yield
+        async with self._held(text, author) as turn:
+            try:
+                yield
+            except Suspended:
+                raise
+            except Exception as error:
+                suspended = turn.pending()
+                if suspended and _comes_of_suspension(error):
+                    raise suspended from error
+                raise
+            if suspended := turn.pending():
+                raise suspended
+
+    async def run(
+        self,
+        tool: str,
+        call_id: str,
+        arguments: JsonObject | None,
+        function: Callable[[InquirerCall], object],
+        *,
+        occurrence: int | None = None,
+    ) -> CallContent:
+        """Make one call of a tool: run `function(call)`, and return what the model is to read of it, as it is recorded.
+
+        Whatever happened, that is a text: the function's result, its `Rejected`, another exception (logged by `midturn.tools`), a reply, a
+        cancelled question; `is_error` and `turn_ended` say what it was. Where the call has its result already, from before a suspension or
+        a crash, the function is not run: its recorded content comes back.
+
+        Args:
+            tool: The name of the tool.
+            call_id: The id that the model gave the call.
+            arguments: The arguments that it gave.
+            function: What the tool does, sync (then it runs in a thread) or async. It asks with `await call.ask(…)`, `call.ask_sync(…)`, or
+                `midturn.ask(…)` at any depth.
+            occurrence: Which of the equal calls of this turn it is, counted from 1, for frameworks that repeat calls by themselves; without
+                it, the n-th in this hold of the turn is the n-th recorded one.
+
+        Raises:
+            Suspended: Nobody is there to answer now; make the call again when somebody has.
+            ConfigError: The tool's name, the id or the arguments cannot be used.
+            StoreLocked: Somebody else writes the conversation.
+            StoreError: It cannot be read or written.
+        """
+        try:
+            async with self._call(tool, call_id, arguments, occurrence) as call:
+                try:
+                    call.finish(await _ran(function, call))
+                except (Suspended, CallEnded):
+                    raise
+                except Exception as error:  # noqa: BLE001  somebody's tool: the model is told, and the log
+                    return await call.fail(error)
+                return await call.end(call.outcome)
+        except CallEnded as ended:
+            return CallContent(ended.content, is_error=ended.is_error, turn_ended=ended.turn_ended)
+
+    def run_sync(
+        self,
+        tool: str,
+        call_id: str,
+        arguments: JsonObject | None,
+        function: Callable[[InquirerCall], object],
+        *,
+        occurrence: int | None = None,
+    ) -> CallContent:
+        """Make one call of a tool in a program without an event loop, see `run`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await inquirer.run(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.run_sync", "await inquirer.run(…)")
+        return asyncio.run(self.run(tool, call_id, arguments, function, occurrence=occurrence))
 
     @asynccontextmanager
     async def call(self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None) -> AsyncGenerator[InquirerCall]:
@@ -100,24 +183,35 @@ class Inquirer:
 
         Raises:
             Suspended: Nobody is there to answer now; `pending` says what is open.
-            CallEnded: There is no answer, and the call is over.
+            CallEnded: On entering, the call has its result already. Inside, there is no answer, and the call is over. On leaving, the block
+                has raised `Rejected`. `content` is what the model is to read.
             ConfigError: The tool's name, the id or the arguments cannot be used.
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
-        name, source = _asking(tool, self._parts.source)
-        check_call(name, call_id, arguments, self._parts.limits.json_depth)
-        async with self._held() as turn:
-            foreign = await turn.call(source, name, call_id, arguments or {})
-            call = InquirerCall(source, turn, foreign)
+        async with self._call(tool, call_id, arguments, None) as call:
             try:
                 yield call
             except Exception as error:
-                if not isinstance(error, Suspended | CallEnded):
-                    await call.fail(error)
+                if isinstance(error, Suspended | CallEnded):
+                    raise
+                content = await call.fail(error)
+                if isinstance(error, Rejected):
+                    raise CallEnded(content, is_error=True) from error
                 raise
-            else:
-                await call.end(call.outcome)
+            await call.end(call.outcome)
+
+    @asynccontextmanager
+    async def _call(
+        self, tool: str | Tool, call_id: str, arguments: JsonObject | None, occurrence: int | None
+    ) -> AsyncGenerator[InquirerCall]:
+        name, source = _asking(tool, self._parts.source)
+        check_call(name, call_id, arguments, self._parts.limits.json_depth)
+        async with self._held() as turn:
+            foreign = await turn.call(source, CallBegun(call_id, name, arguments or {}), occurrence)
+            call = InquirerCall(source, turn, foreign)
+            try:
+                yield call
             finally:
                 call.leave()
 
@@ -161,3 +255,25 @@ def _asking(tool: str | Tool, source: Source | None) -> tuple[str, Source]:
     if tool in BUILT_IN_TOOLS:
         raise ConfigError(f"`{tool}` is the name of a built-in tool; give yours another, or pass the built-in tool itself.")
     return tool, Source.tool(tool)
+
+
+async def _ran(function: Callable[[InquirerCall], object], call: InquirerCall) -> object:
+    """Run what a tool does, where `midturn.ask` finds its call."""
+    token = CALL.set(call)
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await cast("Awaitable[object]", function(call))
+        returned = await in_thread(lambda: function(call))
+        return await cast("Awaitable[object]", returned) if inspect.isawaitable(returned) else returned
+    finally:
+        CALL.reset(token)
+        call.refuse_unasked()
+
+
+def _comes_of_suspension(error: BaseException | None) -> bool:
+    """Say whether a framework has wrapped `Suspended` into an exception of its own."""
+    while error is not None:
+        if isinstance(error, Suspended):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

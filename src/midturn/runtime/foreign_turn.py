@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Self
 
 from msgspec.structs import replace
 
-from midturn.core.events import ToolCallResponse, TurnEnd
+from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
 from midturn.core.exchange import ModelEvent, ModelRequest
-from midturn.core.json_value import JsonObject
+from midturn.core.json_value import canonical
+from midturn.core.outcome import Success, ToolError
 from midturn.core.routing import messages
 from midturn.core.source import Source
 from midturn.core.stream import open_turn, pending
 from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested
 from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.turn import Turn
-from midturn.errors import CallEnded, MidturnError, Suspended
+from midturn.core.turn.turn import Turn, is_call
+from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
 from midturn.ports import Happening, ToolEnded
 from midturn.runtime.driver import Driver, Ending
 from midturn.runtime.foreign_call import ForeignCall, ForeignTools
@@ -37,6 +40,22 @@ class Outside:
         yield  # makes this an asynchronous generator
 
 
+class CallContent(str):  # noqa: SLOT000  it has fields
+    """What the model of another loop is to read as the result of a call, as it is recorded."""
+
+    is_error: bool
+    """Whether that is an error."""
+    turn_ended: bool
+    """Whether the person has ended the turn: make no further model request in it."""
+
+    def __new__(cls, content: str, *, is_error: bool = False, turn_ended: bool = False) -> Self:
+        """Mark a text."""
+        made = super().__new__(cls, content)
+        made.is_error = is_error
+        made.turn_ended = turn_ended
+        return made
+
+
 class ForeignTurn:
     """The turn of a conversation that is held: the one that was left open, or else a new one, which begins with the first call."""
 
@@ -46,40 +65,98 @@ class ForeignTurn:
         self._settings = settings
         self._surroundings = surroundings
         self._calls: list[ForeignCall] = []
+        self._made: Counter[bytes] = Counter()
+        self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[Ending] | None = None
 
     async def begin(self, text: str, author: str | None = None) -> None:
-        """Record what the user said, unless the turn was left open; one that was left open with nothing to do is ended first."""
+        """Record what the user said, unless the turn was left open; one that was left open with nothing to do is ended first.
+
+        Raises:
+            TurnOpen: The turn that was left open began with something else, and calls of it are unfinished.
+        """
         journal = self._services.journal
         window = open_turn(journal.events)
         if window:
             stale = Turn.load(window.events, self._settings, self._services.ids)
-            if stale.record.open_calls():
+            began = next((event.content for event in window.events if isinstance(event, ChatRequest)), "")
+            if text in ("", began):
                 return
+            if stale.record.open_calls():
+                raise TurnOpen(
+                    f"Conversation {journal.conversation} has an open turn, which began with {began!r}. Go on with it: hold it with that "
+                    "text or none, and make its calls again.",
+                    conversation=journal.conversation,
+                    text=began,
+                )
             await record_effects(stale.step(LoopEnded()), journal, self._services.clock, self._services.display)
         if text:
             self._running()[0].report(TurnRequested(text, author=author))
 
-    async def call(self, source: Source, name: str, id: str, arguments: JsonObject) -> ForeignCall:
+    async def call(self, source: Source, begun: CallBegun, occurrence: int | None = None) -> ForeignCall:
         """Begin a call, or begin one again that was left unfinished; `source` is who asks in it.
 
+        The n-th call with the same tool, id and arguments is the n-th recorded one, unless `occurrence` says which it is.
+
         Raises:
-            CallEnded: The person has ended the turn.
+            CallEnded: It has its result already, or the person has ended the turn.
             StoreError: The disk refused.
         """
+        name, id = begun.name, begun.id  # noqa: A001  the wire's word
+        key = canonical([name, id, begun.arguments])
+        self._made[key] += 1
+        self._recall(begun, occurrence or self._made[key])
         call = ForeignCall()
         self._calls.append(call)
         self._tools[name].expect(id, call, source)
         try:
             while not call.run.done():
                 driver, task = self._running()
-                driver.report(CallBegun(id, name, arguments))
+                driver.report(begun)
                 await asyncio.wait({call.run, task}, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             self.leave(call)
             raise
         return call
+
+    def _recall(self, begun: CallBegun, occurrence: int) -> None:
+        """Say what a call came to that was made before, in this process or in another.
+
+        Raises:
+            CallEnded: It has its result: nothing runs, and nothing is asked.
+        """
+        window = open_turn(self._services.journal.events)
+        events = window.events if window else ()
+        same = [event for event in events if isinstance(event, ToolCallRequest) and is_call(event, begun)]
+        if occurrence <= len(same) and self._response(same[occurrence - 1].event_id):
+            content = self.content(same[occurrence - 1].event_id)
+            raise CallEnded(content, is_error=content.is_error)
+
+    def content(self, event: str) -> CallContent:
+        """Return what the model is to read of a call that has its response."""
+        response = self._response(event)
+        if response is None:
+            return CallContent("", is_error=True)
+        return CallContent(response.content, is_error=response.is_error, turn_ended=self._has_ended)
+
+    def preview(self, event: str, outcome: Success | ToolError) -> str:
+        """Return what the model is to read of a call that will end so."""
+        return self._turn.content_of(event, outcome) if self._turn else ""
+
+    def pending(self) -> Suspended | None:
+        """Return what to raise where questions of the turn are open."""
+        journal = self._services.journal
+        waiting = pending(journal.events, journal.conversation)
+        if not waiting:
+            return None
+        asked = "".join(f"\n  {question.id}  {question.tool} asks: {question.question.text}" for question in waiting)
+        advice = "Answer with `await store.answer(id, …)`, and make the calls of the turn again."
+        return Suspended(f"Conversation {journal.conversation} waits to be answered:{asked}\n{advice}", waiting)
+
+    def _response(self, event: str) -> ToolCallResponse | None:
+        events = reversed(self._services.journal.events)
+        return next((found for found in events if isinstance(found, ToolCallResponse) and found.call == event), None)
 
     async def finished(self, call: ForeignCall) -> None:
         """Wait until the result of a call is durable."""
@@ -104,17 +181,13 @@ class ForeignTurn:
         Raises:
             StoreError: The disk refused.
         """
-        journal = self._services.journal
-        response = next((e for e in reversed(journal.events) if isinstance(e, ToolCallResponse) and e.call == call.event), None)
-        if response is not None:
-            return CallEnded(response.content, is_error=response.is_error, turn_ended=self._has_ended)
+        if self._response(call.event):
+            content = self.content(call.event)
+            return CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
         if self._task:
             await asyncio.wait({self._task})
             self._task.result()
-        waiting = pending(journal.events, journal.conversation)
-        asked = "".join(f"\n  {question.id}  {question.tool} asks: {question.question.text}" for question in waiting)
-        advice = "Answer with `store.answer(id, …)` or `midturn answer`, and make the call again."
-        return Suspended(f"Conversation {journal.conversation} waits to be answered:{asked}\n{advice}", waiting)
+        return self.pending() or Suspended("The turn was left while the call was running; make it again.")
 
     async def close(self) -> None:
         """Leave the turn: it is over, unless calls of it are unfinished.
@@ -158,7 +231,7 @@ class ForeignTurn:
         if self._has_ended:
             raise CallEnded(messages.TURN_ENDED, turn_ended=True)
         window = open_turn(self._services.journal.events)
-        turn = Turn.load(window.events if window else (), self._settings, self._services.ids)
-        self._driver = Driver(turn, self._services, self._surroundings)
+        self._turn = Turn.load(window.events if window else (), self._settings, self._services.ids)
+        self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task

@@ -132,6 +132,10 @@ class Call:
             if asked and asked.response is None:
                 self._state.write(InquiryCancelled(id=waiting, reason="superseded"))
 
+    def content_of(self, outcome: Success | ToolError) -> str:
+        """Return what the model would read if the tool ended so now."""
+        return result.for_model(self.record, outcome, self._replay)[0]
+
     def finished(self, outcome: Success | ToolError) -> None:
         """Take the tool's result, and see whether it may be delivered."""
         if not self._may(Move.FINISH):

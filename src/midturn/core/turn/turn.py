@@ -20,6 +20,7 @@ from midturn.core.events import (
 )
 from midturn.core.exchange import Part, ToolCallPart, recorded
 from midturn.core.json_value import json_equal
+from midturn.core.outcome import Success, ToolError
 from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
 from midturn.core.turn.call import Call
@@ -119,6 +120,11 @@ class Turn:
             self._leave(Suspend())
         return self._state.drain()
 
+    def content_of(self, call: str, outcome: Success | ToolError) -> str:
+        """Return what the model would read of a call that runs, if its tool ended so now."""
+        live = self._calls.get(call)
+        return live.content_of(outcome) if live else ""
+
     # What happened --------------------------------------------------------------------------------------------------
 
     def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input
@@ -206,7 +212,7 @@ class Turn:
         if not self.record.started:
             self._state.write(TurnStart())
         unfinished = (record for record in self.record.open_calls() if record.request.event_id not in self._calls)
-        record = next((record for record in unfinished if _is_call(record.request, begun)), None)
+        record = next((record for record in unfinished if is_call(record.request, begun)), None)
         if record is None:
             request = self._state.write(ToolCallRequest(id=begun.id, name=begun.name, arguments=begun.arguments))
             record = self.record.calls[request.event_id]
@@ -365,5 +371,6 @@ class Turn:
         self._state.want(PromptUser(replace(prompt, error=error) if error else prompt))
 
 
-def _is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
+def is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
+    """Say whether a recorded call is the one that another loop makes."""
     return (request.id, request.name) == (begun.id, begun.name) and json_equal(request.arguments, begun.arguments)

@@ -1,0 +1,228 @@
+"""Loops that are not ours, as frameworks are: they start over, swallow exceptions, and make several calls at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import ToolCallRequest, ToolCallResponse
+from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import drive
+
+CONFIRM = mt.Question.boolean("confirm", "Sure?")
+
+
+class Loop:
+    """A loop that starts over with every entry, as frameworks do after a restart; what its tools did is counted."""
+
+    def __init__(self, store: ConversationStore, prompter: mt.Prompter | None = None, *, swallows: bool = False) -> None:
+        self.store = store
+        self.conversation = drive(store.new("Ship it."))
+        self.effects: Counter[str] = Counter()
+        self.keys: dict[str, set[str]] = {}
+        self._prompter = prompter
+        self._swallows = swallows
+
+    async def enter(self, *ids: str) -> list[mt.CallContent | str]:
+        """Hold the turn, and make these calls of one tool at once."""
+        inquirer = mt.Inquirer(self.store, self.conversation, self._prompter)
+        async with inquirer.turn("Ship it."):
+            return list(await asyncio.gather(*(self._call(inquirer, id) for id in ids)))
+
+    async def _call(self, inquirer: mt.Inquirer, id: str) -> mt.CallContent | str:
+        async def function(call: mt.InquirerCall) -> str:
+            if not await call.ask(CONFIRM):
+                raise mt.Rejected("Not deployed.")
+            self.effects[id] += 1
+            self.keys.setdefault(id, set()).add(call.idempotency_key)
+            return f"{id} deployed."
+
+        try:
+            return await inquirer.run("deploy", id, {"env": id}, function)
+        except mt.Suspended as suspended:
+            if not self._swallows:
+                raise
+            return f"An error occurred: {suspended}"
+
+    async def until_done(self, *ids: str) -> tuple[list[mt.CallContent | str], int]:
+        """Answer one open question after the other with yes, and start over each time."""
+        for entries in range(1, 20):
+            try:
+                return await self.enter(*ids), entries
+            except mt.Suspended as suspended:
+                await self.store.answer(suspended.pending[0].id, value=True)
+        raise AssertionError("it never ends")
+
+    def recorded(self) -> list[tuple[str, bool]]:
+        """Return what is recorded as results."""
+        events = drive(self.store.read(self.conversation)).events
+        return [(event.content, event.is_error) for event in events if isinstance(event, ToolCallResponse)]
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+def test_calls_at_once_that_are_answered_one_at_a_time_run_once_each(store: ConversationStore, *, swallows: bool) -> None:
+    async def scene() -> None:
+        loop = Loop(store, swallows=swallows)
+        contents, entries = await loop.until_done("a", "b", "c")
+        assert contents == ["a deployed.", "b deployed.", "c deployed."]
+        assert entries == 4
+        assert loop.effects == {"a": 1, "b": 1, "c": 1}
+        events = (await store.read(loop.conversation)).events
+        assert sum(isinstance(event, ToolCallRequest) for event in events) == 3
+        assert len((await store.read(loop.conversation)).pairs()) == 3
+
+    asyncio.run(scene())
+
+
+def test_a_suspension_that_a_framework_swallows_is_raised_on_leaving(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store, swallows=True)
+        with pytest.raises(mt.Suspended) as raised:
+            await loop.enter("a")
+        assert [question.tool for question in raised.value.pending] == ["deploy"]
+        assert "midturn answer" not in str(raised.value)
+
+    asyncio.run(scene())
+
+
+def test_a_suspension_that_a_framework_wraps_is_raised_and_another_failure_is_not_hidden(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store)
+        inquirer = mt.Inquirer(store, loop.conversation)
+
+        async def asks(call: mt.InquirerCall) -> bool:
+            return await call.ask(CONFIRM)
+
+        async def framework() -> None:
+            async with inquirer.turn("Ship it."):
+                try:
+                    await inquirer.run("deploy", "a", {}, asks)
+                except mt.Suspended as suspended:
+                    raise RuntimeError("tool failed") from suspended
+
+        with pytest.raises(mt.Suspended):
+            await framework()
+        with pytest.raises(ZeroDivisionError):
+            async with inquirer.turn("Ship it."):
+                raise ZeroDivisionError
+
+    asyncio.run(scene())
+
+
+def test_another_message_over_an_open_turn_is_refused(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store)
+        with pytest.raises(mt.Suspended):
+            await loop.enter("a")
+        with pytest.raises(mt.TurnOpen) as raised:
+            async with mt.Inquirer(store, loop.conversation).turn("Something else."):
+                pass
+        assert (raised.value.conversation, raised.value.text) == (loop.conversation, "Ship it.")
+        assert raised.value.to_json()["error"] == "TurnOpen"
+
+    asyncio.run(scene())
+
+
+def test_after_a_crash_between_two_results_nothing_runs_again(store: ConversationStore) -> None:
+    """The process dies after the first call has its result: a cancelled task leaves the turn open, too."""
+
+    async def scene() -> None:
+        loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": [True, True]}))
+        inquirer = mt.Inquirer(store, loop.conversation, loop._prompter)
+        reached = asyncio.Event()
+
+        async def dies() -> None:
+            async with inquirer.turn("Ship it."):
+                await loop._call(inquirer, "a")
+                async with inquirer.call("deploy", "b", {"env": "b"}):
+                    reached.set()
+                    await asyncio.Event().wait()
+
+        task = asyncio.create_task(dies())
+        await reached.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert await loop.enter("a", "b") == ["a deployed.", "b deployed."]
+        assert loop.effects == {"a": 1, "b": 1}
+
+    asyncio.run(scene())
+
+
+def test_equal_calls_of_one_entry_are_told_apart_by_their_order(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store)
+        contents, entries = await loop.until_done("a", "a")
+        assert (contents, entries, loop.effects) == (["a deployed.", "a deployed."], 3, {"a": 2})
+        assert len(loop.keys["a"]) == 2
+
+    asyncio.run(scene())
+
+
+def test_what_the_model_reads_is_what_is_recorded(store: ConversationStore, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(call: mt.InquirerCall) -> str:
+        return {"a": call.idempotency_key}["nope"]
+
+    async def forgets(call: mt.InquirerCall) -> str:
+        call.ask(CONFIRM)  # pyright: ignore[reportUnusedCoroutine]  # the mistake
+        return "done"
+
+    def blocks(call: mt.InquirerCall) -> object:
+        return {"said": mt.ask_sync(mt.Question.text("name", "Name?")), "key": bool(call.idempotency_key)}
+
+    async def scene() -> None:
+        person = mt.ScriptedPrompter({"deploy.confirm": [False, mt.Replied("Wait for Ada.")], "blocks.name": "x"})
+        loop = Loop(store, person)
+        inquirer = mt.Inquirer(store, loop.conversation, person)
+        async with inquirer.turn("Ship it."):
+            contents = [
+                await loop._call(inquirer, "a"),
+                await loop._call(inquirer, "b"),
+                await inquirer.run("broken", "c", {}, broken),
+                await inquirer.run("blocks", "d", {}, blocks),
+                await inquirer.run("forgets", "e", {}, forgets),
+            ]
+        found = [(str(content), isinstance(content, mt.CallContent) and content.is_error) for content in contents]
+        assert found == loop.recorded()
+        assert [is_error for _, is_error in found] == [True, False, True, False, True]
+        assert found[0][0].endswith("Not deployed.")
+        assert "Wait for Ada." in found[1][0]
+        assert found[2][0] == "KeyError: 'nope'"
+        assert found[3][0] == '{"said":"x","key":true}'
+        assert "never asked" in found[4][0]
+
+    asyncio.run(scene())
+    assert {record.levelno for record in caplog.records if record.name == "midturn.tools"} == {logging.ERROR}
+
+
+def test_finish_returns_what_will_be_recorded(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store)
+        async with mt.Inquirer(store, loop.conversation, mt.ScriptedPrompter({"deploy.confirm": False})).call("deploy", "a") as call:
+            await call.ask(CONFIRM)
+            content = call.finish(mt.ToolError("Not deployed."))
+        assert loop.recorded() == [(content, True)]
+
+    asyncio.run(scene())
+
+
+def test_who_ends_the_turn_is_told_to_the_loop(store: ConversationStore) -> None:
+    async def scene() -> None:
+        loop = Loop(store, mt.ScriptedPrompter({"deploy.confirm": mt.EndedTurn()}))
+        (content,) = await loop.enter("a")
+        assert isinstance(content, mt.CallContent)
+        assert (content.is_error, content.turn_ended) == (True, True)
+
+    asyncio.run(scene())
+
+
+def test_a_program_without_an_event_loop_makes_calls(store: ConversationStore) -> None:
+    loop = Loop(store)
+    inquirer = mt.Inquirer(store, loop.conversation, mt.ScriptedPrompter({"deploy.confirm": True}))
+
+    content = inquirer.run_sync("deploy", "a", {}, lambda call: f"{call.ask_sync(CONFIRM)}")
+
+    assert content == "True"
