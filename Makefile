@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2>/dev/null)
 REAL_PARTS := postgres
 FOLDER_postgres := tests/store/postgres tests/torture
 
-.PHONY: demo test check test-real hangups torture format pins bench clean
+.PHONY: demo test check test-real hangups torture format pins bench clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -49,6 +49,12 @@ format: $(READY)
 hangups: $(READY)
 	@MIDTURN_HANGUPS=$(or $(TIMES),4) $(BIN)/python -m pytest -n 4 -q tests/terminal/test_vanished_terminal.py
 
+docs: $(READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8765
+
 bench: $(READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
@@ -70,4 +76,4 @@ endif
 	@touch $@
 
 clean:
-	@rm -rf $(VENV) .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache

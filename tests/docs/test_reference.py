@@ -46,6 +46,8 @@ TARGETS = {
     "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",
     "torture": "kills workers by the thousand, and finds out from the logs whether anything was lost",
     "format": "formats the code",
+    "docs": "builds the documents as a site, and refuses a link that leads nowhere",
+    "docs-serve": "shows the site while you write",
     "bench": "measures what questions cost, and how long the start takes",
     "pins": "writes the pinned versions anew",
     "clean": "removes what the other targets made",

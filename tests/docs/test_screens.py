@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from support.documents import DOCUMENTS, Block, blocks, is_updating, replace_block
+from support.documents import DOCUMENTS, ROOT, Block, blocks, is_updating, replace_block
 from support.pty_session import PtySession
+from support.recording import picture
 
 TERMINALS = {"demo": "xterm-256color", "demo-plain": "dumb"}
 SHOWN = [(block, mark.removeprefix("screen=")) for path in DOCUMENTS for block in blocks(path) for mark in block.marks if "screen=" in mark]
@@ -31,3 +32,20 @@ def test_a_screen_is_what_a_terminal_shows(block: Block, screen: str, tmp_path: 
         replace_block(block, shown)
     else:
         assert shown == block.text, f"{block.place}: set UPDATE_DOCUMENTS=1 to write the screen anew"
+
+
+def test_the_recording_is_what_the_demo_shows(tmp_path: Path) -> None:
+    """Three screens of the demo, in the picture of the README."""
+    recording = ROOT / "docs" / "demo.svg"
+    environment = {"HOME": str(tmp_path), "TERM": "xterm-256color", "GIT_CONFIG_GLOBAL": os.devnull, "CI": ""}
+    screens: list[list[str]] = []
+    with PtySession([sys.executable, "-m", "midturn", "demo"], environment=environment) as person:
+        for asked, key in (("Apply the changes to plan.md?", "y"), ("public", "1"), ("Publish plan.md now?", "y")):
+            person.wait_for(asked)
+            person.wait_for_quiet(0.5)
+            screens.append([row.rstrip() for row in person.rows])
+            person.send(key)
+    drawn = picture(screens, "A tool asks in the middle of an agent's turn, and a person answers with single keys")
+    if is_updating():
+        recording.write_text(drawn, encoding="utf-8")
+    assert recording.read_text(encoding="utf-8") == drawn, "set UPDATE_DOCUMENTS=1 to record the demo anew"
