@@ -65,7 +65,7 @@ def _settle(world: World) -> None:
     for back in (True, False):
         what = _answer(world, waiting, may_go_back=back)
         try:
-            batch = Visit(world.events, waiting.id, ids_after(world.events)).take(what, AnsweredBy("user", via="inbox"))
+            batch = Visit(world.events, waiting.request.event_id, ids_after(world.events)).take(what, AnsweredBy("user", via="inbox"))
         except AnswerError:
             assert back
             continue
