@@ -13,12 +13,13 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.output import note, say, say_json
 from midturn.cli.place import Place
-from midturn.cli.shown import line, spoken
+from midturn.cli.shown import block, line, spoken
 from midturn.cli.signals import with_signals
 from midturn.cli.turn_display import OutputFormat, Screen, display_for
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.compose.mcp import Connected
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
@@ -56,7 +57,11 @@ class TurnRunner:
         settings = run.loaded.settings
         gate = Gate()
         prompter = (run.prompter or terminal(settings, gate)) if run.attached else None
-        parts = CommandParts(settings=settings, root=run.place.root, attached=prompter is not None)
+        attached = prompter is not None
+        self._servers = Connected(settings, run.place.root, asks=attached or settings.any_tool.policy.detached.tool != "deny")
+        for warning in self._servers.warnings:
+            note(line("midturn: {}", block(warning)))
+        parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=self._servers.tools)
         self.interrupted = False
         """Whether Ctrl-C was pressed while it ran, even if too late for the turn."""
         self._run = run
@@ -65,9 +70,12 @@ class TurnRunner:
 
     def run(self, held: Held, requested: TurnRequested | None) -> ExitStatus:
         """Run a new turn, or resume the open one (None); say how it ended."""
-        status = self._run_once(held, requested)
-        while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held):
-            status = self._run_once(held, None)
+        try:
+            status = self._run_once(held, requested)
+            while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held):
+                status = self._run_once(held, None)
+        finally:
+            self._servers.close()
         return status
 
     def _run_once(self, held: Held, requested: TurnRequested | None) -> ExitStatus:

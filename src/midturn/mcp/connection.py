@@ -1,0 +1,250 @@
+"""One server: connected when it is needed, again when it has gone away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import IO, Any, cast
+
+import anyio
+import httpx2
+from mcp import Client, StdioServerParameters, types
+from mcp.client.context import ClientRequestContext
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from midturn import __version__
+from midturn.mcp.asking import Asked
+from midturn.mcp.spec import ServerSpec
+
+_LOG = logging.getLogger(__name__)
+_START = 20.0  # seconds in which a server has to answer first
+_ROUNDS = 10  # times that a server may ask in one call
+_BACK_OFF = 0.1
+_SHOWN = 2000  # bytes of what a server wrote to its standard error
+_INVALID = -32602
+_LOST = (OSError, EOFError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, BaseExceptionGroup)
+
+
+class ServerGone(Exception):  # noqa: N818  it says what happened
+    """The server cannot be reached, or went away; the message says what is known."""
+
+
+class Connection:
+    """A server, from the loop that all servers live in.
+
+    Args:
+        spec: How it is reached.
+    """
+
+    def __init__(self, spec: ServerSpec) -> None:
+        self.spec = spec
+        self.tools: Sequence[types.Tool] = ()
+        self._client: Client | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._leave = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._connecting = asyncio.Lock()
+        self._call: _Call | None = None
+        self._errors: IO[bytes] | None = None
+
+    async def start(self) -> None:
+        """Connect, and learn which tools there are.
+
+        Raises:
+            ServerGone: It does not start, or does not answer.
+        """
+        await self._connected()
+
+    async def close(self) -> None:
+        """Leave the server."""
+        self._leave.set()
+        if self._keeper:
+            await asyncio.wait({self._keeper}, timeout=5)
+            self._keeper.cancel()
+        if self._errors:
+            self._errors.close()
+
+    async def call(self, tool: str, arguments: dict[str, Any], asked: Asked, silence: float) -> types.CallToolResult:
+        """Call a tool; what the server asks meanwhile is asked.
+
+        Args:
+            tool: The server's own name for it.
+            arguments: What the model gave.
+            asked: Asks.
+            silence: How many seconds it may neither answer, ask, nor say that it goes on.
+
+        Raises:
+            ServerGone: It went away.
+            TimeoutError: It was silent for too long.
+            MCPError: It refuses.
+        """
+        client = await self._connected()
+        try:
+            async with self._alone(client), asyncio.timeout(silence) as limit:
+                self._call = call = _Call(self, client.session, asked, limit, silence)
+                return await call.make(tool, arguments)
+        except MCPError as error:
+            if error.error.code != types.CONNECTION_CLOSED:
+                raise
+            raise await self._gone(str(error)) from error
+        except TimeoutError:
+            raise
+        except _LOST as error:
+            raise await self._gone(_reason(error)) from error
+
+    @asynccontextmanager
+    async def _alone(self, client: Client) -> AsyncGenerator[None]:
+        """Let one call at a time run where a server asks without saying for which call (the older protocol)."""
+        if (client.session.protocol_version or "") >= "2026":
+            yield
+            return
+        async with self._lock:
+            yield
+
+    async def _connected(self) -> Client:
+        async with self._connecting:
+            if self._client is not None and self._keeper and not self._keeper.done():
+                return self._client
+            ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+            self._leave = asyncio.Event()
+            self._keeper = asyncio.create_task(self._keep(ready))
+            try:
+                async with asyncio.timeout(_START):
+                    self._client = await ready
+            except TimeoutError as error:
+                self._keeper.cancel()
+                raise ServerGone(f"it has not answered for {_START:g} seconds.{self._said()}") from error
+            except Exception as error:
+                raise ServerGone(f"{_reason(error)}{self._said()}") from error
+            return self._client
+
+    async def _keep(self, ready: asyncio.Future[Client]) -> None:
+        """Hold the connection in a task of its own: it is opened and closed in the same one."""
+        try:
+            async with self._opened() as client:
+                listed = await client.list_tools()
+                tools = list(listed.tools)
+                while listed.next_cursor:
+                    listed = await client.list_tools(cursor=listed.next_cursor)
+                    tools += listed.tools
+                self.tools = tools
+                ready.set_result(client)
+                await self._leave.wait()
+        except Exception as error:  # noqa: BLE001  whoever waits hears of it
+            if not ready.done():
+                ready.set_exception(error)
+            else:
+                _LOG.warning("the MCP server %r: %r", self.spec.name, str(error))
+        finally:
+            self._client = None
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncGenerator[Client]:
+        answer = self._answer if self.spec.asks else None
+        info = types.Implementation(name="midturn", version=__version__)
+        if self.spec.url is not None:
+            async with httpx2.AsyncClient(headers=dict(self.spec.headers), timeout=httpx2.Timeout(30, read=None)) as http:
+                transport = streamable_http_client(self.spec.url, http_client=http)
+                async with Client(transport, client_info=info, elicitation_callback=answer) as client:
+                    yield client
+            return
+        command, *arguments = self.spec.command
+        if self._errors:
+            self._errors.close()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is read when the server has gone
+        parameters = StdioServerParameters(command=command, args=arguments, env=dict(self.spec.environment), cwd=self.spec.cwd)
+        transport = stdio_client(parameters, errlog=self._errors)  # type: ignore[arg-type]  # a process writes to it, nobody here
+        async with Client(transport, client_info=info, elicitation_callback=answer) as client:
+            yield client
+
+    async def _answer(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask what a server of the older protocol asks during the one call that runs."""
+        del context
+        return await self._call.asking(params) if self._call else types.ElicitResult(action="cancel")
+
+    async def _gone(self, why: str) -> ServerGone:
+        self._leave.set()
+        if self._keeper:
+            await asyncio.wait({self._keeper}, timeout=2)
+            self._keeper.cancel()
+        self._client = None
+        return ServerGone(f"{why}{self._said()}")
+
+    def _said(self) -> str:
+        """Return the end of what the server wrote to its standard error."""
+        if self._errors is None:
+            return ""
+        size = self._errors.seek(0, 2)
+        self._errors.seek(max(0, size - _SHOWN))
+        text = self._errors.read().decode(errors="replace").strip()
+        return f"\nIts last words:\n{text}" if text else ""
+
+
+class _Call:
+    """One call, over as many rounds as the server asks in."""
+
+    def __init__(self, connection: Connection, session: Any, asked: Asked, limit: asyncio.Timeout, silence: float) -> None:
+        self._connection = connection
+        self._session = session
+        self._asked = asked
+        self._limit = limit
+        self._silence = silence
+
+    async def make(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Call, answer, call again."""
+        responses: dict[str, types.InputResponse] | None = None
+        state: str | None = None
+        for _ in range(_ROUNDS):
+            try:
+                result = await self._session.call_tool(
+                    tool,
+                    arguments,
+                    progress_callback=self._goes_on,
+                    input_responses=responses,
+                    request_state=state,
+                    allow_input_required=True,
+                )
+            except MCPError as error:
+                if error.error.code != _INVALID or state is None:
+                    raise
+                responses, state = None, None  # the server has forgotten: from the start, with the answers that are there
+                continue
+            if not isinstance(result, types.InputRequiredResult):
+                return result
+            responses, state = await self._responses(result), result.request_state
+            if not responses:
+                await asyncio.sleep(_BACK_OFF)
+        raise TimeoutError(f"it has asked {_ROUNDS} times in one call")
+
+    async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask; the clock stands still meanwhile."""
+        self._limit.reschedule(None)
+        try:
+            return await self._asked.answer(params)
+        finally:
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._silence)
+
+    async def _responses(self, result: types.InputRequiredResult) -> dict[str, types.InputResponse] | None:
+        responses: dict[str, types.InputResponse] = {}
+        for key, request in (result.input_requests or {}).items():
+            if not isinstance(request, types.ElicitRequest):
+                raise MCPError(types.INVALID_REQUEST, f"it wants {request.method}, which is refused here")
+            can_ask = self._connection.spec.asks
+            responses[key] = await self.asking(request.params) if can_ask else types.ElicitResult(action="cancel")
+        return responses or None
+
+    async def _goes_on(self, progress: float, total: float | None, message: str | None) -> None:
+        _LOG.debug("the MCP server %r: %s of %s %s", self._connection.spec.name, progress, total, message or "")
+        self._limit.reschedule(asyncio.get_running_loop().time() + self._silence)
+
+
+def _reason(error: BaseException) -> str:
+    """Return what is at the bottom of an error that came through task groups."""
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    return str(error) or type(error).__name__

@@ -1,0 +1,29 @@
+"""How a server is reached, and who can be asked on its behalf."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+
+class ServerSpec(Struct, frozen=True, kw_only=True):
+    """One server: a command to start, or an address.
+
+    Args:
+        name: What its tools' names begin with.
+        command: The program and its arguments.
+        url: Where it serves streamable HTTP, instead.
+        headers: Sent with every request to `url`.
+        environment: The whole environment of `command`.
+        cwd: Where `command` runs.
+        asks: Somebody can be asked what the server asks; otherwise it is told that nobody can.
+    """
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str | None = None
+    headers: Mapping[str, str] = {}
+    environment: Mapping[str, str] = {}
+    cwd: str = "."
+    asks: bool = True

@@ -1,0 +1,106 @@
+"""A server of the Model Context Protocol for tests: it asks, fails, dies and says what it was told. Run it with `python`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mcp import types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.runner import _serve_legacy_stream  # pyright: ignore[reportPrivateUsage]
+from mcp.server.stdio import stdio_server
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+FORGOTTEN = Path("forgotten")
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "re gion": {"type": "string", "title": "Which region?", "enum": ["eu-1", "us-2"], "default": "eu-1"},
+        "count": {"type": "integer", "title": "How many?", "minimum": 1, "maximum": 5},
+        "dry": {"type": "boolean", "title": "Only try?"},
+    },
+    "required": ["re gion", "dry"],
+}
+NESTED: dict[str, Any] = {"type": "object", "properties": {"deep": {"type": "object", "properties": {}}}}
+
+
+async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    del context, params
+    names = ("echo", "fail", "die", "sleep", "picture", "ask", "ask_nested", "ask_address", "forget")
+    return types.ListToolsResult(tools=[types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in names])
+
+
+async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
+    match params.name:
+        case "fail":
+            return types.CallToolResult(content=[_text("It does not work.")], is_error=True)
+        case "die":
+            sys.stderr.write("I am dying.\n")
+            sys.stderr.flush()
+            os._exit(3)
+        case "sleep":
+            await asyncio.sleep(float((params.arguments or {})["seconds"]))
+        case "picture":
+            image = types.ImageContent(type="image", data="AAAA", mime_type="image/png")
+            page = types.TextResourceContents(uri="file:///page", text="A page.")
+            return types.CallToolResult(content=[image, types.EmbeddedResource(type="resource", resource=page)])
+        case "ask" | "ask_nested" | "ask_address" | "forget":
+            return await _ask(context, params)
+        case _:
+            pass
+    return types.CallToolResult(content=[_text(f"{params.name}: {params.arguments}")])
+
+
+async def _ask(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
+    asked: Any = (
+        types.ElicitRequestURLParams(message="Log in.", url="https://xn--pple-43d.example/login?a=b", elicitation_id="1")
+        if params.name == "ask_address"
+        else types.ElicitRequestFormParams(message="Where?", requested_schema=NESTED if params.name == "ask_nested" else FORM)
+    )
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if params.name == "forget" and params.request_state and _forgets():
+            raise _invalid()
+        if params.input_responses is None:
+            return types.InputRequiredResult(input_requests={"q": types.ElicitRequest(params=asked)}, request_state="state-ä=1")
+        assert params.request_state == "state-ä=1"
+        said: Any = params.input_responses["q"]
+    else:
+        said = await context.session.send_request(types.ElicitRequest(params=asked), types.ElicitResult)
+    return types.CallToolResult(content=[_text(f"{said.action} {said.content}")])
+
+
+def _forgets() -> bool:
+    """Forget once, in whatever process."""
+    has_forgotten = FORGOTTEN.exists()
+    FORGOTTEN.touch()
+    return not has_forgotten
+
+
+def _invalid() -> Exception:
+    from mcp.shared.exceptions import MCPError
+
+    return MCPError(-32602, "Invalid or expired requestState")
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=text)
+
+
+async def main() -> None:
+    server: Server[Any] = Server("probe", on_list_tools=list_tools, on_call_tool=call_tool)
+    options = server.create_initialization_options()
+    async with stdio_server() as (reading, writing):
+        if "legacy" in sys.argv:  # a server of before 2026
+            await _serve_legacy_stream(
+                server, reading, writing, lifespan_state={}, session_id=None, init_options=options, raise_exceptions=False
+            )
+        else:
+            await server.run(reading, writing, options)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
