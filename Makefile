@@ -6,8 +6,9 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
-REAL_PARTS := postgres
+REAL_PARTS := postgres web
 FOLDER_postgres := tests/store/postgres tests/torture
+FOLDER_web := tests/web/browser
 
 .PHONY: demo test check test-real hangups torture format pins bench clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))

@@ -12,9 +12,9 @@ from starlette.types import ASGIApp
 
 
 @contextmanager
-def serving(app: ASGIApp) -> Generator[str]:
-    """Serve an application on this machine; yield its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def serving(app: ASGIApp, port: int = 0) -> Generator[str]:
+    """Serve an application on this machine, at any port or at this one; yield its address."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

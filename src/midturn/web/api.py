@@ -15,7 +15,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
-from midturn.web.closed import closed
+from midturn.web.closed import closed, recorded
 from midturn.web.secret_replies import holds_secret
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS
@@ -53,14 +53,18 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
     if "value" in body and holds_secret(found):
         why = await secret_elsewhere(request, site, found) or "Type it on the question's page: no program hands a secret on."
         return problem(409, "secret_elsewhere", why)
+    return await _answered(found, body, visitor, site)
+
+
+async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visitor, site: Site) -> Response:
     how: dict[str, Any] = {key: body[key] for key in _KEYS if key in body}
     try:
         receipt = await site.board.port.answer(found.id, **how, user=visitor.name, via="api")
     except AnswerError as error:
-        return _misfit([Problem(_pointer(body, found) + one.pointer, one.message) for one in error.problems])
-    except (AlreadyAnswered, NotOpen):
+        return _misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
+    except (AlreadyAnswered, NotOpen) as closed_meanwhile:
         await site.board.look()
-        return await _gone(request, site)
+        return await _late(found.id, closed_meanwhile, site)
     await site.board.look()
     if site.resumer:
         site.resumer.nudge()
@@ -105,6 +109,15 @@ async def _gone(request: Request, site: Site) -> Response:
     return problem(409, "already_answered", "Somebody answered first; that answer stands.", answered_by=_by(by))
 
 
+async def _late(id: str, error: AlreadyAnswered | NotOpen, site: Site) -> Response:
+    """Say who was faster; their answer may still be on its way into the record."""
+    if isinstance(error, NotOpen):
+        return problem(410, "closed", str(error))
+    found = await recorded(site.board.port, id)
+    by = found.answered_by if found else None
+    return problem(409, "already_answered", str(error), answered_by=_by(by or AnsweredBy("user", user=error.by or None)))
+
+
 def _by(by: AnsweredBy) -> Json:
     return msgspec.to_builtins(by)
 
@@ -128,9 +141,8 @@ def _problems(body: Mapping[str, Json]) -> list[Problem]:
     return found
 
 
-def _pointer(body: Mapping[str, Json], found: OpenQuestion) -> str:
+def _pointer(body: Mapping[str, Json]) -> str:
     """Return where in the body the answer stands."""
-    del found
     return f"/{next(key for key in WAYS if key in body)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -13,6 +14,9 @@ from midturn.core.stream import approval_text, calls
 from midturn.errors import StoreError
 from midturn.store.settling import decision_about
 from midturn.web.port import Port
+
+_LOOK = 0.05  # seconds between two looks
+_LOOKS = 20
 
 
 class Closed(Struct, frozen=True, kw_only=True):
@@ -29,6 +33,16 @@ class Closed(Struct, frozen=True, kw_only=True):
     def answered_by(self) -> AnsweredBy | None:
         """Who answered it; None where nobody did."""
         return None if self.decision is None or isinstance(self.decision, InquiryCancelled) else self.decision.answered_by
+
+
+async def recorded(port: Port, id: str) -> Closed | None:
+    """Return how a question was closed that somebody has answered; the answer may still be on its way into the record."""
+    for _ in range(_LOOKS):
+        found = await closed(port, id)
+        if found is None or found.decision is not None:
+            return found
+        await asyncio.sleep(_LOOK)
+    return await closed(port, id)
 
 
 async def closed(port: Port, id: str) -> Closed | None:

@@ -148,8 +148,7 @@
     if (tell) channel?.postMessage(["again"]);
   }
 
-  function listen() {
-    let lost = false;
+  function listen(lost = false) {
     const source = new EventSource(`${base}/api/events`);
     for (const kind of kinds)
       source.addEventListener(kind, (event) => {
@@ -164,7 +163,7 @@
       source.close();
       const reached = await fetch(`${base}/api/questions`, { method: "HEAD" }).catch(() => null);
       signedOut(reached?.status === 401);
-      setTimeout(() => listen(), 2000 + Math.random() * 1000).lost = true;
+      setTimeout(listen, 2000 + Math.random() * 1000, true);
     };
     return source;
   }

@@ -1,0 +1,130 @@
+"""Conversations for looking at: one question of each kind, a form, approvals, and a conversation that is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import midturn as mt
+from midturn.core.question import Question
+from midturn.store.store import ConversationStore
+from support.pages import asking, asking_form
+
+DIFF = """The patch moves the release and says why.
+
+```diff
+--- a/docs/plan.md
++++ b/docs/plan.md
+@@ -1,4 +1,5 @@
+ # Plan
+
+-Ship on Friday.
++Ship on Monday, after the freeze.
++The freeze ends at nine.
+
+ See [the notes](https://example.org/notes).
+```
+"""
+REGIONS = [
+    mt.SelectOption("eu-1", "Frankfurt, close to most of our users"),
+    mt.SelectOption("us-2", "Ohio, the cheapest"),
+    mt.SelectOption("ap-1", "Tokyo, at twice the price"),
+]
+MIGRATIONS = (
+    "Two migrations run first:\n\n1. `add_index`, about three minutes\n2. `drop_column`\n\nThe last deployment was **four days ago**."
+)
+LIMITS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"cpu": {"type": "number"}, "memory": {"type": "string"}},
+    "required": ["cpu", "memory"],
+}
+QUESTIONS: Mapping[str, tuple[str, Question[Any]]] = {
+    "deploy": ("Ship version 2.4", Question.boolean("confirm", "Deploy version 2.4 to production?", context=MIGRATIONS, exclusive=True)),
+    "place": ("Ship version 2.4", Question.select("region", "Which region should it go to?", REGIONS, default="eu-1", allow_other=True)),
+    "triage": (
+        "Find out why the build is slow",
+        Question.select("package", "Which package has the bug?", [f"package-{number:02}" for number in range(1, 41)]),
+    ),
+    "checks": (
+        "Find out why the build is slow",
+        Question.multi_select(
+            "skip", "Which checks may be skipped?", ["lint", "types", "unit tests", "browser tests"], max=2, allow_other=True
+        ),
+    ),
+    "notes": (
+        "Write the release notes",
+        Question.text("note", "What should the release note say?", default="Starts faster.", optional=True),
+    ),
+    "sign": ("Sign the release", Question.secret("passphrase", "What is the passphrase of the signing key?")),
+    "scale": (
+        "Get ready for Monday",
+        Question.schema("replicas", "How many replicas?", {"type": "integer", "minimum": 1, "maximum": 20}, default=3),
+    ),
+    "limits": ("Get ready for Monday", Question.schema("limits", "Which limits apply?", LIMITS)),
+    "edit_plan": (
+        "Move the release to Monday",
+        Question.boolean("apply", "Apply the changes to docs/plan.md?", default=True, context=DIFF),
+    ),
+}
+FORM = mt.Form(
+    [
+        Question.boolean("apply", "Prepare a release now?"),
+        Question.select("env", "Which environment?", ["staging", "production"], when=mt.When("apply", True)),
+        Question.multi_select("teams", "Who is told?", ["support", "sales", "everybody"], min=1, when=mt.When("apply", True)),
+        Question.text("note", "Anything to add?", optional=True),
+    ],
+    review=True,
+)
+
+
+@mt.tool(run="ask")
+def run_command(command: str, directory: str) -> str:
+    """Run a command."""
+    return f"{command} in {directory}"
+
+
+async def open_all(store: ConversationStore) -> dict[str, mt.OpenQuestion]:
+    """Ask one question of each kind; return them by the name of the tool that asks."""
+    opened: dict[str, mt.OpenQuestion] = {}
+    tools: list[tuple[str, mt.FunctionTool[..., Any], dict[str, Any]]] = []
+    tools += [(said, asking(question, name), {}) for name, (said, question) in QUESTIONS.items()]
+    tools.append(("Prepare the release", asking_form(FORM), {}))
+    command = {"command": "pg_dump --clean shop | gzip > shop.sql.gz\nrm -rf tmp", "directory": "/srv/backup"}
+    tools.append(("Back up the shop", run_command, command))
+    for said, tool, arguments in tools:
+        agent = mt.Agent(_calling(tool, arguments), tools=[tool], store=store)
+        result = await agent.run(said)
+        opened[tool.definition.name] = result.pending[0]
+    return opened
+
+
+async def finish_one(store: ConversationStore) -> str:
+    """Have a turn ask two questions, answer them, and end; return its conversation."""
+
+    @mt.tool
+    async def deploy(environment: str, ctx: mt.ToolContext) -> str:
+        """Deploy."""
+        if not await ctx.ask(Question.boolean("confirm", f"Deploy to {environment}?", context="This restarts **three** services.")):
+            raise mt.Rejected("Not deployed.")
+        return f"Deployed to {environment} in {await ctx.ask(Question.select('region', 'Which region?', ['eu-1', 'us-2']))}."
+
+    table = "| service | errors |\n| --- | --- |\n| api | 0 |\n| web | 2 |"
+    calls = [{"name": "deploy", "arguments": {"environment": "production"}}]
+    model = mt.ScriptedModel(
+        [
+            {"text": "All 214 tests pass. I deploy now.", "calls": calls},
+            {"text": f"Version 2.4 is live in **eu-1**. After five minutes:\n\n{table}"},
+        ]
+    )
+    agent = mt.Agent(model, tools=[deploy], store=store)
+    result = await agent.run("Ship version 2.4 to production, please.")
+    answers: Sequence[tuple[Any, str | None]] = [(True, "The freeze is over."), ("eu-1", None)]
+    for value, reason in answers:
+        await store.answer(result.pending[0].id, value, user="ada", via="web", reason=reason)
+        result = await agent.resume(result.conversation)
+    return result.conversation
+
+
+def _calling(tool: mt.FunctionTool[..., Any], arguments: Mapping[str, Any]) -> mt.ScriptedModel:
+    calls = [{"name": tool.definition.name, "arguments": arguments}]
+    return mt.ScriptedModel([{"text": "I have looked at the pipeline, and need to know one thing.", "calls": calls}, {"text": "Done."}])

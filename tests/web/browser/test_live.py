@@ -1,0 +1,102 @@
+"""Pages change by themselves: what is asked appears, what is answered goes, and whoever comes second is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, expect
+from starlette.requests import Request
+
+from midturn.core.question import Question
+from midturn.store.store import ConversationStore
+from midturn.web import inbox
+from support.browser import Elsewhere
+from support.pages import ada, agent_with, asking
+from support.serving import serving
+
+CONFIRM = Question.boolean("q", "Deploy to production?")
+_RACES = 50
+
+
+def test_what_is_asked_appears_and_what_is_answered_in_a_terminal_goes(
+    page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any], tmp_path: Path
+) -> None:
+    with serving(inbox(disk, user=ada)) as address:
+        page.goto(f"{address}/")
+        expect(page.locator("h1")).to_have_text("Nothing waits for you")
+        waiting = elsewhere(agent_with(disk, asking(CONFIRM)).run("Ship it.")).pending[0]
+        expect(page.locator("a.item")).to_contain_text("Deploy to production?")
+        expect(page).to_have_title("(1) Inbox · midturn")
+        command = [sys.executable, "-m", "midturn", "answer", waiting.id, "yes", "--store", str(tmp_path / "conversations")]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        expect(page.locator("a.item")).to_have_count(0)
+        expect(page.locator("h1")).to_have_text("Nothing waits for you")
+        expect(page).to_have_title("Inbox · midturn")
+        expect(page.locator("[data-said]")).to_contain_text("was answered")
+
+
+def test_a_question_that_is_answered_elsewhere_says_so_where_one_types_and_keeps_what_was_typed(
+    page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    waiting = elsewhere(agent_with(disk, asking(Question.text("q", "What should it say?"))).run("Ship it.")).pending[0]
+    with serving(inbox(disk, user=ada)) as address:
+        page.goto(f"{address}/q/{waiting.id}")
+        page.locator("textarea#answer").fill("half a sentence")
+        page.wait_for_timeout(500)  # the page has begun to listen
+        elsewhere(disk.answer(waiting.id, "Starts faster.", user="grace", via="web"))
+        expect(page.locator("[data-closed] .done")).to_contain_text("answered by grace (web)")
+        expect(page.locator("[data-closed] .done")).to_contain_text("Starts faster.")
+        expect(page.get_by_role("button", name="Answer")).to_be_disabled()
+        expect(page.locator("textarea#answer")).to_have_value("half a sentence")
+
+
+def test_of_two_browsers_one_wins_and_the_other_hears_who(chromium: Browser, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+    def who(request: Any) -> str:
+        return request.headers["user-agent"]
+
+    results: list[tuple[str, str]] = []
+    with serving(inbox(disk, user=who)) as address:
+        contexts = [chromium.new_context(user_agent=name, java_script_enabled=True) for name in ("ada", "grace")]
+        pages = [context.new_page() for context in contexts]
+        for _ in range(_RACES):
+            waiting = elsewhere(agent_with(disk, asking(CONFIRM)).run("Ship it.")).pending[0]
+            for page in pages:
+                page.goto(f"{address}/q/{waiting.id}")
+            for page, answer in zip(pages, ("yes", "no"), strict=True):
+                page.evaluate("answer => { setTimeout(() => document.querySelector(`button[value=${answer}]`).click(), 30) }", answer)
+            for page in pages:
+                expect(page.locator(".done").first).to_contain_text("answered by")
+            told = [page.locator(".done").first.inner_text() for page in pages]
+            ((_, response),) = elsewhere(disk.read(waiting.conversation)).pairs()
+            winner = response.answered_by.user  # type: ignore[union-attr]  # it was answered
+            assert all(f"answered by {winner} (web)" in text for text in told), (winner, told)
+            results.append((winner or "", told[0]))
+        for context in contexts:
+            context.close()
+    assert len(results) == _RACES
+
+
+def test_whoever_is_signed_out_is_told_and_loses_nothing(page: Page, disk: ConversationStore, elsewhere: Elsewhere[Any]) -> None:
+    signed_in = [True]
+    waiting = elsewhere(agent_with(disk, asking(Question.text("q", "What should it say?"))).run("Ship it.")).pending[0]
+
+    def user(_: Request) -> str | None:
+        return "ada" if signed_in[0] else None
+
+    app = inbox(disk, user=user)
+    with serving(app) as address:
+        page.goto(f"{address}/q/{waiting.id}")
+        page.locator("textarea#answer").fill("half a sentence")
+        page.wait_for_timeout(500)
+        signed_in[0] = False
+    port = int(address.rsplit(":", 1)[1])
+    with serving(app, port):
+        expect(page.locator("[data-signed-out]")).to_be_visible(timeout=20_000)
+        expect(page.locator("textarea#answer")).to_have_value("half a sentence")
+        signed_in[0] = True
+        expect(page.locator("[data-signed-out]")).to_be_hidden(timeout=20_000)
+        page.get_by_role("button", name="Answer").click()
+        expect(page.locator(".done")).to_contain_text("half a sentence")
