@@ -9,6 +9,7 @@ from collections import OrderedDict
 
 import msgspec
 
+from midturn.core.address import parse_address
 from midturn.core.stream import OpenQuestion
 from midturn.errors import MidturnError
 from midturn.web.closed import closed
@@ -41,9 +42,11 @@ class Board:
         return sorted(self._open.values(), key=lambda question: question.asked_at)
 
     async def find(self, id: str) -> OpenQuestion | None:
-        """Return a question that is open."""
-        await self.fresh()
-        return self._open.get(id)
+        """Return a question that is open, as it is now: only its own conversation is looked at."""
+        at = parse_address(id)
+        if at is None:
+            return None
+        return next((question for question in await self.port.pending(at.conversation) if question.id == id), None)
 
     async def title(self, conversation: str) -> str:
         """Return what a conversation is called."""

@@ -15,14 +15,12 @@ from midturn.store.answering import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering, Misfit, Shown
 from midturn.web.body import Fields, read_fields
-from midturn.web.closed import closed, recorded
+from midturn.web.closed import recorded
 from midturn.web.pages.waiting import frame
 from midturn.web.secret_replies import holds_secret
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.site import Site
 from midturn.web.templating import page
-
-_LATE = 409
 
 
 class Before(Struct, frozen=True):
@@ -56,7 +54,7 @@ async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answe
         return await _shown(request, visitor, site, found, misfit.shown, problems=misfit.problems, sent=sent, status=422)
     except (AlreadyAnswered, NotOpen, StoreLocked) as error:
         await site.board.look()
-        status = _LATE if isinstance(error, AlreadyAnswered) else 410
+        status = 409 if isinstance(error, AlreadyAnswered) else 410
         return await _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
     if isinstance(came_to, Receipt):
         base = str(request.scope.get("root_path", "")).rstrip("/")
@@ -92,8 +90,7 @@ async def _shown(  # noqa: PLR0913  what a page shows
 async def _closed(
     request: Request, visitor: Visitor, site: Site, *, status: int, sent: Fields | None = None, problem: str = ""
 ) -> Response:
-    look = recorded if status == _LATE else closed
-    found = await look(site.board.port, request.path_params["id"])
+    found = await recorded(site.board.port, request.path_params["id"])
     kept = [text for name in ("answer", "other", "reply", "reason", "edited") if sent and (text := sent.text(name))]
     values = {**frame(site, visitor, "Closed"), "closed": found, "kept": kept, "problem": problem}
     return page(request, "closed.html", values, status if found is None or status != 404 else 200)  # noqa: PLR2004

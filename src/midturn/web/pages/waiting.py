@@ -11,7 +11,7 @@ from starlette.responses import Response
 from midturn.core.stream import OpenQuestion
 from midturn.web.access import Visitor
 from midturn.web.board import Board
-from midturn.web.closed import closed
+from midturn.web.closed import recorded
 from midturn.web.site import Site
 from midturn.web.templating import page
 
@@ -35,7 +35,7 @@ async def waiting(request: Request, visitor: Visitor, site: Site) -> Response:
     if request.query_params.get("part") == "group":
         wanted = request.query_params.get("conversation")
         return page(request, "list.html", {"groups": [group for group in groups if group.conversation == wanted]})
-    done = await closed(board.port, request.query_params.get("done", ""))
+    done = await recorded(board.port, request.query_params.get("done", ""))
     return page(request, "inbox.html", {**values, **frame(site, visitor, "Inbox"), "done": done})
 
 
