@@ -1,0 +1,74 @@
+"""What is built from the project: two builds are equal, and hold what they should."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from support.documents import DOCUMENTS, ROOT, blocks, is_updating
+from support.shared_files import configuration_schema, shared_files
+
+
+def built(folder: Path) -> dict[str, bytes]:
+    """Build wheel and source archive, and return them by name."""
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, env=environment, capture_output=True, check=True
+    )
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_two_builds_are_equal_and_complete(tmp_path: Path) -> None:
+    first, second = built(tmp_path / "one"), built(tmp_path / "two")
+
+    assert first == second
+    wheel = next((tmp_path / "one").glob("*.whl"))
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"midturn/py.typed", "midturn/__init__.pyi", "midturn/cli/main.py"} <= set(names)
+    assert {name.split("/data/share/", 1)[1] for name in names if "/data/share/" in name} >= {
+        "man/man1/midturn.1",
+        "midturn/config.schema.json",
+    }
+    assert [name for name in names if not name.startswith(("midturn/", "midturn-"))] == []
+    with tarfile.open(next((tmp_path / "one").glob("*.tar.gz"))) as archive:
+        top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+    assert {"src", "tests", "docs", "README.md", "LICENSE"} <= top
+    assert not top & {".venv", "site", ".hypothesis"}
+
+
+@pytest.mark.parametrize("path", shared_files(), ids=lambda path: path.name)
+def test_files_beside_the_package_are_current(path: Path) -> None:
+    content = shared_files()[path]
+    if is_updating():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == content, "set UPDATE_DOCUMENTS=1 to write it anew"
+
+
+def test_the_schema_for_editors_takes_what_the_configuration_takes() -> None:
+    validator = jsonschema_rs.validator_for(dict(configuration_schema()))
+
+    good = {
+        "assistant": {"model": {"id": "openai/gpt-6-astra"}},
+        "conversation": {"tools": {"*": {"run": "ask"}, "deploy": {"run": "skip"}}},
+    }
+    assert validator.is_valid(good)
+    assert not validator.is_valid({"assistent": {}})
+    assert not validator.is_valid({"limits": {"cycles": "many"}})
+
+
+def test_the_schema_for_editors_takes_every_example() -> None:
+    """All but the one that shows what an error looks like."""
+    validator = jsonschema_rs.validator_for(dict(configuration_schema()))
+    shown = [block for path in DOCUMENTS for block in blocks(path) if block.language == "toml" and "script" not in block.marks]
+    wrong = [block.place for block in shown if "protocl" not in block.text and not validator.is_valid(tomllib.loads(block.text))]
+
+    assert wrong == []

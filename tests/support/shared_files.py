@@ -1,0 +1,117 @@
+"""What is installed beside the package: a man page, completions for shells, and the JSON Schema of the configuration for editors."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+from midturn.cli.main import midturn
+from midturn.config.keys import KEYS
+from midturn.config.nodes import Leaf, Node
+from midturn.core.json_value import Json
+from support.documents import ROOT
+
+SHARE = ROOT / "share"
+_SHELLS: Mapping[str, type[ShellComplete]] = {
+    "bash-completion/completions/midturn": BashComplete,
+    "zsh/site-functions/_midturn": ZshComplete,
+    "fish/vendor_completions.d/midturn.fish": FishComplete,
+}
+_TYPES: Mapping[str, Json] = {
+    "boolean": {"type": "boolean"},
+    "integer": {"type": "integer"},
+    "number": {"type": "number"},
+    "seconds": {"type": ["number", "string"]},
+    "argv": {"type": ["string", "array"], "items": {"type": "string"}},
+    "string": {"type": "string"},
+    "model": {"type": "string"},
+    "cache": {"type": "string"},
+    "variable": {"type": ["string", "boolean"]},
+    "paths": {"type": ["string", "array"], "items": {"type": "string"}},
+    "json": {},
+    "json_type": {"type": ["string", "array"]},
+    "required": {"type": ["boolean", "array"]},
+}
+
+
+def shared_files() -> dict[Path, str]:
+    """Return every file with its content."""
+    shells = {SHARE / name: complete(midturn, {}, "midturn", "_MIDTURN_COMPLETE").source() for name, complete in _SHELLS.items()}
+    schema = json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
+    return {SHARE / "man/man1/midturn.1": man_page(), SHARE / "midturn/config.schema.json": schema, **shells}
+
+
+def configuration_schema() -> Mapping[str, Json]:
+    """Return the JSON Schema of a configuration file, from the one table of keys."""
+    head: dict[str, Json] = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "midturn configuration"}
+    return {**head, **_schema(KEYS)}
+
+
+def _schema(node: Node) -> dict[str, Json]:
+    if isinstance(node, Leaf):
+        return _leaf(node)
+    table: dict[str, Json] = {"type": "object", "properties": {name: _schema(child) for name, child in node.keys.items()}}
+    table["additionalProperties"] = False
+    if node.names is not None:
+        table["patternProperties"] = {f"^({node.names.pattern})$": _schema(node.names.node)}
+        if node.names.star is not None:
+            table["properties"] = {**_properties(table), "*": _schema(node.names.star)}
+    return {"anyOf": [_leaf(node.shorthand.leaf), table]} if node.shorthand else table
+
+
+def _properties(table: Mapping[str, Json]) -> Mapping[str, Json]:
+    found = table["properties"]
+    assert isinstance(found, Mapping)
+    return found
+
+
+def _leaf(leaf: Leaf) -> dict[str, Json]:
+    found = _TYPES[leaf.kind]
+    assert isinstance(found, Mapping)
+    bounds = {"minimum": leaf.least, "maximum": leaf.most}
+    written: dict[str, Json] = {**found, **{name: bound for name, bound in bounds.items() if bound is not None}}
+    if leaf.allowed:
+        written = {"enum": [*leaf.allowed, *leaf.aliases]}
+    return {"description": leaf.help, **written} if leaf.help else written
+
+
+def man_page() -> str:
+    """Return the manual page of the command, with every command below it."""
+    context = click.Context(midturn, info_name="midturn")
+    rows = ['.TH MIDTURN 1 "" "midturn" "User Commands"', ".SH NAME", "midturn \\- the question layer for AI agents"]
+    rows += [".SH SYNOPSIS", ".B midturn", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH DESCRIPTION", *_prose(midturn.help)]
+    rows += [".SH COMMANDS", *_commands(context), ".SH FILES", ".TP", ".I .midturn/config.toml", "the configuration of a workspace"]
+    return "\n".join(rows) + "\n"
+
+
+def _commands(context: click.Context) -> Iterator[str]:
+    group = context.command
+    assert isinstance(group, click.Group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command
+        below = click.Context(command, info_name=name, parent=context)
+        if isinstance(command, click.Group):
+            yield from _commands(below)
+            continue
+        usage = " ".join(command.collect_usage_pieces(below))
+        yield from (".SS " + _roff(f"{below.command_path} {usage}"), *_prose(command.help))
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                yield from (".TP", f".B {_roff(', '.join([*option.opts, *option.secondary_opts]))}", _roff(option.help or ""))
+
+
+def _prose(text: str | None) -> list[str]:
+    paragraphs = inspect.cleandoc(text or "").split("\n\n")
+    return [_roff(" ".join(one.split())) if not number else ".PP\n" + _roff(" ".join(one.split())) for number, one in enumerate(paragraphs)]
+
+
+def _roff(text: str) -> str:
+    """Escape what roff would read as its own."""
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("`", "\\(ga")
+    return f"\\&{escaped}" if escaped.startswith((".", "'")) else escaped
