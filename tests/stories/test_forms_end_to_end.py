@@ -340,7 +340,7 @@ def test_a_form_that_has_changed_meanwhile_asks_only_what_changed(midturn: Comma
 
 
 def test_a_review_that_waits_in_the_inbox_can_still_be_gone_back_from(midturn: CommandLine) -> None:
-    """The answers are shown once, under the name of who asked; Back goes on with the turn at this terminal."""
+    """The answers are shown once, under the name of who asked; Back asks again at this terminal, and the review comes back."""
     questions = [asks("apply", APPLY, answer_type="boolean"), {**ASKED_BY_MODEL[3], "optional": True}]
     midturn.run("query", "-m", midturn.script(calls("ask_user", questions=questions)), "--defer", "Go")
     for value in ("true", "late"):
@@ -355,9 +355,9 @@ def test_a_review_that_waits_in_the_inbox_can_still_be_gone_back_from(midturn: C
         person.look(SEND)
         assert session.text.count("late") == 1
         person.reply(SEND, "b\r")
-        person.reply(SEND, "b\r")
         person.reply(NOTE, "soon\r")
         person.reply(SEND, "\r")
         assert session.wait_for_end() == 0
 
+    midturn.ok("resume", waiting["conversation"])
     assert results(midturn) == [{"apply": True, "note": "soon"}]
