@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOMES: dict[str, str] = {
-    ".agent.agent": "Agent RunOptions",
-    ".agent.happenings": "Asked QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
+    ".agent.agent": "Agent ResumeOptions RunOptions",
+    ".agent.happenings": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
     ".agent.inbox_prompter": "InboxPrompter",
     ".agent.result": "RunResult",
     ".agent.turn_stream": "TurnStream",

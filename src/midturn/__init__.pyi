@@ -1,8 +1,9 @@
 from msgspec import UNSET as UNSET
 
-from midturn.agent.agent import Agent as Agent, RunOptions as RunOptions
+from midturn.agent.agent import Agent as Agent, ResumeOptions as ResumeOptions, RunOptions as RunOptions
 from midturn.agent.happenings import (
     Asked as Asked,
+    ModelRetried as ModelRetried,
     QuestionAnswered as QuestionAnswered,
     Streamed as Streamed,
     ToolFinished as ToolFinished,

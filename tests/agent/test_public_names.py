@@ -15,7 +15,8 @@ OF_THE_TABLE = """
     Question SelectOption Form AnswerType BooleanType SelectType MultiSelectType TextType SecretType SchemaType Persistence When
     Success ToolError NeedsInput Outcome
     tool Tool Rejected ToolContext Answer Unanswered
-    Agent RunResult TextDelta ToolStarted Asked QuestionAnswered ToolFinished TurnEnded
+    ask ask_sync ask_form ask_form_sync try_ask try_ask_sync
+    Agent RunResult TextDelta ModelRetried ToolStarted Asked QuestionAnswered ToolFinished TurnEnded
     Inquirer
     Prompter TerminalPrompter ScriptedPrompter InboxPrompter
     Answered Replied WentBack EndedTurn Edited Submitted Unavailable
@@ -24,14 +25,15 @@ OF_THE_TABLE = """
     Conversation ConversationStore open_store MemoryStore events sanitize
     Model ScriptedModel FunctionModel
     MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
+    TurnOpen
 """
 OF_THE_SIGNATURES = """
     UNSET Route UseCached UseConfigured UseDefault AskAssistant AskUser Suspend Fail
     Ask Review Completed Cancelled FormEnded Prompt OpenQuestion
 """
 BESIDE_THEM = """
-    ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallEnded InquirerCall
-    RunOptions Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
+    ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallContent CallEnded InquirerCall
+    RunOptions ResumeOptions Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
 """
 """What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""
@@ -44,7 +46,7 @@ OF_A_PROMPT = """
     question kind asked_by subject index total prefill error can_go_back can_reply may_remember
     id event conversation tool arguments
 """
-OF_A_CONTEXT = "answers arguments deps ask ask_sync ask_form try_ask idempotency_key root cancelled"
+OF_A_CONTEXT = "answers arguments deps ask ask_sync ask_form ask_form_sync try_ask try_ask_sync idempotency_key root cancelled"
 
 
 def test_the_public_names_are_these() -> None:

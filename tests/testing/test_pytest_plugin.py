@@ -6,6 +6,7 @@ from pathlib import Path
 
 TEST = """
 import asyncio
+import midturn as mt
 import pytest
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
@@ -19,9 +20,26 @@ def test_left_over(scripted_prompter):
     scripted_prompter({"deploy.confirm": True})
 
 def test_the_rest(scripted_model, recorded_pairs, assert_answers):
-    assert scripted_model([{"text": "hi"}]).name == "scripted"
+    assert scripted_model([]).name == "scripted"
     assert recorded_pairs([]) == []
     assert_answers([], {})
+
+def broken() -> str:
+    raise KeyError("nope")
+
+CALL = {"calls": [{"name": "broken", "arguments": {}}]}
+
+def test_a_tool_raises(scripted_model):
+    mt.Agent(scripted_model([CALL, {"text": "Done."}]), tools=[broken]).run_sync("Go.")
+
+def test_a_tool_may_raise(scripted_model):
+    mt.Agent(scripted_model([CALL, {"text": "Done."}], tool_errors="allow"), tools=[broken]).run_sync("Go.")
+
+def test_an_expectation_fails(scripted_model):
+    mt.Agent(scripted_model([{"expect": "Please", "text": "Done."}])).run_sync("Go.")
+
+def test_model_replies_are_left_over(scripted_model):
+    mt.Agent(scripted_model([{"text": "One."}, {"text": "Two."}])).run_sync("Go.")
 """
 
 
@@ -31,7 +49,10 @@ def test_the_fixtures_are_there_and_a_reply_left_over_fails_its_test(tmp_path: P
     options = ["-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:midturn", "-p", "midturn.testing.plugin", "-p", "no:randomly"]
     run = subprocess.run([sys.executable, "-m", "pytest", "-q", *options], cwd=tmp_path, capture_output=True, text=True, check=False)
 
-    assert "3 passed, 1 error" in run.stdout, run.stdout + run.stderr
+    assert "7 passed, 4 errors" in run.stdout, run.stdout + run.stderr
+    assert "The tool 'broken' failed: KeyError: 'nope'" in run.stdout
+    assert "expects at reply 1 that the newest message contains:" in run.stdout
+    assert "The script has 1 reply left over." in run.stdout
     assert "replies left over: `deploy.confirm` was never asked" in run.stdout
 
 

@@ -10,13 +10,12 @@ from typing import Literal, Self, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from midturn.agent.result import RunResult, finish
-from midturn.agent.turn_stream import TurnStream, Watching
+from midturn.agent.result import RunResult, finish, schema_of
+from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, TurnStream, Watching
 from midturn.agent.worker import worker_of
 from midturn.compose import AgentParts, RunParts, compose_agent
 from midturn.compose.given import GivenTarget, GivenTool, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
 from midturn.compose.models import Models
-from midturn.compose.run_parts import Silence
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
@@ -37,7 +36,16 @@ class RunOptions(TypedDict, total=False):
     deps: object
     author: str | None
     prompter: Prompter | None
-    schema: JsonObject | None
+    schema: JsonObject | type | None
+    on_event: OnEvent | None
+
+
+class ResumeOptions(TypedDict, total=False):
+    """How a turn is continued; see `Agent.resume`."""
+
+    deps: object
+    prompter: Prompter | None
+    on_event: OnEvent | None
 
 
 class Agent:
@@ -82,7 +90,7 @@ class Agent:
             ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
             TypeError: Something of an altogether different kind was passed.
         """
-        self._models = Models(llm={}, display=Silence())
+        self._models = Models(llm={}, display=Relay())
         own = tools_of(tools)
         self._parts = AgentParts(
             model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
@@ -98,7 +106,7 @@ class Agent:
         self.store: ConversationStore = self._guarded(MemoryStore(self._parts.limits) if store is None else store)
         """The conversations, their open questions (`pending`), and the way to answer them (`answer`)."""
 
-    async def run(
+    async def run(  # noqa: PLR0913  a public signature
         self,
         text: str,
         *,
@@ -106,7 +114,8 @@ class Agent:
         deps: object = None,
         author: str | None = None,
         prompter: Prompter | None = None,
-        schema: JsonObject | None = None,
+        schema: JsonObject | type | None = None,
+        on_event: OnEvent | None = None,
     ) -> RunResult:
         """Run one turn: in `conversation`, or in a new one. Cancelling the task leaves the turn open, to be resumed.
 
@@ -116,17 +125,20 @@ class Agent:
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
             prompter: Who answers in this run, in place of the agent's own.
-            schema: The JSON Schema of the answer, which is then in `RunResult.structured`.
+            schema: The type of the answer (a dataclass, a struct, a Pydantic model, …), or its JSON Schema; the answer is then in
+                `RunResult.structured`, as a value of the type.
+            on_event: Hears of everything as it happens, as `stream` yields it; sync or async. What it raises stops the run, and leaves the
+                turn open.
 
         Raises:
-            StoreError: The conversation cannot be written, or its last turn is still open.
+            TurnOpen: The last turn of the conversation waits to be continued.
+            StoreError: The conversation cannot be written.
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
-        requested = TurnRequested(text, author=author, schema=schema)
-        run = self._run(prompter, deps)
-        async with await self._journal(conversation, text) as journal:
-            return await finish(journal, self._session(journal, run), requested)
+        how = RunOptions(conversation=conversation, deps=deps, author=author, prompter=prompter, schema=schema)
+        async with self.stream(text, **how) as events:
+            return await events.watched(on_event)
 
     def run_sync(self, text: str, **how: Unpack[RunOptions]) -> RunResult:
         """Run one turn from a program without an event loop; otherwise like `run`. Ctrl-C leaves the turn open.
@@ -142,8 +154,10 @@ class Agent:
 
         return asyncio.run(once())
 
-    async def resume(self, conversation: str, *, deps: object = None, prompter: Prompter | None = None) -> RunResult:
-        """Continue the open turn of a conversation exactly where it stopped.
+    async def resume(
+        self, conversation: str, *, deps: object = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
+    ) -> RunResult:
+        """Continue the open turn of a conversation exactly where it stopped. Arguments are those of `run`.
 
         Raises:
             NotOpen: Its last turn has ended.
@@ -151,27 +165,56 @@ class Agent:
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.
         """
-        run = self._run(prompter, deps)
-        async with await self.store.open(conversation) as journal:
-            return await finish(journal, self._session(journal, run), None)
+        async with self.stream_resume(conversation, deps=deps, prompter=prompter) as events:
+            return await events.watched(on_event)
+
+    def resume_sync(self, conversation: str, **how: Unpack[ResumeOptions]) -> RunResult:
+        """Continue the open turn of a conversation in a program without an event loop; otherwise like `resume`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await agent.resume(…)` there.
+        """
+        refuse_inside_a_loop("resume_sync", "await agent.resume(…)")
+
+        async def once() -> RunResult:
+            async with self:
+                return await self.resume(conversation, **how)
+
+        return asyncio.run(once())
 
     @asynccontextmanager
     async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
         """Run one turn, and watch it: `async with agent.stream(…) as events: async for event in events: …`.
 
-        The events are `TextDelta`, `ToolStarted`, `Asked`, `QuestionAnswered`, `ToolFinished`, and at last `TurnEnded` with the result.
+        The events are `TextDelta`, `ReasoningDelta`, `ModelRetried`, `ToolStarted`, `Asked`, `QuestionAnswered`, `ToolFinished`, and at
+        last `TurnEnded` with the result.
         Leaving the block early stops the run and leaves the turn open. Arguments and errors are those of `run`.
         """
-        requested = TurnRequested(text, author=how.get("author"), schema=how.get("schema"))
+        wanted = how.get("schema")
+        requested = TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
+        async with await self._journal(how.get("conversation"), text) as journal, self._streamed(journal, how, requested) as events:
+            yield events
+
+    @asynccontextmanager
+    async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
+        """Continue the open turn of a conversation, and watch it as `stream` does. Arguments and errors are those of `resume`."""
+        options = RunOptions(deps=how.get("deps"), prompter=how.get("prompter"))
+        async with await self.store.open(conversation) as journal, self._streamed(journal, options, None) as events:
+            yield events
+
+    @asynccontextmanager
+    async def _streamed(self, journal: Journal, how: RunOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
+        """Run a turn beside whoever watches it."""
+        watching = Watching(journal)
         run = self._run(how.get("prompter"), how.get("deps"))
-        async with await self._journal(how.get("conversation"), text) as journal:
-            watching = Watching(journal)
-            session = self._session(journal, replace(run, display=watching))
-            events = TurnStream(journal.conversation, watching, asyncio.create_task(finish(journal, session, requested)))
-            try:
-                yield events
-            finally:
-                await events.stop()
+        session = self._session(journal, replace(run, display=watching))
+        wanted = how.get("schema")
+        WATCHING.set(watching)  # the task takes a copy of this context along
+        events = TurnStream(journal.conversation, watching, asyncio.create_task(finish(journal, session, requested, wanted)))
+        try:
+            yield events
+        finally:
+            await events.stop()
 
     async def work(self, *, at_once: int = 16, deps: object = None, engine: Literal["none", "dbos"] = "none") -> None:
         """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.

@@ -10,10 +10,10 @@ from msgspec import Struct
 from midturn.agent.result import RunResult
 from midturn.core.address import address
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
-from midturn.core.exchange import TextDelta
+from midturn.core.exchange import ReasoningDelta, TextDelta
 from midturn.core.prompt import ToolCall
 from midturn.core.stream import OpenQuestion, pending
-from midturn.ports import Happening, Recorded, TextShown, ToolEnded, ToolStarted as ToolRuns
+from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolEnded, ToolStarted as ToolRuns
 
 
 class ToolStarted(Struct, frozen=True):
@@ -50,14 +50,25 @@ class TurnEnded(Struct, frozen=True):
     result: RunResult
 
 
-Streamed: TypeAlias = TextDelta | ToolStarted | Asked | QuestionAnswered | ToolFinished | TurnEnded
+class ModelRetried(Struct, frozen=True):
+    """The model was down for a moment, and is asked again in `seconds`; `text` says why."""
+
+    text: str
+    seconds: float
 
 
-def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -> Streamed | None:
+Streamed: TypeAlias = TextDelta | ReasoningDelta | ModelRetried | ToolStarted | Asked | QuestionAnswered | ToolFinished | TurnEnded
+
+
+def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -> Streamed | None:  # noqa: PLR0911  a line for each
     """Translate what the runtime shows; None for what a program need not know. `events` is everything recorded so far."""
     match happening:
         case TextShown(text):
             return TextDelta(text)
+        case ReasoningShown(text):
+            return ReasoningDelta(text)
+        case Notice(text, seconds) if seconds > 0:
+            return ModelRetried(text, seconds)
         case ToolRuns(call, again=False):
             return ToolStarted(call)
         case ToolEnded(call, content, is_error, exception):

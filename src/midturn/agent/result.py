@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypeAlias, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, TypeAlias, cast
 
+import msgspec
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from midturn.core.events import ChatResponse, Event
 from midturn.core.exchange import Usage
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.question.python_answer import schema_as_json
 from midturn.core.stream import OpenQuestion, pending, refused
 from midturn.core.turn.inputs import TurnRequested
-from midturn.errors import ModelError
+from midturn.core.value_types import Mismatch, value_type
+from midturn.errors import MidturnError, ModelError, TurnOpen
 from midturn.ports import Journal
 from midturn.runtime.driver import Ending
-from midturn.runtime.session import Session, TurnStillOpen
+from midturn.runtime.session import Session
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
@@ -30,11 +34,51 @@ class RunResult(Struct, frozen=True, kw_only=True):
     conversation: str
     status: Status
     text: str = ""
-    structured: Json = None
+    structured: Any = None
     pending: tuple[OpenQuestion, ...] = ()
     refused: tuple[str, ...] = ()
     usage: Usage = Usage()
     error: str | None = None
+
+    def raise_if_failed(self) -> Self:
+        """Return the result itself, unless the turn failed.
+
+        Raises:
+            MidturnError: It failed; the message says why.
+        """
+        if self.status == "failed":
+            raise MidturnError(f"The turn of conversation {self.conversation} failed: {self.error}")
+        return self
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the result as JSON, for a web service."""
+        return {
+            "conversation": self.conversation,
+            "status": self.status,
+            "text": self.text,
+            "structured": cast("Json", msgspec.to_builtins(self.structured, enc_hook=_dumped)),
+            "pending": [question.to_json() for question in self.pending],
+            "refused": list(self.refused),
+            "usage": self.usage.to_json(),
+            "error": self.error,
+        }
+
+
+def _dumped(value: object) -> object:
+    """Write a Pydantic model."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    raise TypeError(f"`{type(value).__name__}` has no JSON form")
+
+
+def schema_of(wanted: JsonObject | type) -> JsonObject:
+    """Return the JSON Schema of an answer.
+
+    Raises:
+        QuestionError: No schema can be made from the type.
+    """
+    return schema_as_json(wanted)[0]
 
 
 def result_of(conversation: str, turn: Sequence[Event], ending: Ending) -> RunResult:
@@ -53,23 +97,30 @@ def result_of(conversation: str, turn: Sequence[Event], ending: Ending) -> RunRe
     )
 
 
-async def finish(journal: Journal, session: Session, requested: TurnRequested | None) -> RunResult:
+async def finish(journal: Journal, session: Session, requested: TurnRequested | None, wanted: JsonObject | type | None = None) -> RunResult:
     """Run or resume a turn, and read what it came to.
 
     Raises:
-        StoreError: The last turn is still open, or the disk refused.
+        TurnOpen: The last turn is still open.
+        StoreError: The disk refused.
         NotOpen: There is nothing to resume.
         ModelError: The model stayed down; the turn is open.
     """
     conversation = journal.conversation
     try:
         ending = await (session.run(requested) if requested else session.resume())
-    except TurnStillOpen:
+    except TurnOpen as error:
         advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
-        raise TurnStillOpen(conversation, advice) from None
+        raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
     if ending.status == "open":
         raise _model_is_down(conversation, ending.error or "", ending.failure)
-    return result_of(conversation, session.window, ending)
+    result = result_of(conversation, session.window, ending)
+    if wanted is None or isinstance(wanted, Mapping) or result.structured is None:
+        return result
+    try:
+        return replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
+    except Mismatch as mismatch:
+        return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {mismatch}")
 
 
 def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:

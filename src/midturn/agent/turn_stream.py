@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Self
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, Self, TypeAlias
 
 from midturn.agent.happenings import Streamed, TurnEnded, streamed
 from midturn.agent.result import RunResult
 from midturn.ports import Happening, Journal
+
+OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]
+
+
+WATCHING: ContextVar[Watching] = ContextVar("midturn_watching")
+"""Who watches the run that the present task belongs to."""
 
 
 class Watching:
@@ -22,6 +31,16 @@ class Watching:
         event = streamed(happening, self._journal.conversation, self._journal.events)
         if event:
             self.seen.put_nowait(event)
+
+
+class Relay:
+    """A display for what several runs share, such as models: each happening goes to whoever watches the run that it belongs to."""
+
+    def show(self, happening: Happening) -> None:
+        """Hand on what happened."""
+        watching = WATCHING.get(None)
+        if watching:
+            watching.show(happening)
 
 
 class TurnStream:
@@ -47,6 +66,19 @@ class TurnStream:
             return event
         self._is_over = True
         return TurnEnded(await self._task)
+
+    async def watched(self, on_event: OnEvent | None) -> RunResult:
+        """Wait for the end, telling `on_event` of everything; return the result.
+
+        Raises what `Agent.run` raises, and what `on_event` raises.
+        """
+        if on_event is None:
+            return await self._task
+        async for event in self:
+            said = on_event(event)
+            if inspect.isawaitable(said):
+                await said
+        return await self._task
 
     async def stop(self) -> None:
         """Stop the run, if it still runs: the turn stays open."""

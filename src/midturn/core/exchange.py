@@ -72,6 +72,16 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
 
+    @property
+    def total(self) -> int:
+        """All tokens, in and out."""
+        return self.input_tokens + self.output_tokens
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the counts by name, and their `total`."""
+        counts: dict[str, Json] = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {**counts, "total": self.total}
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.input_tokens + other.input_tokens,

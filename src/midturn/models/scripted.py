@@ -47,6 +47,13 @@ class ScriptedModel:
         self._origin = "The script"
         self._sleep = sleep
         self._progress = Progress()
+        self._played = 0
+        self._failed: list[str] = []
+
+    def problems(self) -> list[str]:
+        """Return what a test should know when it is over: what the script could not play, and whether replies are left over."""
+        left = len(self._script.replies) - self._played
+        return [*self._failed, *([f"{self._origin} has {_count(left, 'reply', 'replies')} left over."] if left > 0 else [])]
 
     @classmethod
     def from_file(cls, path: str | Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> ScriptedModel:
@@ -119,24 +126,29 @@ class ScriptedModel:
     def _entry(self, index: int) -> ScriptedReply:
         replies = self._script.replies
         if index < len(replies):
+            self._played = max(self._played, index + 1)
             return replies[index]
-        raise ScriptError(
+        raise self._failure(
             f"{self._origin} is at its end: it has {_count(len(replies), 'reply', 'replies')}, and the "
             f"conversation asks for reply {index + 1}. Add an entry to `replies`."
         )
+
+    def _failure(self, message: str) -> ScriptError:
+        self._failed.append(message)
+        return ScriptError(message)
 
     def _answers(self, asked: InquiryAsked) -> tuple[int, tuple[ScriptedAnswer, ...]]:
         for index, inquiry in enumerate(self._script.inquiries):
             if inquiry.matches(asked.tool, asked.question_id):
                 return index, inquiry.answers
-        raise ScriptError(
+        raise self._failure(
             f"{self._origin} has no answer to `{asked.question_id}` of `{asked.tool}`. Add an entry to `inquiries` that matches it."
         )
 
     def _check_expectation(self, reply: ScriptedReply, index: int, request: ModelRequest) -> None:
         newest = newest_message(request.events)
         if reply.expect is not None and reply.expect not in newest:
-            raise ScriptError(
+            raise self._failure(
                 f"{self._origin} expects at reply {index + 1} that the newest message contains:\n{reply.expect}\n"
                 f"The newest message is:\n{newest[:_SHOWN]}{'…' if len(newest) > _SHOWN else ''}"
             )

@@ -10,18 +10,11 @@ from midturn.core.turn.effects import Effect
 from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
-from midturn.errors import NotOpen, StoreError
+from midturn.errors import NotOpen, TurnOpen
 from midturn.ports import Journal
 from midturn.runtime.driver import Driver, Ending
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
-
-
-class TurnStillOpen(StoreError):  # noqa: N818  it says what is so
-    """A turn cannot begin, because the last one of its conversation has not ended."""
-
-    def __init__(self, conversation: str, advice: str = "") -> None:
-        super().__init__(f"The last turn of conversation {conversation} is still open.{f' {advice}' if advice else ''}")
 
 
 class Session:
@@ -48,10 +41,12 @@ class Session:
         """Run a new turn.
 
         Raises:
-            StoreError: The last turn is still open, or the disk refused.
+            TurnOpen: The last turn is still open.
+            StoreError: The disk refused.
         """
         if self.turn_is_open:
-            raise TurnStillOpen(self._services.journal.conversation)
+            conversation = self._services.journal.conversation
+            raise TurnOpen(f"The last turn of conversation {conversation} is still open.", conversation=conversation)
         turn = Turn(self._settings, self._services.ids)
         return await self._drive(turn, turn.step(requested))
 

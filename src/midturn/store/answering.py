@@ -34,6 +34,10 @@ class Receipt(Struct, frozen=True):
     id: str
     held: bool = False
 
+    def to_json(self) -> dict[str, str | bool]:
+        """Return the receipt as JSON, for a web service."""
+        return {"conversation": self.conversation, "id": self.id, "held": self.held}
+
 
 class Answering:
     """Answers questions in a store. `take_over` records what was handed over to a holder that is gone."""

@@ -11,19 +11,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
     from midturn.testing.recorded import Recorded, assert_answers, recorded_pairs
+    from midturn.testing.tool_run import ToolRunReport, run_tool
 
 _HOMES = {
     "Recorded": "recorded",
     "ScriptedPrompter": "prompter",
+    "ToolRunReport": "tool_run",
     "UnscriptedPrompt": "prompter",
     "assert_answers": "recorded",
     "recorded_pairs": "recorded",
+    "run_tool": "tool_run",
 }
 
-__all__ = ["Recorded", "ScriptedPrompter", "UnscriptedPrompt", "assert_answers", "recorded_pairs"]
+__all__ = ["Recorded", "ScriptedPrompter", "ToolRunReport", "UnscriptedPrompt", "assert_answers", "recorded_pairs", "run_tool"]
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

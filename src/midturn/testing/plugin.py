@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import pytest
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # the plugin is loaded in every test run of every project tha
     from midturn.testing.recorded import Recorded, Source
 
     Entries: TypeAlias = Sequence[Mapping[str, Json]]
+    ToolErrors: TypeAlias = Literal["raise", "allow"]
 
 
 @pytest.fixture
@@ -33,17 +34,30 @@ def scripted_prompter() -> Iterator[Callable[..., ScriptedPrompter]]:
 
 
 @pytest.fixture
-def scripted_model() -> Callable[..., ScriptedModel]:
-    """Build scripted models that do not wait for `delay_ms`."""
+def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., ScriptedModel]]:
+    """Build scripted models that do not wait for `delay_ms`; the test fails where a tool raises (`tool_errors="allow"` turns that off).
+
+    It fails, too, where an `expect` does not hold, or where replies are left over, each with the reason.
+    """
     from midturn.models.scripted import ScriptedModel
+
+    built: list[ScriptedModel] = []
+    allowed: list[str] = []
 
     async def at_once(_: float) -> None:
         """Wait for nothing."""
 
-    def build(replies: Entries = (), inquiries: Entries = ()) -> ScriptedModel:
-        return ScriptedModel(replies, inquiries, sleep=at_once)
+    def build(replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise") -> ScriptedModel:
+        allowed.append(tool_errors)
+        built.append(ScriptedModel(replies, inquiries, sleep=at_once))
+        return built[-1]
 
-    return build
+    yield build
+    problems = [problem for model in built for problem in model.problems()]
+    if "allow" not in allowed:
+        problems += [record.getMessage() for record in caplog.get_records("call") if record.name == "midturn.tools"]
+    if problems:
+        raise AssertionError("The scripted model: " + "\n".join(problems))
 
 
 @pytest.fixture

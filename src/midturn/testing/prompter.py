@@ -63,8 +63,23 @@ class ScriptedPrompter:
             self._queues[key] = deque(_one_by_one(scripted, prompt))
         if self._queues.get(key):
             self._used.add(key)
-            return _reply(self._queues[key].popleft())
+            return self._fitting(key, prompt, _reply(self._queues[key].popleft()))
         return self._without_script(key, prompt)
+
+    def _fitting(self, key: str, prompt: Prompt, reply: Reply) -> Reply:
+        """Return the reply, unless it is an answer that does not fit: then the script is wrong, and says why.
+
+        Raises:
+            UnscriptedPrompt: It does not fit, and no other reply follows.
+        """
+        if not isinstance(reply, Answered) or isinstance(reply.value, SecretValue) or self._queues[key] or prompt.kind != "tool":
+            return reply
+        try:
+            prompt.question.check(reply.value)
+        except AnswerError as error:
+            self._missing.append(f"the reply to `{key}` does not fit: {error}")
+            raise UnscriptedPrompt(f"The scripted reply to `{key}` ({prompt.question.text!r}) does not fit: {error}") from None
+        return reply
 
     def assert_exhausted(self) -> None:
         """Fail if replies are left over, or if a prompt had none.

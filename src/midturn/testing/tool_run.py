@@ -1,0 +1,60 @@
+"""One tool, without an agent: what it asks, what it is answered, what it ends in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from midturn.agent.agent import Agent
+from midturn.agent.happenings import Streamed, ToolFinished
+from midturn.compose.given import GivenTool, tools_of
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.prompt import Prompt
+from midturn.models.scripted import ScriptedModel
+from midturn.testing.prompter import Scripted, ScriptedPrompter
+
+
+class ToolRunReport(Struct, frozen=True, kw_only=True):
+    """What came of one call: `content` is what a model would read, `exception` what the tool raised, `asked` every prompt in order."""
+
+    content: str
+    is_error: bool
+    exception: BaseException | None
+    asked: tuple[Prompt, ...]
+
+
+async def run_tool(
+    tool: GivenTool | Callable[..., Any],
+    arguments: JsonObject | None = None,
+    replies: Mapping[str, Scripted] | None = None,
+    *,
+    deps: object = None,
+) -> ToolRunReport:
+    """Call a tool once, and answer what it asks, by question id.
+
+    Args:
+        tool: The tool, or a function that could be one.
+        arguments: What a model would send.
+        replies: What is replied, by question id, as for `ScriptedPrompter`; in a list, one after the other.
+        deps: What the tool finds as `ctx.deps`.
+
+    Raises:
+        AssertionError: A question had no reply, or one of the wrong type; or a reply was left over.
+    """
+    (made,) = tools_of([tool])
+    name = made.definition.name
+    person = ScriptedPrompter({f"{name}.{question}": reply for question, reply in (replies or {}).items()})
+    call: Json = {"name": name, "arguments": dict(arguments or {})}
+    finished: list[ToolFinished] = []
+
+    def note(event: Streamed) -> None:
+        if isinstance(event, ToolFinished):
+            finished.append(event)
+
+    agent = Agent(ScriptedModel([{"calls": [call]}, {"text": "Done."}]), tools=[made], prompter=person)
+    await agent.run("Run the tool.", deps=deps, on_event=note)
+    person.assert_exhausted()
+    content, is_error, exception = (finished[0].content, finished[0].is_error, finished[0].exception) if finished else ("", True, None)
+    return ToolRunReport(content=content, is_error=is_error, exception=exception, asked=tuple(person.prompts))
