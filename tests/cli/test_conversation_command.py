@@ -200,3 +200,12 @@ def test_an_id_that_nothing_has_is_an_error_that_says_what_to_do(talk: CommandLi
 
     assert finished.status == 1
     assert finished.stderr == "midturn: There is no conversation '9'. `midturn conversation ls` lists them.\n"
+
+
+def test_what_is_exported_is_private(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "Hello")
+    midturn.ok("conversation", "export", "--format", "jp", "--to", "out")
+    midturn.ok("conversation", "export", "--to", "one.md")
+
+    modes = [(midturn.root / name).stat().st_mode & 0o777 for name in ("out", "out/events.json", "out/metadata.json", "one.md")]
+    assert modes == [0o700, 0o600, 0o600, 0o600]

@@ -140,3 +140,16 @@ def test_the_file_is_private_whoever_made_it(folder: Folder) -> None:
     take(folder, for_a_turn()).release()
 
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_lock_with_another_name_is_not_written(tmp_path: Path) -> None:
+    """Whoever signs it would empty the twin."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    conversation = tmp_path / "conversation"
+    conversation.mkdir()
+    os.link(victim, conversation / "lock")
+
+    with Folder.at(conversation) as folder, pytest.raises(StoreError, match="a hard link"):
+        drive(Lock.take(folder, for_a_turn()))
+    assert victim.read_text() == "precious"

@@ -130,3 +130,24 @@ def test_local_conversations_live_apart_and_are_seen_with_the_others(tmp_path: P
     assert shared_first(workspace, data).files.path(shared).is_relative_to(workspace.conversations)
     assert shared_first(workspace, data).files.path(local).is_relative_to(data)
     assert Workspace(tmp_path / "other" / "project").local_conversations(data) != workspace.local_conversations(data)
+
+
+def test_conversations_that_others_may_have_written_are_refused(tmp_path: Path) -> None:
+    workspace = Workspace.make(tmp_path)
+    folder = tmp_path / ".midturn" / "conversations"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder.symlink_to(elsewhere)
+    with pytest.raises(StoreError, match="is a symbolic link"):
+        _ = workspace.conversations
+    folder.unlink()
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(StoreError, match="Everybody may write in"):
+        _ = workspace.conversations
+    folder.chmod(0o775)
+    assert workspace.conversations == folder
+    if os.geteuid() == 0:
+        os.chown(folder, 65_534, 65_534)
+        with pytest.raises(StoreError, match="belongs to another user"):
+            _ = workspace.conversations

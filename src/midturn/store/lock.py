@@ -176,9 +176,12 @@ def _decoded(text: bytes) -> Holder:
 
 
 def _check_there(folder: Folder, fd: int) -> None:
-    """Notice that the conversation was removed between the opening of the file and the lock."""
-    if os.fstat(fd).st_nlink == 0:
+    """Notice that the conversation was removed between the opening of the file and the lock, or that the file is somebody else's, too."""
+    names = os.fstat(fd).st_nlink
+    if names == 0:
         raise StoreError(f"The conversation at {folder.path} was removed.")
+    if names > 1:
+        raise StoreError(f"{folder.path / NAME} has another name elsewhere (a hard link), so it is not written. Remove it.")
 
 
 def _locked(folder: Folder, holder: Holder) -> StoreLocked:

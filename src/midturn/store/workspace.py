@@ -65,8 +65,12 @@ class Workspace:
 
     @property
     def conversations(self) -> Path:
-        """Where the workspace's conversations live."""
-        return self.home / "conversations"
+        """Where the workspace's conversations live.
+
+        Raises:
+            StoreError: It is a symbolic link, somebody else's, or everybody may write there.
+        """
+        return _trustworthy(self.home / "conversations")
 
     def local_conversations(self, data: Path) -> Path:
         """Return where they live with `--local`: in the user's data directory `data`, apart from those of other workspaces."""
@@ -123,3 +127,20 @@ def _is_ours(root: Path) -> bool:
     if ours and stat.S_ISLNK(found.st_mode):
         raise StoreError(f"{home} is a symbolic link. A workspace must hold the directory itself: put it there, or remove the link.")
     return ours and stat.S_ISDIR(found.st_mode)
+
+
+def _trustworthy(folder: Path) -> Path:
+    """Return a directory that others cannot have filled, or none yet."""
+    try:
+        found = folder.lstat()
+    except OSError:  # it is made with the first conversation
+        return folder
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreError(f"{folder} is a symbolic link. A workspace must hold the directory itself: put it there, or remove the link.")
+    if found.st_uid not in {os.geteuid(), 0}:
+        raise StoreError(
+            f"{folder} belongs to another user (number {found.st_uid}), so what is in it is not yours. Work in a copy of yours."
+        )
+    if found.st_mode & stat.S_IWOTH:
+        raise StoreError(f"Everybody may write in {folder}, so what is in it could be anybody's. `chmod o-w` it first.")
+    return folder

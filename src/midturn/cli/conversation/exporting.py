@@ -9,6 +9,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.output import is_terminal, note, say
 from midturn.cli.shown import block
 from midturn.errors import ConfigError, StoreError
+from midturn.files.private import ensure_private, write_private
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
@@ -39,7 +40,7 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     if to is None:
         raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
     files = export_jp(drive(store.port.lines(id)), store.read_sync(id).metadata.to_json())
-    to.mkdir(parents=True, exist_ok=True)
+    ensure_private(to)
     _write(to / "events.json", files.events)
     _write(to / "metadata.json", files.metadata)
     note("midturn: wrote {} and {}.", to / "events.json", to / "metadata.json")
@@ -48,6 +49,6 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
 
 def _write(path: Path, content: bytes) -> None:
     try:
-        path.write_bytes(content)
+        write_private(path, content)
     except OSError as error:
         raise StoreError(f"{path} cannot be written: {error.strerror}.") from error

@@ -112,9 +112,11 @@ class Beneath:
 
 
 def _check_regular(descriptor: int, path: PurePosixPath) -> None:
-    mode = os.fstat(descriptor).st_mode
-    if not stat.S_ISREG(mode):
-        raise Rejected(f"{shown(str(path))} is {kind_of(mode)}, not a file.")
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise Rejected(f"{shown(str(path))} is {kind_of(found.st_mode)}, not a file.")
+    if found.st_nlink > 1:
+        raise Rejected(f"{shown(str(path))} has another name elsewhere (a hard link), which may be outside of the workspace.")
 
 
 def _walk(folder: int, path: PurePosixPath, flags: int) -> int:

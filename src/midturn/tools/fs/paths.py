@@ -55,7 +55,8 @@ def check_writable(path: PurePosixPath, root: Path) -> None:
     for part in path.parts:
         if _folded(part) in _OWN:
             raise Rejected(f"{shown(str(path))} belongs to {_folded(part)[1:]}; file tools do not write there.")
-    if any((root / path).is_relative_to(folder) for folder in _user_folders()):
+    real = root.resolve() / path
+    if any(place.is_relative_to(folder) for place in (root / path, real) for folder in _user_folders()):
         raise Rejected(f"{shown(str(path))} belongs to midturn; file tools do not write there.")
 
 
@@ -73,8 +74,12 @@ def _folded(part: str) -> str:
 
 
 def _user_folders() -> tuple[Path, ...]:
-    """Return where the user's own configuration and data are: below the root when the root is the home directory."""
+    """Return where the user's own configuration and data are: below the root when the root is the home directory.
+
+    Each is returned as it is called and as it really is: the home directory, or a directory in it, may be a symbolic link.
+    """
     from platformdirs import PlatformDirs
 
     ours = PlatformDirs("midturn")
-    return (ours.user_config_path, ours.user_data_path, ours.user_state_path)
+    named = (ours.user_config_path, ours.user_data_path, ours.user_state_path)
+    return (*named, *(folder.resolve() for folder in named))
