@@ -144,3 +144,45 @@ def test_what_was_handed_over_to_a_process_that_died_counts_only_if_it_may(tmp_p
     resumed = asyncio.run(agent_on(store).resume(result.conversation))
 
     assert (resumed.status, [waiting.id for waiting in resumed.pending]) == ("suspended", [question.id])
+
+
+def test_a_may_answer_may_be_asynchronous(store: ConversationStore) -> None:
+    async def only_boss(question: mt.OpenQuestion, user: str | None) -> bool:
+        await asyncio.sleep(0)
+        return question.tool == "careful" and user == "boss"
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=only_boss)
+        (question,) = (await agent.run("Ask")).pending
+        with pytest.raises(mt.AnswerError, match="'bob' may not answer"):
+            await agent.store.answer(question.id, True, user="bob")
+        assert (await agent.store.answer(question.id, True, user="boss")).id == question.id
+
+    asyncio.run(scene())
+
+
+def test_what_was_handed_over_counts_only_if_it_may_also_when_the_holder_lets_go(store: ConversationStore) -> None:
+    """Nobody looked at it while the conversation was held."""
+
+    async def scene() -> None:
+        guarded = agent_on(store).store
+        result = await mt.Agent(calling("careful"), tools=[careful], store=store).run("Ask")
+        (question,) = result.pending
+        async with await guarded.open(result.conversation):
+            receipt = await store.answer(question.id, True, user="mallory")
+            assert receipt.held
+        assert [waiting.id for waiting in await store.pending()] == [question.id]
+
+        await guarded.answer(question.id, True, user="ada")
+        assert await store.ready() == [result.conversation]
+
+    asyncio.run(scene())
+
+
+def test_a_store_may_be_guarded_for_every_program_that_opens_it(tmp_path: Path) -> None:
+    result = mt.Agent(calling("careful"), tools=[careful], store=mt.open_store(tmp_path)).run_sync("Ask")
+    guarded = mt.open_store(tmp_path, may_answer=only_ada)
+
+    with pytest.raises(mt.AnswerError, match="'bob' may not answer"):
+        guarded.answer_sync(result.pending[0].id, True, user="bob")
+    guarded.answer_sync(result.pending[0].id, True, user="ada")

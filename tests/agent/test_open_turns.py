@@ -231,3 +231,33 @@ except KeyboardInterrupt:
     printed, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
     assert printed.splitlines() == ["heard of it", "interrupted"]
+
+
+def test_an_answer_that_comes_before_a_resumed_turn_has_asked_again_is_kept(store: ConversationStore) -> None:
+    async def scene() -> None:
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        go_on.set()
+
+        @mt.tool
+        async def slow(ctx: mt.ToolContext) -> str:
+            begun.set()
+            await go_on.wait()
+            return str(await ctx.ask(CONFIRM))
+
+        agent = mt.Agent(calling("slow"), tools=[slow], store=store)
+        result = await agent.run("Go")
+        begun.clear()
+        go_on.clear()
+        resumed = asyncio.create_task(agent.resume(result.conversation))
+        await begun.wait()
+        answered = asyncio.create_task(store.answer(result.pending[0].id, True, user="ada"))
+        await asyncio.sleep(0.3)  # the turn has looked, more than once
+        go_on.set()
+
+        assert not (await answered).held
+        assert (await resumed).status in ("suspended", "completed")  # nobody is attached: it may have left before it took the answer
+        if await store.ready():
+            await agent.resume(result.conversation)
+        assert told(store, result.conversation) == ["True"]
+
+    asyncio.run(scene())

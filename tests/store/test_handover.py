@@ -309,3 +309,15 @@ def test_of_many_who_answer_at_once_exactly_one_is_first(tmp_path: Path, *, is_h
     winner = printed.index(e4(journal.conversation))
     assert [line for number, line in enumerate(printed) if number != winner] == [f"second to {winner} (api)"] * 4
     assert recorded(store, journal.conversation) == [winner == 1]
+
+
+def test_answers_that_arrive_together_wait_for_each_other(store: ConversationStore) -> None:
+    tape, first = asking()
+    questions = [first, *(tape.ask(tape.call(f"call_{number}")) for number in range(2, 9))]
+    kept = keep(store, tape)
+
+    async def together() -> list[Receipt]:
+        return await asyncio.gather(*(store.answer(address(kept, question.event_id), True) for question in questions))
+
+    assert [receipt.held for receipt in asyncio.run(together())] == [False] * 8
+    assert recorded(store, kept) == [True] * 8

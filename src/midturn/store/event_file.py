@@ -72,7 +72,7 @@ class EventFile:
             self._take_back()
             raise StoreError(
                 f"Cannot write {self.path}: {error.strerror or error}. The {self.end:,} bytes that were recorded before are safe on disk; "
-                "what came last is not recorded. Make room on the disk, then go on with `midturn resume`."
+                "what came last is not recorded. Make room on the disk, or mend it, then open the conversation again."
             ) from error
         self.end += len(batch)
 
@@ -90,7 +90,7 @@ class EventFile:
     def _refuse(self, what: str) -> None:
         raise StoreError(
             f"{self.path} {what} while this process was writing it. Nothing more is recorded here, so that nothing is lost: "
-            "keep the version that you want under this name, then go on with `midturn resume`."
+            "keep the version that you want under this name, then open the conversation again."
         )
 
     def _take_back(self) -> None:

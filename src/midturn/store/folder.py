@@ -64,6 +64,20 @@ def ensure_private(path: Path) -> None:
             raise
 
 
+_ROOM = "Make room on the disk, then try again; what was recorded before is safe"
+_RIGHTS = "Give yourself the right to write there, then try again"
+_LOCKS = "This file system has no locks, so two processes could write one conversation; keep the store on one that has"
+_ADVICE = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EIO: "The disk failed; see that it is sound, then try again. What was recorded before is safe",
+    errno.EROFS: _RIGHTS,
+    errno.EACCES: _RIGHTS,
+    errno.ENOLCK: _LOCKS,
+    errno.EOPNOTSUPP: _LOCKS,
+}
+
+
 class Folder:
     """A directory, by descriptor. Its files are 0600, and opened without following a link in the last component."""
 
@@ -194,4 +208,5 @@ def write_all(fd: int, content: bytes) -> None:
 def _reason(error: OSError) -> str:
     if error.errno == errno.ELOOP:
         return "it is a symbolic link, and links inside the store are not followed; put the file itself there"
-    return error.strerror or str(error)
+    said, advice = error.strerror or str(error), _ADVICE.get(error.errno or 0)
+    return f"{said}. {advice}" if advice else said

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -91,16 +92,16 @@ class Lock:
         return True
 
     def close(self) -> None:
-        """Let go of a lock that was not taken."""
+        """Let go of the file, and with it of the lock."""
         os.close(self._fd)
         self._fd = -1
 
     def release(self) -> None:
         """Give the conversation back."""
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
-            os.close(self._fd)
-            self._fd = -1
+            with suppress(OSError):  # the text is only a hint, and a disk in trouble must not keep the lock
+                os.ftruncate(self._fd, 0)
+            self.close()
 
     async def _taken(self, folder: Folder) -> None:
         for _ in range(_TRIES):
