@@ -82,11 +82,11 @@ class CommandLine:
         assert finished.status == 0, finished
         return finished
 
-    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command without any terminal, and let it run."""
         return subprocess.Popen(
             [sys.executable, "-m", "midturn", *arguments],
-            stdin=stdin,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

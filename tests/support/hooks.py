@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +14,9 @@ from typing import Any
 
 from support.cli import CommandLine
 
-_PATIENCE = 20.0
+_PATIENCE = 40.0
+_UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
+"""Runs a command below a process that is called like an agent, and was started with an argument."""
 
 
 class HookProcess:
@@ -28,14 +33,16 @@ class HookProcess:
 
     def kill(self) -> None:
         """Kill it, as an agent or a system does."""
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.communicate(timeout=_PATIENCE)
 
 
 class Session:
     """One session of an agent; `environment` is what the agent gives its hooks."""
 
-    def __init__(self, midturn: CommandLine, agent: str, session: str = "s1", **environment: str) -> None:
+    def __init__(self, midturn: CommandLine, agent: str, session: str = "s1", *, given: str = "", **environment: str) -> None:
+        """Begin one; `given` is an argument that the agent itself was started with."""
+        self.given = given
         self.midturn = midturn
         self.agent = agent
         self.session = session
@@ -51,7 +58,17 @@ class Session:
 
     def start_with(self, stdin: str, *options: str) -> HookProcess:
         """Run a hook with anything on its stdin."""
-        process = self.midturn.start("hook", self.agent, *options, stdin=subprocess.PIPE, **self.environment)
+        command = [sys.executable, "-m", "midturn", "hook", self.agent, *options]
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", _UNDER, self.agent, self.given, *command] if self.given else command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.midturn.root,
+            env={**self.midturn.environment, **self.environment},
+            start_new_session=True,
+        )
         assert process.stdin
         process.stdin.write(stdin)
         process.stdin.close()

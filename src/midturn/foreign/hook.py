@@ -14,7 +14,7 @@ from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import text
 from midturn.errors import MidturnError
 from midturn.foreign import words
-from midturn.foreign.errand import Approved, Errand, Outcome, asked, is_told
+from midturn.foreign.errand import Approved, Elsewhere, Errand, Outcome, asked, is_told
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
 from midturn.ports import Clock
@@ -125,6 +125,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
         outcome = await self.errands.wait(errand, self._seconds(occasion))
         if outcome is None:
             self.say(self._without_answer(occasion, words.NOBODY))
+            return
+        if isinstance(outcome, Elsewhere) and occasion.gates:  # silence would let it run
+            self.say(self._without_answer(occasion, words.FAILED))
             return
         self.say(self.agent.permitted(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))

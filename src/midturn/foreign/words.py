@@ -58,6 +58,21 @@ def decided(outcome: Outcome) -> str:
             return told("The call", outcome).removeprefix("midturn: ")
 
 
+def denial(outcome: Outcome) -> str:
+    """Return why a call may not run, for agents that take nothing but that; nothing where it may, or where nobody here has decided."""
+    match outcome:
+        case Approved(arguments=None) | Elsewhere() | Given():
+            return ""
+        case Approved(arguments=arguments):
+            return edited(arguments)
+        case Refused(reason):
+            return refused(reason)
+        case RepliedTo(said):
+            return replied(said)
+        case TurnStopped():
+            return ENDED
+
+
 def told(asked: str, outcome: Outcome) -> str:  # noqa: PLR0911  one return an outcome
     """Say what became of something that was asked earlier."""
     match outcome:

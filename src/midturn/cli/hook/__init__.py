@@ -16,6 +16,9 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     },
     "Run by an agent": {
         "claude": Entry("midturn.cli.hook.run", "A hook of Claude Code."),
+        "codex": Entry("midturn.cli.hook.run", "A hook of Codex."),
+        "gemini": Entry("midturn.cli.hook.run", "A hook of Gemini CLI."),
+        "qwen": Entry("midturn.cli.hook.run", "A hook of Qwen Code."),
     },
 }
 

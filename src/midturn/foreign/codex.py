@@ -1,0 +1,97 @@
+"""Codex's hooks. In its terminal our hook hides its dialog for a while; `codex exec` asks nobody, and goes on where a hook fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members, text
+from midturn.foreign import words
+from midturn.foreign.errand import Approved, Outcome
+from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.running import started_with
+
+TIMEOUT = 86_400  # seconds, as `install` tells it
+_MARGIN = 60
+_HIDDEN = 20.0  # seconds for which its dialog stays away
+
+
+class Codex:
+    """Reads what Codex says to a hook, and writes what it understands."""
+
+    key = "codex"
+    name = "Codex"
+    wait: float = TIMEOUT - _MARGIN
+    unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # a hook that fails lets the command run, one that exits so does not
+
+    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
+        """Return its session's id."""
+        del environment
+        return text(document.get("session_id"))
+
+    def process(self, environment: Mapping[str, str]) -> int:
+        """It does not say."""
+        del environment
+        return 0
+
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+        """Say what the document is about. `codex exec` never sends a `PermissionRequest`, so every command is asked about there."""
+        del environment
+        alone = "exec" in started_with("codex")
+        tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
+        match text(document.get("hook_event_name")):
+            case "PermissionRequest":
+                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=False, seconds=_HIDDEN)
+            case "PreToolUse" if alone:
+                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=True)
+            case "Stop":
+                return Stopping(waits=alone)
+            case _:
+                return Nothing()
+
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+        """Tell what was decided about a call. It takes no changed arguments."""
+        del occasion
+        why = words.denial(outcome)
+        if why:
+            return self.denied(document, why)
+        is_asked = document.get("hook_event_name") == "PermissionRequest"
+        return _decision({"behavior": "allow"}) if is_asked and isinstance(outcome, Approved) else Said()
+
+    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+        """It asks no questions through hooks."""
+        del document, occasion, outcome
+        return Said()
+
+    def denied(self, document: JsonObject, message: str) -> Said:
+        """Keep a call from running."""
+        if document.get("hook_event_name") == "PermissionRequest":
+            return _decision({"behavior": "deny", "message": message})
+        denial: dict[str, Json] = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": message}
+        return Said({"hookSpecificOutput": denial})
+
+    def goes_on(self, document: JsonObject, message: str) -> Said:
+        """Keep it from ending its turn, with news."""
+        del document
+        return Said({"decision": "block", "reason": message})
+
+
+def _decision(decision: dict[str, Json]) -> Said:
+    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+
+
+def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
+    """Return where its hooks are, and which go there."""
+    own = Path(environment.get("CODEX_HOME") or home / ".codex")
+    return Installation(
+        file=(project / ".codex" if project else own) / "hooks.json",
+        entries=(
+            Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
+            Entry(event="PreToolUse", matcher="Bash|apply_patch", timeout=TIMEOUT),
+            Entry(event="Stop", timeout=TIMEOUT),
+        ),
+        advice="Codex asks once, in its terminal, whether you trust these hooks (`/hooks`); until then it does not run them.",
+        killed="If the hook is killed, `codex exec` runs the command all the same: Codex goes on where a hook fails.",
+    )

@@ -1,0 +1,86 @@
+"""Gemini CLI's hooks. They can deny, and nothing else: where its own dialog asks, ours stays silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import members, text
+from midturn.foreign import words
+from midturn.foreign.errand import Outcome
+from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.running import started_with
+
+TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
+_MARGIN = 60
+_CHANGES = "run_shell_command|write_file|replace"
+
+
+class Gemini:
+    """Reads what Gemini CLI says to a hook, and writes what it understands."""
+
+    key = "gemini"
+    name = "Gemini CLI"
+    wait: float = TIMEOUT - _MARGIN
+    unreadable = Said({"decision": "deny", "reason": words.FAILED})
+
+    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
+        """Return its session's id."""
+        return text(document.get("session_id")) or environment.get("GEMINI_SESSION_ID", "")
+
+    def process(self, environment: Mapping[str, str]) -> int:
+        """It does not say."""
+        del environment
+        return 0
+
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+        """Say what the document is about. It is asked only where nobody else asks: `--approval-mode yolo`, or no terminal."""
+        del environment
+        given = started_with("gemini")
+        alone = not {"-p", "--prompt"}.isdisjoint(given)
+        unasked = alone or bool({"yolo", "--yolo", "-y", "--approval-mode=yolo"} & set(given)) or not given
+        match text(document.get("hook_event_name")):
+            case "BeforeTool" if unasked:
+                tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
+                return Permit(id="", tool=tool, arguments=arguments, gates=True)
+            case "AfterAgent":
+                return Stopping(waits=alone)
+            case _:
+                return Nothing()
+
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+        """Tell what was decided about a call: silence lets it run."""
+        del occasion
+        why = words.denial(outcome)
+        return self.denied(document, why) if why else Said()
+
+    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+        """It asks no questions through hooks."""
+        del document, occasion, outcome
+        return Said()
+
+    def denied(self, document: JsonObject, message: str) -> Said:
+        """Keep a call from running."""
+        del document
+        return Said({"decision": "deny", "reason": message})
+
+    def goes_on(self, document: JsonObject, message: str) -> Said:
+        """Keep it from ending its turn, with news."""
+        del document
+        return Said({"decision": "deny", "reason": message})
+
+
+def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
+    """Return where its settings are, and which hooks go there."""
+    del environment
+    return Installation(
+        file=(project or home) / ".gemini" / "settings.json",
+        entries=(
+            Entry(event="BeforeTool", matcher=_CHANGES, timeout=TIMEOUT * 1000),
+            Entry(event="AfterAgent", timeout=TIMEOUT * 1000),
+        ),
+        advice="Without a terminal, run it with `--approval-mode yolo`: it offers its model no tool otherwise, and the hook asks you.",
+        killed="If the hook is killed, the call runs where nobody else is asked (`--approval-mode yolo`).",
+    )

@@ -1,0 +1,101 @@
+"""Qwen Code's hooks: those of Claude Code, with time-outs in milliseconds, and no way to hand answers or changed arguments back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members, text
+from midturn.foreign import words
+from midturn.foreign.claude import questions_of
+from midturn.foreign.errand import Given, Outcome
+from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.running import started_with
+
+TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
+_MARGIN = 60
+_HIDDEN = 20.0  # seconds for which its dialog stays away
+_ASKS = "ask_user_question"
+
+
+class Qwen:
+    """Reads what Qwen Code says to a hook, and writes what it understands."""
+
+    key = "qwen"
+    name = "Qwen Code"
+    wait: float = TIMEOUT - _MARGIN
+    unreadable = Said()  # its own dialog decides
+
+    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
+        """Return its session's id."""
+        return text(document.get("session_id")) or environment.get("QWEN_CODE_SESSION_ID", "")
+
+    def process(self, environment: Mapping[str, str]) -> int:
+        """It does not say."""
+        del environment
+        return 0
+
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+        """Say what the document is about."""
+        del environment
+        alone = not {"-p", "--prompt"}.isdisjoint(started_with("qwen"))
+        seconds = None if alone else _HIDDEN
+        tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
+        match text(document.get("hook_event_name")):
+            case "PermissionRequest" if tool == _ASKS:
+                asked = questions_of(arguments, gates=alone)
+                return (
+                    Ask(id="", tool=tool, arguments=asked.arguments, form=asked.form, gates=alone, seconds=seconds)
+                    if isinstance(asked, Ask)
+                    else asked
+                )
+            case "PermissionRequest":
+                return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=seconds)
+            case "Stop":
+                return Stopping(waits=alone)
+            case _:
+                return Nothing()
+
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+        """Tell what was decided about a call."""
+        del occasion
+        why = words.denial(outcome)
+        return self.denied(document, why) if why else _decision({"behavior": "allow"})
+
+    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+        """Tell what was answered: it takes answers only as the words of a denial."""
+        if isinstance(outcome, Given):
+            listed = "\n".join(f"{asked.text} {words.answer_in_words(outcome.answers.get(asked.id))}" for asked in occasion.form.questions)
+            return self.denied(document, f"The user has answered already:\n{listed}")
+        why = words.denial(outcome)
+        return self.denied(document, why) if why else Said()
+
+    def denied(self, document: JsonObject, message: str) -> Said:
+        """Keep a call from running."""
+        del document
+        return _decision({"behavior": "deny", "message": message})
+
+    def goes_on(self, document: JsonObject, message: str) -> Said:
+        """Keep it from ending its turn, with news."""
+        del document
+        return Said({"decision": "block", "reason": message})
+
+
+def _decision(decision: dict[str, Json]) -> Said:
+    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+
+
+def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
+    """Return where its settings are, and which hooks go there."""
+    del environment
+    return Installation(
+        file=(project or home) / ".qwen" / "settings.json",
+        entries=(
+            Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT * 1000),
+            Entry(event="Stop", timeout=TIMEOUT * 1000),
+        ),
+        advice="Its own dialog opens after 20 seconds if nobody has answered.",
+        killed="If the hook is killed, Qwen Code's own dialog decides; without a terminal it denies.",
+    )

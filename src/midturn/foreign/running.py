@@ -1,0 +1,35 @@
+"""How the agent was started that runs our hook: whether somebody sits before it is seen in its arguments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+
+from midturn.store.processes import parent
+
+_FARTHEST = 6
+
+
+def started_with(*names: str) -> Sequence[str]:
+    """Return the arguments of the nearest process above us that is one of these programs; none where there is no such process."""
+    pid = os.getppid()
+    for _ in range(_FARTHEST):
+        arguments = _arguments(pid)
+        if any(PurePath(word).stem in names for word in arguments[:2]):
+            return arguments[1:]
+        pid = parent(pid)
+        if pid <= 1:
+            break
+    return ()
+
+
+def _arguments(pid: int) -> list[str]:
+    try:
+        return os.fsdecode(Path(f"/proc/{pid}/cmdline").read_bytes()).rstrip("\0").split("\0")
+    except OSError:
+        if Path("/proc/self/cmdline").exists():
+            return []
+        printed = subprocess.run(["/bin/ps", "-o", "args=", "-p", str(pid)], capture_output=True, check=False)  # noqa: S603
+        return os.fsdecode(printed.stdout).split()

@@ -1,0 +1,158 @@
+"""`midturn hook codex | gemini | qwen`: the same questions, in the words of each agent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from support.cli import CommandLine
+from support.hooks import Session, answers, stored, wait_for
+
+RM = {"tool_name": "Bash", "tool_input": {"command": "rm -r build"}}
+
+
+def codex(printed: Any) -> Any:
+    return printed["hookSpecificOutput"]["permissionDecisionReason"]
+
+
+def gemini(printed: Any) -> Any:
+    return printed["reason"]
+
+
+def qwen(printed: Any) -> Any:
+    return printed["hookSpecificOutput"]["decision"]["message"]
+
+
+GATES: dict[str, Any] = {
+    "codex": ("exec", "PreToolUse", codex, None),
+    "gemini": ("-p", "BeforeTool", gemini, None),
+    "qwen": ("-p", "PermissionRequest", qwen, {"behavior": "allow"}),
+}
+each_agent = pytest.mark.parametrize("agent", GATES)
+
+
+@each_agent
+def test_a_yes_lets_the_call_run(midturn: CommandLine, agent: str) -> None:
+    given, event, _, allowed = GATES[agent]
+    hook = Session(midturn, agent, given=given).start(event, **RM)
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], "y")
+
+    printed = hook.decision()
+    assert (printed["hookSpecificOutput"]["decision"] if printed else None) == allowed
+
+
+@each_agent
+def test_a_no_reads_as_a_persons(midturn: CommandLine, agent: str) -> None:
+    given, event, words, _ = GATES[agent]
+    hook = Session(midturn, agent, given=given).start(event, **RM)
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], "n", "--reason", "Keep it.")
+
+    assert words(hook.decision()) == "The user said no: Keep it."
+
+
+@each_agent
+def test_changed_arguments_are_never_run_as_they_were(midturn: CommandLine, agent: str) -> None:
+    given, event, words, _ = GATES[agent]
+    hook = Session(midturn, agent, given=given).start(event, **RM)
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], '{"edit": {"command": "rm -r dist"}}')
+
+    assert words(hook.decision()).endswith('Call the tool again with exactly these: {"command":"rm -r dist"}')
+
+
+@each_agent
+def test_at_the_deadline_the_gate_stays_closed_and_this_is_not_a_no(midturn: CommandLine, agent: str) -> None:
+    given, event, words, _ = GATES[agent]
+    said = words(Session(midturn, agent, given=given).run(event, "--wait", "0.1", **RM))
+
+    assert "Nobody has answered yet" in said
+    assert "not a no" in said
+    assert answers(stored(midturn)[0]) == []
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+@each_agent
+def test_a_store_that_cannot_be_written_keeps_the_gate_closed(midturn: CommandLine, agent: str) -> None:
+    given, event, words, _ = GATES[agent]
+    (midturn.home / "data").write_text("in the way")
+
+    said = words(Session(midturn, agent, given=given).run(event, **RM))
+
+    assert "nobody has decided" in said
+    assert "The user said no" not in said
+
+
+@each_agent
+def test_an_answer_that_comes_later_wakes_the_session(midturn: CommandLine, agent: str) -> None:
+    given, event, _, _ = GATES[agent]
+    session = Session(midturn, agent, given=given)
+    session.run(event, "--wait", "0.1", **RM)
+    stop = session.start("AfterAgent" if agent == "gemini" else "Stop")
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], "y")
+
+    woken = stop.decision()
+    assert woken["decision"] == ("deny" if agent == "gemini" else "block")
+    assert "Run it again." in woken["reason"]
+
+
+@pytest.mark.parametrize(("agent", "event"), [("codex", "PermissionRequest"), ("qwen", "PermissionRequest")])
+def test_at_a_terminal_its_own_dialog_decides_when_nobody_has_answered(midturn: CommandLine, agent: str, event: str) -> None:
+    assert Session(midturn, agent, given="tui").run(event, "--wait", "0.1", **RM) is None
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+def test_at_a_terminal_codex_asks_only_where_it_asks_by_itself(midturn: CommandLine) -> None:
+    assert Session(midturn, "codex", given="tui").run("PreToolUse", **RM) is None
+    assert midturn.ok("inbox", "--json").json == []
+
+
+def test_at_a_terminal_gemini_asks_only_where_nobody_else_does(midturn: CommandLine) -> None:
+    assert Session(midturn, "gemini", given="tui").run("BeforeTool", **RM) is None
+    hook = Session(midturn, "gemini", given="--yolo").start("BeforeTool", **RM)
+    wait_for(midturn)
+    hook.kill()
+
+
+def test_what_codex_cannot_be_understood_in_does_not_run(midturn: CommandLine) -> None:
+    """It goes on where a hook fails: only this status keeps a command from running."""
+    hook = Session(midturn, "codex", given="exec").start_with("not json")
+    printed, errors = hook.process.communicate()
+
+    assert (hook.process.returncode, printed) == (2, "")
+    assert "nobody has decided" in errors
+
+
+def test_answers_go_to_qwen_in_words(midturn: CommandLine) -> None:
+    question = {"question": "Which env?", "options": [{"label": "prod"}, {"label": "dev"}]}
+    hook = Session(midturn, "qwen", given="-p").start(
+        "PermissionRequest", tool_name="ask_user_question", tool_input={"questions": [question]}
+    )
+    (asked,) = wait_for(midturn)
+
+    midturn.ok("answer", asked["id"], "dev")
+
+    assert qwen(hook.decision()) == "The user has answered already:\nWhich env? dev"
+
+
+@pytest.mark.parametrize(
+    ("agent", "file"), [("codex", ".codex/hooks.json"), ("gemini", ".gemini/settings.json"), ("qwen", ".qwen/settings.json")]
+)
+def test_hooks_are_installed_and_taken_away(midturn: CommandLine, agent: str, file: str) -> None:
+    said = midturn.ok("hook", "install", agent).stdout
+    hooks = json.loads((midturn.home / file).read_text())["hooks"]
+    status = midturn.ok("hook", "status", agent).stdout
+    midturn.ok("hook", "uninstall", agent)
+
+    assert all(group["hooks"][0]["command"].endswith(f"hook {agent}") for groups in hooks.values() for group in groups)
+    assert "If the hook is killed" in said
+    assert "asks through midturn" in status
+    assert json.loads((midturn.home / file).read_text()) == {}
