@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 import midturn as mt
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
@@ -212,7 +212,7 @@ def sizes(package: Path) -> dict[str, str]:
     modules = {path: path.read_text() for path in package.rglob("*.py") if path.name != "__init__.py"}
     trees = {path: ast.parse(text) for path, text in modules.items()}
     lines = [len(text.splitlines()) for text in modules.values()]
-    classes = [(methods(one), one.name) for tree in trees.values() for one in ast.walk(tree) if isinstance(one, ast.ClassDef)]
+    classes = [(methods(one), one.name) for tree in trees.values() for one in ast.walk(tree) if is_class(one)]
     functions = [
         ((one.end_lineno or one.lineno) - one.lineno + 1, one.name, path.relative_to(package))
         for path, tree in trees.items()
@@ -227,13 +227,21 @@ def sizes(package: Path) -> dict[str, str]:
         for node in ast.walk(one)
     )
     most, largest = max(classes)
+    machine = max(
+        (methods(one), one.name) for path, tree in trees.items() if "turn" in path.parts for one in ast.walk(tree) if is_class(one)
+    )
     longest, name, where = max(functions)
     return {
         "modules (without __init__), median lines": f"{len(lines)}, {statistics.median(lines):g}",
-        "methods of the largest class": f"{most} ({largest})",
+        "methods of the largest class": f"{most} ({largest}); inside the machine: {machine[0]} ({machine[1]})",
         "longest function": f"{longest} lines ({name} in {where})",
         "imports inside functions": str(late),
     }
+
+
+def is_class(node: ast.AST) -> TypeGuard[ast.ClassDef]:
+    """Say whether a node is a class."""
+    return isinstance(node, ast.ClassDef)
 
 
 def methods(one: ast.ClassDef) -> int:
