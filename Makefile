@@ -6,9 +6,10 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
-REAL_PARTS := postgres web
+REAL_PARTS := postgres web agents
 FOLDER_postgres := tests/store/postgres tests/torture
 FOLDER_web := tests/web/browser
+FOLDER_agents := tests/real_agents
 
 .PHONY: demo test check test-real hangups torture format pins bench clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))

@@ -1,0 +1,105 @@
+"""Claude Code itself, against a provider on loopback, in a home of its own: what its model really reads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.cli import CommandLine
+from support.fake_messages import FakeMessages
+from support.hooks import answers, stored, until, wait_for
+
+pytestmark = [pytest.mark.real("Node"), pytest.mark.timeout(300)]
+
+
+def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> subprocess.Popen[str]:
+    """Start `claude -p` with nothing of ours but its home, a dummy key and the provider."""
+    environment = {
+        **{name: midturn.environment[name] for name in midturn.environment if name.startswith("XDG_")},
+        "HOME": str(midturn.home),
+        "PATH": midturn.environment["PATH"],
+        "ANTHROPIC_BASE_URL": provider.url,
+        "ANTHROPIC_API_KEY": "sk-dummy",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    return subprocess.Popen(
+        [str(program), "-p", "Go", *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=midturn.root,
+        env=environment,
+    )
+
+
+def ended(claude: subprocess.Popen[str]) -> str:
+    """Wait for its end; return what it said."""
+    said, errors = claude.communicate(timeout=120)
+    assert claude.returncode == 0, errors
+    return said
+
+
+def test_a_yes_and_a_no_to_parallel_calls_from_the_inbox(midturn: CommandLine, claude_program: Path) -> None:
+    midturn.ok("hook", "install", "claude")
+    calls = [("Bash", {"command": "touch one", "description": "One"}), ("Bash", {"command": "touch two", "description": "Two"})]
+    with FakeMessages([calls, "All done."]) as provider:
+        claude = start(midturn, claude_program, provider)
+        _answer(midturn, "touch one", "n", "--reason", "Not that one.")
+        _answer(midturn, "touch two", "y")
+        assert ended(claude) == "All done.\n"
+
+    assert provider.results[0] == "The user said no: Not that one."
+    assert (midturn.root / "two").exists()
+    assert not (midturn.root / "one").exists()
+    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
+
+
+def test_an_answer_after_the_deadline_wakes_the_session_and_the_call_runs(midturn: CommandLine, claude_program: Path) -> None:
+    midturn.ok("hook", "install", "claude")
+    settings = midturn.home / ".claude" / "settings.json"
+    hooks = json.loads(settings.read_text())
+    hooks["hooks"]["PermissionRequest"][0]["hooks"][0]["command"] += " --wait 1"
+    settings.write_text(json.dumps(hooks))
+    call: list[tuple[str, dict[str, Any]]] = [("Bash", {"command": "touch made", "description": "Make"})]
+    with FakeMessages([call, "I wait.", call, "All done."]) as provider:
+        claude = start(midturn, claude_program, provider)
+        until(lambda: provider.results, bool)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "y")
+        assert ended(claude) == "All done.\n"
+
+    assert "Nobody has answered yet" in provider.results[0]
+    assert "The user said no" not in provider.said
+    assert "the user now allows the call of Bash" in provider.said
+    assert (midturn.root / "made").exists()
+
+
+def test_its_model_asks_with_our_tool_and_reads_the_answer(midturn: CommandLine, claude_program: Path) -> None:
+    printed = midturn.ok("mcp", "--print-config", "claude").stdout
+    (midturn.home / "servers.json").write_text(printed)
+    asked = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
+    with FakeMessages([[("mcp__midturn__ask_user", asked)], "All done."]) as provider:
+        claude = start(
+            midturn, claude_program, provider, "--mcp-config", str(midturn.home / "servers.json"), "--allowedTools", "mcp__midturn"
+        )
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "dev")
+        assert ended(claude) == "All done.\n"
+
+    assert "The user answered: dev" in provider.results[0]
+    assert question["asker"]["name"] == "Claude Code"
+
+
+def _answer(midturn: CommandLine, command: str, *value: str) -> None:
+    """Answer the question about one command, once it is open."""
+
+    def found() -> list[str]:
+        return [question["id"] for question in midturn.ok("inbox", "--json").json if question["arguments"]["command"] == command]
+
+    midturn.ok("answer", until(found, bool)[0], *value)
