@@ -25,7 +25,8 @@ def test_a_value_is_an_answer_and_a_reply_is_itself() -> None:
     assert reply(ScriptedPrompter({"deploy.confirm": Replied("not now")})) == Replied("not now")
     assert reply(ScriptedPrompter({"deploy.confirm": Answered(False, reason="no")})) == Answered(False, reason="no")
     assert reply(ScriptedPrompter({"deploy.confirm": SecretValue("s")})) == Answered(SecretValue("s"))
-    assert reply(ScriptedPrompter({"deploy.confirm": None})) == Answered(None)
+    with pytest.raises(UnscriptedPrompt, match="does not fit: the answer must be true or false, not null"):
+        reply(ScriptedPrompter({"deploy.confirm": None}))
 
 
 def test_a_list_holds_one_reply_for_each_time() -> None:
