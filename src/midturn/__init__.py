@@ -34,6 +34,7 @@ _HOMES: dict[str, str] = {
     ".inquirer.call": "InquirerCall",
     ".inquirer.inquirer": "Inquirer",
     ".models.function": "FunctionModel",
+    ".models.provider_model": "ProviderModel",
     ".models.scripted": "ScriptedModel",
     ".ports": "Model Tool ToolRun",
     ".runtime.foreign_turn": "CallContent",

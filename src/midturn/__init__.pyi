@@ -104,6 +104,7 @@ from midturn.errors import (
 from midturn.inquirer.call import InquirerCall as InquirerCall
 from midturn.inquirer.inquirer import Inquirer as Inquirer
 from midturn.models.function import FunctionModel as FunctionModel
+from midturn.models.provider_model import ProviderModel as ProviderModel
 from midturn.models.scripted import ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.runtime.foreign_turn import CallContent as CallContent

@@ -23,7 +23,7 @@ OF_THE_TABLE = """
     Target DetachedPolicy route
     FormWalker
     Conversation ConversationStore open_store MemoryStore events sanitize
-    Model ScriptedModel FunctionModel
+    Model ScriptedModel FunctionModel ProviderModel
     MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
     TurnOpen
 """

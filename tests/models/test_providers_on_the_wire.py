@@ -313,14 +313,14 @@ def test_warnings_of_the_embedding_program_are_still_shown() -> None:
 
 def test_a_model_that_will_be_switched_off_is_announced() -> None:
     from midturn.models.profiles import ModelSpec
-    from midturn.models.provider_model import ProviderModel
+    from midturn.models.reached_model import ReachedModel
 
     told: list[str] = []
     with Loopback(Says(text="ok")) as server:
         spec = ModelSpec(
             id="anthropic/claude-sonnet-4-5", provider="anthropic", model="claude-sonnet-4-5", family="anthropic", base_url=server.url
         )
-        converse(ProviderModel(spec, told.append), HELLO)
+        converse(ReachedModel(spec, told.append), HELLO)
 
     assert len(told) == 1
     assert "anthropic/claude-sonnet-4-5 will be switched off by its provider on " in told[0]
@@ -328,7 +328,7 @@ def test_a_model_that_will_be_switched_off_is_announced() -> None:
 
 def test_the_library_is_loaded_at_the_first_request_only() -> None:
     code = (
-        "import sys, midturn.models.provider_model, midturn.models.registry, midturn.models.scripted, midturn.assistant\n"
+        "import sys, midturn.models.reached_model, midturn.models.registry, midturn.models.scripted, midturn.assistant\n"
         "print([name for name in ('pydantic_ai', 'pydantic', 'openai', 'anthropic', 'httpx2') if name in sys.modules])"
     )
 

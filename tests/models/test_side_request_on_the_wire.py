@@ -11,7 +11,7 @@ import pytest
 from midturn.assistant import AssistantSettings, Consultation, consult
 from midturn.core.events import ToolCallRequest
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
-from midturn.models.provider_model import ProviderModel
+from midturn.models.reached_model import ReachedModel
 from midturn.models.retry import RetryingModel
 from servers.answers import Answer, Fails, Says, ToolUse
 from servers.loopback import Loopback
@@ -27,7 +27,7 @@ HAIKU = OnWire("anthropic", "anthropic", "claude-haiku-4-5", "anthropic")
 OTHER = AssistantSettings(model="other", parameters={"temperature": 0.2})
 
 
-def ask(model: ProviderModel, settings: AssistantSettings, clock: FakeClock | None = None) -> AssistantReplied | AssistantFailed:
+def ask(model: ReachedModel, settings: AssistantSettings, clock: FakeClock | None = None) -> AssistantReplied | AssistantFailed:
     asked = Consultation(asked=REQUEST, tool="fs_modify_file", main=main_request(asked_events()), settings=settings)
 
     async def send() -> AssistantReplied | AssistantFailed:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest
 from midturn.core.secret import SecretValue
 from midturn.models.profiles import Family, ModelSpec
-from midturn.models.provider_model import ProviderModel
+from midturn.models.reached_model import ReachedModel
 from midturn.ports import Model
 from servers.loopback import Loopback
 
@@ -34,7 +34,7 @@ class OnWire(Struct, frozen=True):
         """The model's id."""
         return f"{self.provider}/{self.model}"
 
-    def at(self, server: Loopback, **changed: Any) -> ProviderModel:
+    def at(self, server: Loopback, **changed: Any) -> ReachedModel:
         """Return the model as `server` plays it."""
         spec: dict[str, Any] = {
             "id": self.id,
@@ -45,7 +45,7 @@ class OnWire(Struct, frozen=True):
             "key": SecretValue(KEY),
             "key_origin": "$WIRE_KEY",
         }
-        return ProviderModel(ModelSpec(**{**spec, **changed}))
+        return ReachedModel(ModelSpec(**{**spec, **changed}))
 
 
 WIRES: Sequence[OnWire] = (
@@ -78,7 +78,7 @@ on_every_wire = pytest.mark.parametrize(
 )
 
 
-def converse(model: ProviderModel, *requests: ModelRequest) -> list[list[ModelEvent]]:
+def converse(model: ReachedModel, *requests: ModelRequest) -> list[list[ModelEvent]]:
     """Send the requests one after the other over one connection, and return what came for each."""
 
     async def send() -> list[list[ModelEvent]]:
@@ -96,6 +96,6 @@ def last_of(events: Sequence[ModelEvent]) -> Finished:
     return events[-1]
 
 
-def as_model(model: ProviderModel) -> Model:
+def as_model(model: ReachedModel) -> Model:
     """Say to the type checker that the adapter is what the runtime wants."""
     return model

@@ -83,7 +83,11 @@ class Models(Struct, frozen=True, kw_only=True):
 
     def around(self, model: Model) -> Model:
         """Return a model that the program made itself, asked again when it is down for a moment."""
-        return RetryingModel(model, SystemClock(), report=self._waits)
+        retries: object = getattr(model, "max_retries", None)
+        policy = RetryPolicy(max_retries=retries) if isinstance(retries, int) else RetryPolicy()
+        made = RetryingModel(model, SystemClock(), policy=policy, report=self._waits)
+        self.made[model.name, -1] = made  # to be closed with the others
+        return made
 
     def for_assistant(self, settings: AssistantSettings) -> Model:
         """Return the model that answers a question.

@@ -1,74 +1,84 @@
-"""A provider's model, behind our protocol. What it needs is loaded at the first request, beside the event loop."""
+"""A provider's model with settings of its own, for programs: nothing comes from a configuration."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, cast
+import os
+from collections.abc import AsyncIterator, Mapping
+
+from msgspec.structs import replace
 
 from midturn.core.exchange import ModelEvent, ModelRequest
-from midturn.models.beside import imported_beside
-from midturn.models.profiles import ModelSpec
+from midturn.core.json_value import Json, JsonObject
+from midturn.models.reached_model import ReachedModel
+from midturn.models.registry import Lookup, model_named
+from midturn.models.retry import RetryPolicy
 
-if TYPE_CHECKING:
-    from midturn.models.providers import Connection
+_KEY = "api_key="
 
 
 class ProviderModel:
-    """A model of a provider; `report` hears what the user should know about it.
+    """A model of Anthropic, OpenAI, Google, or of any OpenAI-compatible server, with its own address, key and parameters.
 
-    It may be used from several event loops, one after the other: each gets its own connection.
+    ```python
+    local = ProviderModel("ollama/qwen3", base_url="http://127.0.0.1:11434/v1", parameters={"temperature": 0})
+    agent = Agent(local, tools=[deploy])
+    ```
     """
 
-    def __init__(self, spec: ModelSpec, report: Callable[[str], None] = lambda _: None) -> None:
-        self._spec = spec
-        self._report = report
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._connection: Connection | None = None
+    def __init__(  # noqa: PLR0913  a public signature
+        self,
+        id: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        parameters: JsonObject | None = None,
+        headers: Mapping[str, str] | None = None,
+        max_retries: int = RetryPolicy().max_retries,
+        timeout: float = 120.0,
+    ) -> None:
+        """Say how a model is reached; nothing is sent yet.
+
+        Args:
+            id: `<provider>/<model>`: `anthropic/…`, `openai/…`, `google/…`, or any other name for the server at `base_url`, which is then
+                spoken to as OpenAI-compatible servers are (Ollama, llama.cpp, vLLM, LM Studio).
+            base_url: The address, where it is not the provider's own.
+            api_key: The key; without it, that of the provider's usual environment variable, or none for a server of your own.
+            parameters: What goes with every request, such as `temperature`, `max_tokens`, `seed`, `thinking`, or a provider's own
+                `openai_…`, `anthropic_…`, `google_…`.
+            headers: What is sent with every request beside our own headers.
+            max_retries: How often a request is made again when the model is down for a moment.
+            timeout: Seconds without a byte from the model.
+
+        Raises:
+            ConfigError: The id or the settings cannot be used, or the key or the library is missing; the message says what to do.
+        """
+        provider = id.partition("/")[0]
+        settings: dict[str, Json] = {"base_url": base_url} if base_url else {}
+        environment: Mapping[str, str] = os.environ
+        if api_key is not None:
+            settings["api_key_env"] = _KEY
+            environment = {**os.environ, _KEY: api_key}
+        lookup = Lookup(providers={provider: settings} if settings else {}, environment=environment)
+        self._model: ReachedModel = model_named(id, lookup)
+        extra: dict[str, Json] = {"extra_headers": dict(headers)} if headers else {}
+        self._parameters: JsonObject = {**(parameters or {}), **extra}
+        self._timeout = timeout
+        self.max_retries = max_retries
+        """How often a request is made again when the model is down for a moment."""
 
     @property
     def name(self) -> str:
-        """The model's id, such as `anthropic/claude-haiku-4-5`."""
-        return self._spec.id
+        """The model's id."""
+        return self._model.name
 
-    async def prepare(self) -> None:
-        """Load the provider's library, so that the first request does not wait for it.
-
-        Raises:
-            ModelError: The provider cannot be used as it is configured.
-        """
-        await self._connected()
-
-    async def context_window(self) -> int | None:
-        """Return how many tokens the model reads at most; None where nobody knows."""
-        return (await self._connected()).profile.context_window
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as it comes.
-
-        Raises:
-            ModelError: It failed; the message says what to do, `transient` whether trying again may help.
-        """
-        connection = await self._connected()
-        events = connection.stream(request)
-        try:
-            async for event in events:
-                yield event
-        finally:
-            await events.aclose()
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Ask the model (see `Model.stream`); what the request says itself counts before the settings."""
+        parameters = {**self._parameters, **request.parameters}
+        return self._model.stream(replace(request, parameters=parameters, timeout=self._timeout))
 
     async def aclose(self) -> None:
         """Close the connection of this event loop."""
-        connection, self._connection = self._connection, None
-        if connection is not None and self._loop is asyncio.get_running_loop():
-            await connection.aclose()
+        await self._model.aclose()
 
-    async def _connected(self) -> Connection:
-        providers = await imported_beside("midturn.models.providers")
-        loop = asyncio.get_running_loop()
-        if self._connection is None or self._loop is not loop:
-            self._connection = cast("Connection", providers.Connection(self._spec))
-            self._loop = loop
-            if self._connection.advice:
-                self._report(self._connection.advice)
-        return self._connection
+    def __repr__(self) -> str:
+        return f"ProviderModel({self.name!r})"

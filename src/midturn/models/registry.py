@@ -16,7 +16,7 @@ from midturn.errors import ConfigError
 from midturn.models.extras import install_command, is_installed
 from midturn.models.nearest import KNOWN, suggested_models
 from midturn.models.profiles import Family, ModelSpec, Profile, writes_text
-from midturn.models.provider_model import ProviderModel
+from midturn.models.reached_model import ReachedModel
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -45,7 +45,7 @@ class Lookup(Struct, frozen=True, kw_only=True):
     report: Callable[[str], None] = lambda _: None
 
 
-def model_named(id: str, lookup: Lookup | None = None) -> ProviderModel:
+def model_named(id: str, lookup: Lookup | None = None) -> ReachedModel:
     """Return the model `<provider>/<model>`. Nothing is sent and nothing heavy is loaded yet.
 
     Raises:
@@ -56,7 +56,7 @@ def model_named(id: str, lookup: Lookup | None = None) -> ProviderModel:
     missing = _missing(spec)
     if missing:
         raise ConfigError(f"{id} cannot be used:\n" + "\n".join(f"  {line}" for line in missing) + f"\n{_WITHOUT_KEY}")
-    return ProviderModel(spec, lookup.report)
+    return ReachedModel(spec, lookup.report)
 
 
 def spec_named(id: str, lookup: Lookup) -> ModelSpec:

@@ -1,0 +1,74 @@
+"""A provider's model, behind our protocol. What it needs is loaded at the first request, beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, cast
+
+from midturn.core.exchange import ModelEvent, ModelRequest
+from midturn.models.beside import imported_beside
+from midturn.models.profiles import ModelSpec
+
+if TYPE_CHECKING:
+    from midturn.models.providers import Connection
+
+
+class ReachedModel:
+    """A model of a provider; `report` hears what the user should know about it.
+
+    It may be used from several event loops, one after the other: each gets its own connection.
+    """
+
+    def __init__(self, spec: ModelSpec, report: Callable[[str], None] = lambda _: None) -> None:
+        self._spec = spec
+        self._report = report
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._connection: Connection | None = None
+
+    @property
+    def name(self) -> str:
+        """The model's id, such as `anthropic/claude-haiku-4-5`."""
+        return self._spec.id
+
+    async def prepare(self) -> None:
+        """Load the provider's library, so that the first request does not wait for it.
+
+        Raises:
+            ModelError: The provider cannot be used as it is configured.
+        """
+        await self._connected()
+
+    async def context_window(self) -> int | None:
+        """Return how many tokens the model reads at most; None where nobody knows."""
+        return (await self._connected()).profile.context_window
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the answer as it comes.
+
+        Raises:
+            ModelError: It failed; the message says what to do, `transient` whether trying again may help.
+        """
+        connection = await self._connected()
+        events = connection.stream(request)
+        try:
+            async for event in events:
+                yield event
+        finally:
+            await events.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection of this event loop."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._loop is asyncio.get_running_loop():
+            await connection.aclose()
+
+    async def _connected(self) -> Connection:
+        providers = await imported_beside("midturn.models.providers")
+        loop = asyncio.get_running_loop()
+        if self._connection is None or self._loop is not loop:
+            self._connection = cast("Connection", providers.Connection(self._spec))
+            self._loop = loop
+            if self._connection.advice:
+                self._report(self._connection.advice)
+        return self._connection
