@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.prompts.cells import cells, clip, cut_rows, hang, steady, wrap
+from midturn.prompts.cells import CONTINUED, cells, clip, continued_rows, hang, steady, wrap
 
 TEXT = st.text(alphabet="ab 本e\u0301👍", max_size=60)
 
@@ -31,7 +31,7 @@ def test_words_stay_whole_where_they_fit() -> None:
 
 
 def test_what_is_approved_keeps_every_character() -> None:
-    assert cut_rows("a  b  c", 3) == ["a  ", "b  ", "c"]
+    assert continued_rows("a  b  c d", 5) == ["a  b ", "…  c ", "… d"]
 
 
 def test_a_continuation_is_indented() -> None:
@@ -46,10 +46,10 @@ def test_emoji_that_terminals_disagree_about_are_replaced() -> None:
     assert steady("🇳🇱 ok 👍🏽 本") == "[NL] ok 👍 本"
 
 
-@given(TEXT, st.integers(2, 20))
+@given(TEXT, st.integers(4, 20))
 def test_rows_fit_and_lose_no_character(text: str, width: int) -> None:
-    assert all(cells(row) <= width for row in (*wrap(text, width), *cut_rows(text, width)))
+    assert all(cells(row) <= width for row in (*wrap(text, width), *continued_rows(text, width)))
     assert all(cells(row) <= max(width, 4) for row in hang(text, width, "  "))
-    assert "".join(cut_rows(text, width)) == text
+    assert "".join(row.removeprefix(CONTINUED) if at else row for at, row in enumerate(continued_rows(text, width))) == text
     assert "".join(wrap(text, width)).replace(" ", "") == text.replace(" ", "")
     assert cells(clip(text, width)) <= width

@@ -32,8 +32,8 @@ def test_a_question_that_was_not_asked_is_not_shown(question: Question[object]) 
 
 
 def test_an_optional_question_that_was_left_out_is_shown_as_skipped() -> None:
-    assert reviewed(Question.boolean("it", "Deploy?", optional=True), None) == ["Deploy? (skipped)"]
+    assert reviewed(Question.boolean("it", "Deploy?", optional=True), None) == ["1. Deploy? (skipped)"]
 
 
 def test_an_answer_stands_behind_its_question() -> None:
-    assert reviewed(Question.multi_select("it", "Which?", ["a", "b"]), ["b"]) == ["Which? b"]
+    assert reviewed(Question.multi_select("it", "Which?", ["a", "b"]), ["b"]) == ["1. Which? b"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from midturn.prompts.cells import cut_rows
+from midturn.prompts.cells import cut_ranges
 from midturn.prompts.rich.screen import row_text
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS
@@ -84,6 +84,7 @@ _NO_WITH_A_REASON = "p, a no with a typed reason, is a key of every yes/no quest
 _WRAPPED = "rows are broken at words and indented, not by the terminal in the middle of a word"
 _KEYS = "every prompt names all of its keys"
 _ERRORS = "a form's and a model's answer get the same words"
+IN_WORDS = "keys are named in words, and the question stays on the screen (5.3)"
 RICH_REASONS = {
     "boolean": f"{_NO_WITH_A_REASON}; {_INDENT}",
     "boolean_no_persistence": _NO_WITH_A_REASON,
@@ -91,7 +92,6 @@ RICH_REASONS = {
     "select": f"{_INDENT}; the help names itself",
     "select48": f"a description stands under its label with the same indent in every list; {_INDENT}",
     "multi": f"{_ERRORS}; {_INDENT}",
-    "text": "Esc opens the menu row [a,b,r,s,?] (a) of a text (5.4)",
     "schema": _ERRORS,
     "untrusted": "what cannot be shown is ⟨U+001B⟩ and can be read back (9.1); header, label and error are hostile too",
     "wide": "options are exact: joiners and variation selectors are visible (9.1); our third option is shorter",
@@ -142,4 +142,5 @@ def plain_rows(title: str, columns: int) -> list[str]:
     for count, line in enumerate(lines, 1):
         shown = "" if title.startswith("secret") else line
         said = [*said[:-1], f"{said[-1]}{shown}", *Talk(prompt, *lines[:count], width=columns).said[len(said) :]]
-    return [part.rstrip() for row in said for part in cut_rows(row, columns)]
+    rows = [row for text in said for row in text.split("\n")]
+    return [part.rstrip() for row in rows for part in (row[start:end] for start, end in cut_ranges(row, columns))]

@@ -6,7 +6,8 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
-from midturn.prompts.rich.key import Paste, Press
+from midturn.prompts.rich.key import Key, Paste, Press
+from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.prompt import RichPrompt
 from midturn.prompts.rich.screen import POINTER, Frame, Size, row_text
 from midturn.prompts.rich.settle import Settle
@@ -19,6 +20,7 @@ class Keys:
         self.size = Size(columns, rows)
         self.prompt = RichPrompt(prompt, columns, Settle(quiet, 0), menu_first=menu_first)
         self.outcome: Reply | Edit | Sign | None = None
+        self.pager: Pager | None = None
         self.now = 0.0
         self.frame()
 
@@ -26,9 +28,18 @@ class Keys:
         """Press keys one after the other, each drawn."""
         for key in keys:
             assert self.outcome is None or isinstance(self.outcome, Sign | Edit), f"{key!r} comes after {self.outcome}"
-            self.outcome = self.prompt.press(key if isinstance(key, Paste) else Press(key), self.now)
+            self._press(key if isinstance(key, Paste) else Press(key))
             self.frame()
         return self
+
+    def _press(self, key: Key) -> None:
+        """Press one key, where the keys go now: to the prompt, or to the screen of its own that it opened."""
+        if self.pager is None:
+            self.outcome = self.prompt.press(key, self.now)
+            self.pager = self.prompt.pager() if self.outcome is Sign.VIEW else None
+        elif self.pager.press(key, self.now) is Sign.LEAVE:
+            self.prompt.paged(self.pager)
+            self.pager = None
 
     def type(self, text: str) -> Keys:
         """Type a text."""
@@ -36,7 +47,7 @@ class Keys:
 
     def frame(self) -> Frame:
         """Return the live rows, and check what holds for all: they fit, and the cursor is on them."""
-        frame = self.prompt.frame(self.size)
+        frame = (self.pager or self.prompt).frame(self.size)
         at, column = frame.cursor
         assert len(frame.rows) <= self.size.rows
         assert 0 <= at < len(frame.rows)

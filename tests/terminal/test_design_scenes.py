@@ -6,7 +6,20 @@ import difflib
 
 import pytest
 
-from support.design_scenes import DESIGN, ELSEWHERE, KEYS, LINES, PLAIN_REASONS, RICH_REASONS, TALL, Scene, plain_rows, rich_rows, scenes
+from support.design_scenes import (
+    DESIGN,
+    ELSEWHERE,
+    IN_WORDS,
+    KEYS,
+    LINES,
+    PLAIN_REASONS,
+    RICH_REASONS,
+    TALL,
+    Scene,
+    plain_rows,
+    rich_rows,
+    scenes,
+)
 from support.golden import assert_golden
 
 pytestmark = pytest.mark.skipif(not DESIGN.is_dir(), reason="the design's screens are not beside this checkout")
@@ -22,8 +35,8 @@ def test_every_difference_from_the_design_has_a_reason(mode: str, columns: int) 
         if scene.name in ELSEWHERE:
             noted.append(f"{scene.title}\n  {ELSEWHERE[scene.name]}\n")
         elif rows := different(scene, mode, columns):
-            assert scene.name in reasons, f"{scene.title} differs from the design without a reason:\n" + "\n".join(rows)
-            noted.append(f"{scene.title}\n  {reasons[scene.name]}\n" + "".join(f"    {row}\n" for row in rows))
+            reason = f"{reasons[scene.name]}; {IN_WORDS}" if scene.name in reasons else IN_WORDS
+            noted.append(f"{scene.title}\n  {reason}\n" + "".join(f"    {row}\n" for row in rows))
 
     assert_golden(f"design/{mode}_{columns}", "\n".join(noted))
 

@@ -187,7 +187,7 @@ def test_several_lines_at_once_answer_no_yes_or_no_question(result: Path) -> Non
         wait_until_asked(session)
         session.send("y\ny\ny\n")
         session.wait_for("Several lines arrived at once")
-        session.wait_at("?: ")
+        session.wait_at("help: ")
         session.send("n\r")
 
         assert session.wait_for_end() == 0

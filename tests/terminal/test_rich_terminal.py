@@ -105,8 +105,8 @@ def test_escape_alone_is_decided_after_a_moment(result: Path) -> None:
     with rich("text", result) as session:
         session.wait_for("none")
         session.send("\x1b")
-        session.wait_for("[a,b,r,s,?] (a)")
-        session.send("s")
+        session.wait_for("a answer (Enter)")
+        session.send("ss")
 
         assert session.wait_for_end() == 0
 
@@ -151,7 +151,7 @@ def test_nothing_hostile_reaches_the_terminal(result: Path) -> None:
     with rich("untrusted", result) as session:
         session.wait_for("Enter picks")
         session.send("\x1b")
-        session.wait_for("Cancel:")
+        session.wait_for("Leave the list?")
         session.send("s")
         session.wait_for_end()
 
@@ -313,7 +313,7 @@ def test_a_job_that_was_stopped_from_outside_goes_on_with_its_keys(result: Path)
     with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
         session.wait_at("shell$ ")
         session.send(f"{sys.executable} {ASK_ONCE} boolean_default {result}\r")
-        session.wait_for("(y)")
+        session.wait_for("(Enter)")
         asking = session.read_settings()
         os.kill(int(Path(f"/proc/{session.child.pid}/task/{session.child.pid}/children").read_text()), signal.SIGSTOP)
         session.wait_for("Stopped")
@@ -375,15 +375,15 @@ def test_the_editor_shows_the_question_and_it_is_no_part_of_the_answer(
 
 def test_ctrl_l_draws_everything_anew_and_says_nothing(result: Path) -> None:
     with rich("boolean", result) as session:
-        session.wait_for("[y,Y,n,N,p,b,r,s,?]")
+        session.wait_for("all keys")
         before = session.rows
         session.send("\x0c")
         session.wait_for_raw(b"\x1b[2J")
-        session.wait_for("[y,Y,n,N,p,b,r,s,?]")
+        session.wait_for("all keys")
         session.send("n")
         session.wait_for_end()
 
-        assert session.rows[:-1] == before[:-1]
+        assert session.rows[:-1] == before[:-2]
         assert session.rows[-1] == "Apply patch? no"
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import Question
 
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
@@ -51,7 +51,8 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
     `question` is what an approval asks, too (a boolean). `id` is the inquiry's or the approval's id, `event` the `event_id` of its
     request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
-    `error` says why the last reply did not fit; `index` and `total` count in the form as submitted.
+    `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
+    which is the beginning of the question's context: somebody else's words, to be quoted. `parameters` is what edited arguments have to fit.
     """
 
     question: Question[Any]
@@ -71,3 +72,5 @@ class Prompt(Struct, frozen=True, kw_only=True):
     tool: str = ""
     arguments: Json = None
     label: str | None = None
+    verdict: str | None = None
+    parameters: JsonObject = {}

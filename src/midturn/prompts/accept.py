@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from midturn.core.json_text import NotJson, read_json
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
 from midturn.core.visible import exact
 from midturn.errors import AnswerError, Problem
@@ -49,15 +49,32 @@ def accept_json(prompt: Prompt, text: str) -> Json:
         raise NotAccepted(_lines(error.problems, problem_text)) from None
 
 
-def accept_arguments(text: str) -> Json:
-    """Read the edited arguments of a call.
+def accept_number(prompt: Prompt, text: str) -> Json:
+    """Read a number and check it against the question.
 
     Raises:
-        NotAccepted: They are not a JSON object.
+        NotAccepted: It is not a number, or not within its limits.
+    """
+    try:
+        value = read_json(text.strip())
+    except NotJson:
+        value = None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise NotAccepted([f"{exact(text.strip()) or 'nothing'} is not a number"])
+    return accept(prompt, value)
+
+
+def accept_arguments(prompt: Prompt, text: str) -> Json:
+    """Read the edited arguments of a call, and check them against the parameters of the tool.
+
+    Raises:
+        NotAccepted: They are not a JSON object, or do not fit.
     """
     value = read(text)
     if not isinstance(value, Mapping):
         raise NotAccepted(["arguments are a JSON object: { ... }"])
+    if problems := _argument_problems(prompt, value):
+        raise NotAccepted(_lines(problems, problem_text))
     return value
 
 
@@ -71,6 +88,15 @@ def read(text: str) -> Json:
         return read_json(text)
     except NotJson as error:
         raise NotAccepted([exact(str(error))], error.offset) from None
+
+
+def _argument_problems(prompt: Prompt, arguments: JsonObject) -> tuple[Problem, ...]:
+    """Return what is wrong with the arguments; where the tool does not say what it takes, or says it badly, it judges them itself."""
+    if not prompt.parameters:
+        return ()
+    from midturn.core.schema import check_schema, validate  # heavy, and needed for edited arguments only
+
+    return () if check_schema(prompt.parameters) else validate(prompt.parameters, arguments)
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:

@@ -11,6 +11,7 @@ from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.secret import SecretValue
+from midturn.prompts.command import scope
 from midturn.prompts.content import compact, one_line, other_text, scalar_text
 
 HIDDEN = "(hidden)"
@@ -43,6 +44,13 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
     remembered = ", for this turn" if reply.remember else ""
     reason = f': "{one_line(reply.reason)}"' if reply.reason else ""
     return text + remembered + reason
+
+
+def covered_text(prompt: Prompt, reply: Reply) -> str:
+    """Say what a remembered answer covers from now on; empty where nothing is remembered."""
+    if not isinstance(reply, Answered) or not reply.remember:
+        return ""
+    return f"From now on {'yes' if reply.value is True else 'no'} to {scope(prompt)}."
 
 
 def value_text(question: Question[object], value: Json) -> str:  # noqa: PLR0911 (one for each type of answer)

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-import re
+import json
+from collections.abc import Mapping
 from typing import assert_never
 
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject
+from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, ToolCall
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
-from midturn.prompts.cells import cut_rows, hang, wrap
-from midturn.prompts.content import TAB_STOP, one_line, pretty, shown_lines, split_lines
+from midturn.prompts.cells import continued_rows, hang, wrap
+from midturn.prompts.content import TAB_STOP, compact, one_line, pretty, shown_lines, split_lines
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
+QUOTE = "> "
+"""What stands before the words of a reviewer, behind the gutter."""
 
-_ESCAPED_BREAK = re.compile(r"(\\[^n])|\\n(?!\"?,?$)")
+INDENT = "    "
+CREATES_FILES = "fs_create_file"
+
+_LONGEST_IN_A_ROW = 60
+
+
+def own_context(prompt: Prompt) -> str:
+    """Return the question's context without what a reviewer said, which stands at its beginning."""
+    context = prompt.question.context or ""
+    return context.removeprefix(prompt.verdict).lstrip("\n") if prompt.verdict else context
+
+
+def verdict_lines(prompt: Prompt) -> list[str]:
+    """Return what a reviewer said, character by character: nothing in it can look like something else on the screen."""
+    return shown_lines(prompt.verdict.rstrip("\n")) if prompt.verdict else []
 
 
 def context_lines(prompt: Prompt) -> list[str]:
     """Return the lines of the question's context, fit to be shown: prose as prose, code and diffs character by character."""
+    context = own_context(prompt)
     lines: list[str] = []
     in_code = False
-    for line in split_lines((prompt.question.context or "").rstrip("\n")):
+    for line in split_lines(context.rstrip("\n")):
         in_code ^= line.lstrip().startswith("```")
         lines.append(exact(line.expandtabs(TAB_STOP)) if in_code else prose(line))
-    return lines if prompt.question.context else []
+    return lines if context else []
 
 
 def subject_lines(prompt: Prompt) -> list[str]:
@@ -34,7 +52,7 @@ def subject_lines(prompt: Prompt) -> list[str]:
         case None:
             return []
         case CallSubject(call):
-            return argument_lines(call.arguments)
+            return argument_lines(call)
         case ResultSubject(content=content, is_error=is_error):
             return [*(["(the tool reports an error)"] if is_error else []), *shown_lines(content.rstrip("\n"))]
         case AnswersSubject():
@@ -43,23 +61,45 @@ def subject_lines(prompt: Prompt) -> list[str]:
             assert_never(other)
 
 
-def argument_lines(arguments: Json) -> list[str]:
-    r"""Show arguments as JSON that can be read back; a line break inside a string ends the line after its `\n`."""
-    lines: list[str] = []
-    for line in pretty(arguments).split("\n"):
-        indent = " " * (len(line) - len(line.lstrip(" ")) + 4)
-        first, *more = _ESCAPED_BREAK.sub(_break_after, line).split("\0")
-        lines += [exact(first), *(indent + exact(part) for part in more)]
-    return lines
+def argument_lines(call: ToolCall) -> list[str]:
+    """Show what a call would do: a new file as what is added, everything else by name, text as text."""
+    arguments = call.arguments
+    if not isinstance(arguments, Mapping):
+        return [exact(line) for line in pretty(arguments).split("\n")]
+    if call.name == CREATES_FILES and set(arguments) == {"path", "content"} and all(isinstance(one, str) for one in arguments.values()):
+        return _new_file(str(arguments["path"]), str(arguments["content"]))
+    return [line for name, value in arguments.items() for line in _argument(one_line(name), value)]
+
+
+def _new_file(path: str, content: str) -> list[str]:
+    """Show a file that does not exist yet as what is added."""
+    lines = content.removesuffix("\n").split("\n") if content else []
+    size = f"{len(lines)} line{'' if len(lines) == 1 else 's'}, {len(content.encode(errors='replace'))} bytes"
+    ends = [] if content.endswith("\n") or not content else ["\\ no line break at the end"]
+    return [f"{exact(path)} ({size})", *(f"+{exact(line.expandtabs(TAB_STOP))}" for line in lines), *ends]
+
+
+def _argument(name: str, value: Json) -> list[str]:
+    """Show one argument: a text of several lines below its name, all else behind it."""
+    if isinstance(value, str) and (_is_plain(value) or "\n" in value):
+        if "\n" not in value:
+            return [f"{name}: {exact(value)}"]
+        return [f"{name}:", *(f"{INDENT}{line}" for line in shown_lines(value.removesuffix("\n")))]
+    first, *more = pretty(value).split("\n")
+    if not more or len(compact(value)) <= _LONGEST_IN_A_ROW:
+        return [f"{name}: {exact(compact(value))}"]
+    return [f"{name}: {exact(first)}", *(exact(line) for line in more)]
 
 
 def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
     """Wrap context and subject into rows behind a gutter: prose at its spaces, what is approved character by character."""
     room = max(1, width - len(gutter))
+    quoted = [row for line in verdict_lines(prompt) for row in continued_rows(line, max(1, room - len(QUOTE)))]
     context = [row for line in context_lines(prompt) for row in wrap(line, room)]
-    exactly = [row for line in subject_lines(prompt) for row in cut_rows(line, room)]
+    exactly = [row for line in subject_lines(prompt) for row in continued_rows(line, room)]
+    said = [*(QUOTE + row for row in quoted), *([""] if quoted and (context or exactly) else [])]
     between = [""] if context and exactly else []
-    return [(gutter + row).rstrip(" ") for row in (*context, *between, *exactly)]
+    return [(gutter + row).rstrip(" ") for row in (*said, *context, *between, *exactly)]
 
 
 def question_rows(prompt: Prompt, width: int) -> list[str]:
@@ -72,15 +112,31 @@ def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
     return hang(f"{sign} {cut} more rows not shown; {keys} views them", width, "  ") if cut else []
 
 
-def _answer_lines(subject: AnswersSubject) -> list[str]:
-    """Show what was answered; a question that was never asked, because of its `when`, is left out."""
+def _is_plain(text: str) -> bool:
+    """Tell whether a text needs no quotes to be seen whole, and to be told from a number or `true`."""
+    if text != text.strip() or not text:
+        return False
+    try:
+        json.loads(text)
+    except ValueError:
+        return True
+    return False
+
+
+def reviewed_places(subject: AnswersSubject) -> list[int]:
+    """Return which questions of the form a review shows, by their places in it."""
     answers = subject.answers
     return [
-        f"{one_line(question.text)} {value_text(question, answers[question.id])}"
-        for question in subject.questions
+        place
+        for place, question in enumerate(subject.questions)
         if question.id in answers and (answers[question.id] is not None or question.optional)
     ]
 
 
-def _break_after(match: re.Match[str]) -> str:
-    return match[0] if match[1] else f"{match[0]}\0"
+def _answer_lines(subject: AnswersSubject) -> list[str]:
+    """Show what was answered; a question that was never asked, because of its `when`, is left out."""
+    answers = subject.answers
+    return [
+        f"{number}. {one_line(subject.questions[place].text)} {value_text(subject.questions[place], answers[subject.questions[place].id])}"
+        for number, place in enumerate(reviewed_places(subject), 1)
+    ]

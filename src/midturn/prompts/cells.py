@@ -10,6 +10,8 @@ from typing import TypeAlias
 import wcwidth
 
 ELLIPSIS = "…"
+CONTINUED = "… "
+"""What begins a row that continues the one above it."""
 
 _BOTH_ENDS = 5  # cells that show something of both
 
@@ -84,9 +86,19 @@ def wrap_ranges(text: str, width: int) -> list[Range]:
     return [*ranges, (start, max(start, end))]
 
 
-def cut_rows(text: str, width: int) -> list[str]:
-    """Return the rows of `cut_ranges`."""
-    return [text[start:end] for start, end in cut_ranges(text, width)]
+def continued_ranges(text: str, width: int) -> list[Range]:
+    """Break one line with every character kept, with room before all rows but the first for the sign that they continue it."""
+    (start, end), *more = cut_ranges(text, width)
+    if not more:
+        return [(start, end)]
+    rest = text[end:]
+    return [(start, end), *((end + first, end + last) for first, last in cut_ranges(rest, max(1, width - cells(CONTINUED))))]
+
+
+def continued_rows(text: str, width: int) -> list[str]:
+    """Return the rows of `continued_ranges`: no row that continues another can be taken for a line of its own."""
+    (start, end), *more = continued_ranges(text, width)
+    return [text[start:end], *(CONTINUED + text[first:last] for first, last in more)]
 
 
 def wrap(text: str, width: int) -> list[str]:

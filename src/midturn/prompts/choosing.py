@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TypeAlias
 
-from midturn.core.question.answer_type import SelectOption
+from midturn.core.question.answer_type import MultiSelectType, SelectOption, folded
 from midturn.prompts.accept import NotAccepted
 from midturn.prompts.content import one_line, scalar_text
 
 Options: TypeAlias = tuple[SelectOption, ...]
 
 _NUMBER = re.compile(r"(\d{1,4})(\.?)", re.ASCII)
+_NUMBERS = re.compile(r"(\d{1,4}\.?(\s*-\s*\d{1,4})?[\s,]*)+", re.ASCII)
+_AROUND_DASH = re.compile(r"\s*-\s*")
 _RANGE = re.compile(r"(\d{1,4})\s*-\s*(\d{1,4})", re.ASCII)
 
 
@@ -45,13 +46,25 @@ def choose_many(typed: str, options: Options) -> frozenset[int]:
         return frozenset(range(len(options))) if word == "all" else frozenset()
     if _named(typed, options) is not None:
         return frozenset({choose(typed, options)})
-    return frozenset(place for part in typed.split(",") if part.strip() for place in _part(part.strip(), options))
+    parts = [part.strip() for part in typed.split(",")]
+    if _NUMBERS.fullmatch(typed) or all(_named(word, options) is not None for word in typed.replace(",", " ").split()):
+        parts = _AROUND_DASH.sub("-", typed).replace(",", " ").split()
+    return frozenset(place for part in parts if part for place in _part(part, options))
 
 
-def matching(words: str, options: Options) -> list[int]:
-    """Return the places of the options that have all words in their label or description."""
-    wanted = _folded(words).split()
-    return [place for place, option in enumerate(options) if all(word in _searched(option) for word in wanted)]
+def bounds(kind: MultiSelectType) -> str:
+    """Say how many may be chosen, where that is limited."""
+    most = len(kind.options) + kind.allow_other
+    if kind.max is None or kind.max >= most:
+        return f"choose {kind.min} or more" if kind.min else ""
+    if kind.min == kind.max:
+        return f"choose {kind.min}"
+    return f"choose {kind.min} to {kind.max}" if kind.min else f"choose up to {kind.max}"
+
+
+def is_option(typed: str, options: Options) -> bool:
+    """Tell whether typed words name an option."""
+    return _named(typed, options) is not None
 
 
 def _part(part: str, options: Options) -> list[int]:
@@ -65,14 +78,5 @@ def _part(part: str, options: Options) -> list[int]:
 
 
 def _named(typed: str, options: Options) -> int | None:
-    wanted = _folded(typed)
-    return next((place for place, option in enumerate(options) if _folded(scalar_text(option.value)) == wanted), None)
-
-
-def _searched(option: SelectOption) -> str:
-    return _folded(f"{scalar_text(option.value)} {option.description or ''}")
-
-
-def _folded(text: str) -> str:
-    """Fold as labels are compared when a question is authored: compatibility forms, case, outer spaces."""
-    return unicodedata.normalize("NFKC", text).casefold().strip()
+    wanted = folded(typed)
+    return next((place for place, option in enumerate(options) if folded(scalar_text(option.value)) == wanted), None)

@@ -8,8 +8,25 @@ from typing import TypeAlias, assert_never
 from msgspec import Struct
 
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer import YES_OR_NO
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, EndedTurn, Reply, WentBack
+from midturn.prompts.content import one_line
+
+_NAMES = {
+    **{word: "y" if yes else "n" for word, yes in YES_OR_NO.items() if len(word) > 1},  # a single letter is a key
+    **dict.fromkeys(("always", "yes always", "always yes"), "Y"),
+    **dict.fromkeys(("never", "no always", "always no"), "N"),
+    **dict.fromkeys(("because", "no because"), "p"),
+    **dict.fromkeys(("back",), "b"),
+    **dict.fromkeys(("reply",), "r"),
+    **dict.fromkeys(("end", "end turn", "stop"), "s"),
+    **dict.fromkeys(("other", "own words"), "o"),
+    **dict.fromkeys(("skip",), "-"),
+    **dict.fromkeys(("edit",), "e"),
+    **dict.fromkeys(("view", "view all"), "v"),
+    **dict.fromkeys(("help",), "?"),
+}
 
 
 class Step(Enum):
@@ -20,33 +37,44 @@ class Step(Enum):
     REPLY = auto()
     OTHER = auto()
     EDIT = auto()
-    PRINT = auto()
     VIEW = auto()
     HELP = auto()
 
 
 class Command(Struct, frozen=True):
-    """A key, what the help says about it, what it does, and its title in a row of keys."""
+    """A key, what the help says about it, what it does, its title in a menu, and the word or two that stand beside it in a row of keys.
+
+    `spoken` may be typed in place of the key, where capital letters cannot be told by ear.
+    """
 
     key: str
     help: str
     does: Reply | Step
     title: str = ""
+    word: str = ""
+    spoken: str = ""
 
 
 Commands: TypeAlias = tuple[Command, ...]
 
-HELP = Command("?", "this help", Step.HELP)
+OURS = "midturn"
+"""Who asks where a command of ours does."""
+
+OTHER = Command("o", "something else, in your own words", Step.OTHER, "Other", "own words")
+
+HELP = Command("?", "this help", Step.HELP, word="all keys")
 
 
 def commands(prompt: Prompt, cut: int = 0) -> Commands:
     """Return the keys of a prompt in the order in which they are shown; `cut` counts the rows that did not fit."""
-    view = (Command("v", f"view the {cut} rows that are not shown", Step.VIEW, "View"),) if cut else ()
+    view = (Command("v", f"view the {cut} rows that are not shown", Step.VIEW, "View", "view all"),) if cut else ()
     match prompt.kind:
         case "run":
-            own = (*_yes_no(prompt, "run it", "skip it"), *_RUN)
+            own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN)
+            view = (Command("v", "view everything", Step.VIEW, word="view all"),)
         case "deliver":
-            own = (*_yes_no(prompt, "give the result to the model", "withhold the result"), *_DELIVER)
+            own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
+            view = (Command("v", "view everything", Step.VIEW, word="view all"),)
         case "review":
             own = ()
         case "tool":
@@ -58,10 +86,31 @@ def commands(prompt: Prompt, cut: int = 0) -> Commands:
 
 def leaving(prompt: Prompt) -> Commands:
     """Return the ways out of a prompt without an answer: Back, Reply, End Turn."""
-    back = (Command("b", "back to the previous question", WentBack(), "Back"),) if prompt.can_go_back or prompt.kind == "review" else ()
+    goes_back = prompt.can_go_back or prompt.kind == "review"
+    back = (Command("b", "back to the previous question", WentBack(), "Back", "back"),) if goes_back else ()
+    if is_beside_a_turn(prompt):
+        return back
     approval = prompt.kind in {"run", "deliver"}
-    reply = (Command("r", "reply to the assistant instead of answering", Step.REPLY, "Reply"),) if prompt.can_reply and not approval else ()
-    return (*back, *reply, Command("s", "stop: end the turn now", EndedTurn(), "End Turn"))
+    reply = (_REPLY,) if prompt.can_reply and not approval else ()
+    return (*back, *reply, END)
+
+
+def is_beside_a_turn(prompt: Prompt) -> bool:
+    """Tell whether a command of ours asks, and no turn: there is nobody to reply to, and nothing to end."""
+    return prompt.asked_by == OURS and not prompt.tool and not prompt.id
+
+
+def leaves(prompt: Prompt) -> str:
+    """Say what Ctrl-C does."""
+    return "leave without an answer" if is_beside_a_turn(prompt) else "cancel and end the turn"
+
+
+def scope(prompt: Prompt) -> str:
+    """Say what a remembered answer covers."""
+    tool = one_line(prompt.tool or prompt.asked_by)
+    if prompt.kind in {"run", "deliver"}:
+        return f"every call of {tool} in this turn"
+    return f"every {one_line(prompt.question.id)} of {tool} in this turn"
 
 
 def find(offered: Commands, key: str) -> Command | None:
@@ -69,25 +118,30 @@ def find(offered: Commands, key: str) -> Command | None:
     return next((command for command in offered if command.key == key), None)
 
 
+def find_named(offered: Commands, typed: str) -> Command | None:
+    """Return the command of a key, or of a word for it: `yes`, `always`, `back`, `end turn`."""
+    return find(offered, typed) or find(offered, _NAMES.get(" ".join(typed.casefold().split()), ""))
+
+
+END = Command("s", "stop: end the turn now", EndedTurn(), "End Turn", "end turn")
+_REPLY = Command("r", "reply to the assistant instead of answering", Step.REPLY, "Reply", "reply")
 _RUN: Commands = (
-    Command("p", "print the arguments in full", Step.PRINT),
-    Command("r", "skip it, and say why", Step.GIVE_REASON),
-    Command("e", "edit the arguments, then run it", Step.EDIT),
+    Command("p", "skip it, and say why", Step.GIVE_REASON, word="no, because…"),
+    Command("e", "edit the arguments, then run it", Step.EDIT, word="edit"),
 )
-_DELIVER: Commands = (
-    Command("p", "print the result in full", Step.PRINT),
-    Command("e", "edit the result, then give it to the model", Step.EDIT),
-)
-_SKIP = Command("-", "skip this question", Answered(None), "Skip")
+_DELIVER: Commands = (Command("e", "edit the result, then give it to the model", Step.EDIT, word="edit"),)
+_SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip")
+_NO_BECAUSE = Command("p", "no, and say why", Step.GIVE_REASON, word="no, because…")
 
 
 def _by_type(prompt: Prompt) -> Commands:
     skip = (_SKIP,) if prompt.question.optional else ()
     match prompt.question.answer_type:
         case BooleanType():
-            return (*_yes_no(prompt, "yes", "no"), Command("p", "no, and say why", Step.GIVE_REASON), *skip)
+            because = () if is_beside_a_turn(prompt) else (_NO_BECAUSE,)
+            return (*_yes_no(prompt, _Words("yes", "yes", "no", "no")), *because, *skip)
         case SelectType(allow_other=allow) | MultiSelectType(allow_other=allow):
-            other = (Command("o", "something else, in your own words", Step.OTHER, "Other"),) if allow else ()
+            other = (OTHER,) if allow else ()
             return (*other, *skip)
         case TextType() | SecretType() | SchemaType():
             return skip
@@ -95,13 +149,23 @@ def _by_type(prompt: Prompt) -> Commands:
             assert_never(other)
 
 
-def _yes_no(prompt: Prompt, yes: str, no: str) -> Commands:
-    """Return `y n`, and `Y N` where the answer may be remembered for the turn."""
+class _Words(Struct, frozen=True):
+    """What yes and no mean here: in the help, and in a row of keys."""
+
+    yes: str
+    y: str
+    no: str
+    n: str
+
+
+def _yes_no(prompt: Prompt, words: _Words) -> Commands:
+    """Return `y n`, and `Y N` where the answer may be remembered for the turn, with what that covers."""
     if not prompt.may_remember:
-        return (Command("y", yes, Answered(True)), Command("n", no, Answered(False)))
+        return (Command("y", words.yes, Answered(True), word=words.y), Command("n", words.no, Answered(False), word=words.n))
+    covered = scope(prompt)
     return (
-        Command("y", f"{yes}, just this once", Answered(True)),
-        Command("Y", f"{yes}, and remember for this turn", Answered(True, remember=True)),
-        Command("n", f"{no}, just this once", Answered(False)),
-        Command("N", f"{no}, and remember for this turn", Answered(False, remember=True)),
+        Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
+        Command("Y", f"{words.yes}, and so for {covered}", Answered(True, remember=True), word=f"{words.y} to {covered}", spoken="always"),
+        Command("n", f"{words.no}, just this once", Answered(False), word=words.n),
+        Command("N", f"{words.no}, and so for {covered}", Answered(False, remember=True), word=f"{words.n} to {covered}", spoken="never"),
     )

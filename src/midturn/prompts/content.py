@@ -93,6 +93,11 @@ def first_other(prompt: Prompt) -> str | None:
     return next((text for value in values if (text := other_text(value)) is not None), None)
 
 
+def skipped(prompt: Prompt) -> bool:
+    """Tell whether the prompt starts from an answer that was no answer: the question was skipped before, or is by default."""
+    return prompt.question.optional and initial(prompt) is None
+
+
 def marked(prompt: Prompt) -> frozenset[int]:
     """Return the places of the options that are marked from the start."""
     options = prompt.question.answer_type.options if isinstance(prompt.question.answer_type, SelectType | MultiSelectType) else ()

@@ -7,9 +7,11 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, assert_never, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.core.events import ToolCallResponse
 from midturn.core.exchange import Usage
+from midturn.core.prompt import Prompt
 from midturn.core.turn.effects import (
     CallModel,
     ClosePrompt,
@@ -155,7 +157,7 @@ class Driver:
             case StopTool(call):
                 self._tools.stop(call)
             case PromptUser(prompt):
-                self._prompts.open(prompt, self._spawn)
+                self._prompts.open(self._with_parameters(prompt), self._spawn)
             case ClosePrompt():
                 self._prompts.close(effect, self._spawn_to_the_end)
             case ConsultAssistant():
@@ -172,6 +174,11 @@ class Driver:
                 self._ending = Ending(status, error, self._answering.usage)
             case _ as other:
                 assert_never(other)
+
+    def _with_parameters(self, prompt: Prompt) -> Prompt:
+        """Tell whoever may edit a call's arguments what they have to fit."""
+        tool = self._services.tools.get(prompt.tool)
+        return replace(prompt, parameters=tool.definition.parameters) if prompt.kind == "run" and tool else prompt
 
     def _show_result(self, event: object) -> None:
         """Let whoever watches know that a call has its response."""

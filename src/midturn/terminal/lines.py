@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -14,6 +15,9 @@ from midturn.terminal.restore import Restored
 
 LONGEST = 4_094 if sys.platform == "linux" else 1_022
 """Bytes of a line that the system keeps whole; longer lines are cut without a word."""
+
+
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")  # arrows and other keys that mean nothing in a line
 
 
 class Interrupted(Exception):  # noqa: N818 (it says what happened)
@@ -53,7 +57,7 @@ class LineReader:
             if say.entry == "hidden":
                 self._device.write("\n")
             if not (refusal := self._refusal(say, line)):
-                return (line + self._pasted(say)).decode("utf-8", "replace")
+                return _SEQUENCES.sub("", (line + self._pasted(say)).decode("utf-8", "replace"))
             self._say(f"{refusal}\n", say)
 
     def _say(self, text: str, say: Say) -> None:

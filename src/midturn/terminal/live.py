@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Point
@@ -16,8 +16,7 @@ from midturn.core.reply import Reply
 from midturn.errors import TerminalGone
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
-from midturn.prompts.rich.key import Key, Press
-from midturn.prompts.rich.prompt import RichPrompt
+from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.screen import Frame, Size
 from midturn.terminal.device import Device
 from midturn.terminal.key_input import KeyInput
@@ -31,12 +30,26 @@ Leaving: TypeAlias = Reply | Edit | Sign
 """Why the live rows go away: the reply, or something for which the terminal is needed."""
 
 
+class Presenter(Protocol):
+    """Takes keys with the time at which they were pressed, and draws."""
+
+    def press(self, key: Key, now: float) -> object:
+        """Take a key; return why the rows go away, `Sign.RING`, or None (or anything else that is for the presenter alone)."""
+        ...
+
+    def frame(self, size: Size) -> Frame:
+        """Draw."""
+        ...
+
+
 class LiveRows:
     """One run of the live rows; they are erased when it ends, however it ends."""
 
-    def __init__(self, prompt: RichPrompt, device: Device, canvas: Canvas, restored: Restored) -> None:
-        self._prompt = prompt
+    def __init__(self, presenter: Presenter, device: Device, canvas: Canvas, restored: Restored, *, full_screen: bool = False) -> None:
+        self._presenter = presenter
         self._device = device
+        self._columns = device.size.columns
+        self._full_screen = full_screen
         self._canvas = canvas
         self._frame = Frame(())
         control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
@@ -49,6 +62,7 @@ class LiveRows:
             include_default_pygments_style=False,
             enable_page_navigation_bindings=False,
             erase_when_done=True,
+            full_screen=full_screen,
         )
         self._app.ttimeoutlen = ESCAPE_TIMEOUT
         self._clock: Callable[[], float] = time.monotonic
@@ -70,28 +84,34 @@ class LiveRows:
     def _pressed(self, key: Key) -> None:
         if self._app.future is None or self._app.future.done():
             return  # keys behind the one that answered were not meant for this prompt
-        if key == Press("c-l"):
-            self._app.renderer.clear()
-            self._prompt.refit(self._device.size.columns)
-            self._canvas.print(self._prompt.static())
-            self._app.invalidate()
-            return
-        leaving = self._prompt.press(key, self._clock())
-        if leaving is Sign.RING:
-            if self._bell:
-                self._app.output.bell()
-        elif leaving is not None:
-            self._app.exit(result=leaving)
+        match self._presenter.press(key, self._clock()):
+            case Sign.RING:
+                if self._bell:
+                    self._app.output.bell()
+            case Sign.LEAVE | Sign.SUSPEND | Sign.VIEW | Sign.REDRAW | Edit() as leaving:
+                self._app.exit(result=leaving)
+            case None | Sign.MENU:
+                pass
+            case reply:
+                self._app.exit(result=cast("Reply", reply))
         self._app.invalidate()
 
     def _drawn(self) -> StyleAndTextTuples:
         """Draw the frame for the size that the terminal has now."""
         size = self._device.size
+        self._redraw_if_resized(size.columns)
         try:
-            self._frame = self._prompt.frame(Size(size.columns, size.rows))
+            self._frame = self._presenter.frame(Size(size.columns, size.rows))
         except Exception as error:  # noqa: BLE001 (prompt_toolkit would wait for ever; it is raised by `run`)
             self._leave_with(error)
         return fragments(self._frame.rows)
+
+    def _redraw_if_resized(self, columns: int) -> None:
+        """Have everything drawn anew where the width has changed: terminals move rows that were printed as they like."""
+        future = self._app.future
+        if columns != self._columns and not self._full_screen and future is not None and not future.done():
+            self._columns = columns
+            asyncio.get_running_loop().call_soon(_leave, future, Sign.REDRAW)
 
     def _cursor(self) -> Point:
         at, column = self._frame.cursor
@@ -101,6 +121,11 @@ class LiveRows:
         future = self._app.future
         if future is not None and not future.done():
             asyncio.get_running_loop().call_soon(_fail, future, error)
+
+
+def _leave(future: asyncio.Future[Leaving], sign: Sign) -> None:
+    if not future.done():
+        future.set_result(sign)
 
 
 def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:

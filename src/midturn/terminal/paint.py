@@ -36,6 +36,7 @@ _LOOKS: dict[Style, str] = {
     "name": "ansicyan",
     "string": "ansigreen",
     "number": "ansiyellow",
+    "found": "ansicyan underline",
 }
 LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name})
 
@@ -89,6 +90,12 @@ class Canvas:
             default_color_depth=self.depth,
             enable_cpr=False,
         )
+
+    def clear(self) -> None:
+        """Empty the screen; what scrolled out of it stays."""
+        self.output.erase_screen()
+        self.output.cursor_goto(0, 0)
+        self.output.flush()
 
     def print(self, rows: Iterable[Row]) -> None:
         """Print rows that stay."""

@@ -35,7 +35,7 @@ async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
             with suppress(TerminalGone):
                 device.write(f"\n{TAKEN_AWAY}\n")
             raise
-    device.write(f"{scene.transcript(reply)}\n")
+    device.write("".join(f"{row}\n" for row in (scene.transcript(reply), *scene.covered(reply))))
     return reply
 
 

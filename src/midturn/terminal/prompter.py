@@ -8,10 +8,11 @@ import sys
 from contextlib import suppress
 
 from midturn.core.prompt import Prompt
-from midturn.core.reply import EndedTurn, Reply, Unavailable
+from midturn.core.reply import EndedTurn, Reply, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact
 from midturn.errors import TerminalGone
+from midturn.prompts.jump import Jump
 from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
 from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
@@ -38,6 +39,7 @@ class TerminalPrompter:
         self._notify = NotifyCommand(self._settings.notify_command, self._tell)
         self._waiting: OpenQuestion | None = None
         self._had_terminal = can_open_terminal()
+        self._jump = Jump()
 
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
@@ -47,6 +49,8 @@ class TerminalPrompter:
         Raises:
             TerminalGone: There was a terminal, and it was closed: nobody answered.
         """
+        if self._jump.passes(prompt):
+            return WentBack()
         async with TERMINAL.pass_through():
             try:
                 with open_device() as device:
@@ -77,7 +81,7 @@ class TerminalPrompter:
         if isinstance(reply, EndedTurn):
             await asyncio.sleep(_HANGING_UP)
             device.check()
-        return reply
+        return self._jump.note(prompt, reply)
 
     async def _ask(self, prompt: Prompt, device: Device) -> Reply:
         with self._gate.shut() as at_line_start:

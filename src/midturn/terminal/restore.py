@@ -6,7 +6,8 @@ import atexit
 import os
 import signal
 import threading
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -25,7 +26,7 @@ class Restored:
 
     def __init__(self, device: Device, farewell: str = "") -> None:
         self.device = device
-        self._farewell = farewell
+        self.farewell = farewell
         self.found: Attributes = device.settings()
         self._wanted = self.found
         self._taken: list[signal.Signals] = []
@@ -44,6 +45,15 @@ class Restored:
         for number in self._taken:
             signal.signal(number, signal.SIG_DFL)
 
+    @contextmanager
+    def saying(self, farewell: str) -> Generator[None]:
+        """Have another farewell while the block runs: what is switched on in it."""
+        before, self.farewell = self.farewell, farewell
+        try:
+            yield
+        finally:
+            self.farewell = before
+
     def set(self, attributes: Attributes) -> None:
         """Change the settings for as long as the block lasts."""
         self._wanted = attributes
@@ -55,7 +65,7 @@ class Restored:
             return
         try:
             self.device.set(self.found)
-            self.device.write(self._farewell)
+            self.device.write(self.farewell)
         except TerminalGone:
             return  # the terminal is gone: there is nothing left to put back
 

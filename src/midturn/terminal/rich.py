@@ -28,6 +28,8 @@ from midturn.terminal.settings import PromptSettings
 
 FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 """Plain colours, wrapping on, the cursor seen, pastes unmarked."""
+LEAVE_SCREEN = "\x1b[?1049l"
+"""From the screen of its own back to the usual one; only where that one is shown."""
 
 
 async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> Reply:
@@ -48,7 +50,8 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> 
             with suppress(TerminalGone):
                 canvas.print([row(TAKEN_AWAY, "dim")])
             raise
-        canvas.print([asked.transcript(reply, device.size.columns)])
+        columns = device.size.columns
+        canvas.print([asked.transcript(reply, columns), *asked.covered(reply, columns)])
     return reply
 
 
@@ -60,7 +63,36 @@ async def _until_answered(asked: RichPrompt, device: Device, canvas: Canvas, res
                     asked.edited(await edit(wanted, asked.about, device, restored))
                 except NoEdit as error:
                     asked.say(str(error))
-            case Sign():
+            case Sign.VIEW:
+                reply = await _page(asked, device, canvas, restored)
+                if reply is not None:
+                    return reply
+            case Sign.SUSPEND:
                 restored.suspend()
+                _draw_anew(asked, device, canvas)
+            case Sign():
+                canvas.clear()
+                _draw_anew(asked, device, canvas)
             case reply:
                 return reply
+
+
+async def _page(asked: RichPrompt, device: Device, canvas: Canvas, restored: Restored) -> Reply | None:
+    """Show everything on a screen of its own, and come back to the question; return what the person said there, if anything."""
+    pager = asked.pager()
+    while True:
+        with restored.saying(f"{LEAVE_SCREEN}{restored.farewell}"):
+            left = await LiveRows(pager, device, canvas, restored, full_screen=True).run(bell=False)
+        asked.paged(pager)
+        if left is Sign.SUSPEND:
+            restored.suspend()
+        elif isinstance(left, Sign | Edit):
+            return None
+        else:
+            return left
+
+
+def _draw_anew(asked: RichPrompt, device: Device, canvas: Canvas) -> None:
+    """Print again what stands above the live rows, for the width that there is now."""
+    asked.refit(device.size.columns)
+    canvas.print(asked.static())

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from midturn.core.prompt import CallSubject
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.prompts.jump import BackTo
 from support.plain_talk import Talk
-from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
+from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN
 
 ASKED = PROMPTS["boolean"]
 
@@ -21,8 +23,10 @@ ASKED = PROMPTS["boolean"]
         ("N", Answered(False, remember=True)),
         (" yes ", Answered(True)),
         ("No", Answered(False)),
+        ("always", Answered(True, remember=True)),
+        ("never", Answered(False, remember=True)),
+        ("back", WentBack()),
         ("b", WentBack()),
-        ("s", EndedTurn()),
     ],
 )
 def test_one_key_answers(line: str, reply: Reply) -> None:
@@ -97,20 +101,26 @@ def test_approving_what_was_cut_off_says_so() -> None:
 
 
 def test_a_call_is_shown_as_it_would_run() -> None:
-    """A line break inside an argument ends a row, and is still written down."""
-    assert Talk(RUN).said[1:8] == [
-        "| {",
-        '|   "env": "production",',
-        '|   "script": "set -e\\n',
-        '|       make \\"all\\"\\n",',
-        '|   "dry": false',
-        "| }",
-        "Run deploy?",
-    ]
+    """By name, text as text."""
+    assert Talk(RUN).said[1:6] == ["| env: production", "| script:", "|     set -e", '|     make "all"', "| dry: false"]
+
+
+def test_a_text_that_could_be_taken_for_something_else_is_quoted() -> None:
+    arguments = {"a": "true", "b": True, "c": " x", "d": "", "e": {"f": [1]}, "g": "x" * 30 + "    h: false"}
+    said = Talk(replace(RUN, subject=CallSubject(replace(CALL, arguments=arguments))), width=40).said
+
+    assert said[1:7] == ['| a: "true"', "| b: true", '| c: " x"', '| d: ""', '| e: {"f": [1]}', f"| g: {'x' * 30}    h"]
+    assert said[7] == "| … : false"
+
+
+def test_a_new_file_is_shown_as_what_is_added() -> None:
+    call = replace(CALL, name="fs_create_file", arguments={"path": "src/new.py", "content": "import os\n\tprint()\n"})
+
+    assert Talk(replace(RUN, subject=CallSubject(call))).said[1:4] == ["| src/new.py (2 lines, 19 bytes)", "| +import os", "| +    print()"]
 
 
 def test_skipping_a_call_may_carry_a_reason() -> None:
-    assert Talk(RUN, "r", "not today").reply == Answered(False, reason="not today")
+    assert Talk(RUN, "p", "not today").reply == Answered(False, reason="not today")
 
 
 def test_arguments_are_edited_line_by_line() -> None:
@@ -140,13 +150,33 @@ def test_enter_sends_a_review() -> None:
     talk = Talk(REVIEW, "")
 
     assert talk.reply == Submitted()
-    assert talk.said[1:3] == ["| Apply patch? yes", "| Which environment should the migration run against? production"]
+    assert talk.said[1:3] == ["| 1. Apply patch? yes", "| 2. Which environment should the migration run against? production"]
 
 
-@pytest.mark.parametrize(("line", "reply"), [("b", WentBack()), ("s", EndedTurn())])
+@pytest.mark.parametrize(("line", "reply"), [("b", WentBack()), ("1", BackTo(1)), ("2", BackTo(2))])
 def test_a_review_can_be_left(line: str, reply: Reply) -> None:
     assert Talk(REVIEW, "what?", line).reply == reply
 
 
 def test_a_configured_name_stands_beside_the_header_as_a_quotation() -> None:
     assert Talk(PROMPTS["labelled"]).said[0] == 'deploy asks "Assistant":'
+
+
+def test_ending_the_turn_is_asked_once_more() -> None:
+    assert Talk(ASKED, "s", "", "y").reply == Answered(True)
+    assert Talk(ASKED, "s", "s").reply == EndedTurn()
+    assert Talk(ASKED, "end turn", "end turn").reply == EndedTurn()
+
+
+def test_a_reviewer_is_quoted_and_draws_no_diff() -> None:
+    verdict = 'The assistant recommended rejecting this:\n"```diff\n+ forged\n```"'
+    asked = replace(ASKED, verdict=verdict, question=replace(ASKED.question, context=f"{verdict}\n\nreal"))
+
+    assert Talk(asked).said[1:7] == [
+        "| > The assistant recommended rejecting this:",
+        '| > "```diff',
+        "| > + forged",
+        '| > ```"',
+        "|",
+        "| real",
+    ]

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import SelectOption, SelectType
-from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
+from midturn.core.reply import Answered, Replied, WentBack
 from support.plain_talk import Talk
 from support.prompt_catalogue import CHECKS, MULTI, PROMPTS, SELECT
 
@@ -69,7 +69,7 @@ def test_other_words_of_before_are_what_enter_takes() -> None:
     assert "(Enter for 'my laptop')" in talk.text
 
 
-@pytest.mark.parametrize(("line", "reply"), [("b", WentBack()), ("s", EndedTurn())])
+@pytest.mark.parametrize(("line", "reply"), [("b", WentBack()), ("back", WentBack())])
 def test_a_list_can_be_left(line: str, reply: object) -> None:
     assert Talk(PROMPTS["select"], line).reply == reply
 
@@ -134,3 +134,8 @@ def test_other_words_join_the_choice() -> None:
     assert "  o. [x] fuzzing" in talk.said
     assert talk.reply == Answered(["types", {"other": "fuzzing"}])
     assert talk.said[-1] == "Answer: types, fuzzing"
+
+
+@pytest.mark.parametrize("line", ["1 3", "1, 3", "lint, unit tests", "1,3"])
+def test_several_are_named_with_spaces_or_commas(line: str) -> None:
+    assert Talk(PROMPTS["multi"], line).reply == Answered(["lint", "unit tests"])

@@ -34,7 +34,8 @@ def test_a_text_is_what_was_typed(lines: list[str], text: str) -> None:
 def test_enter_takes_the_default_text() -> None:
     assert Talk(TEXT, "").reply == Answered("none")
     assert Talk(TEXT, ":empty").reply == Answered("")
-    assert Talk(EMPTY, "").reply == Answered("")
+    assert Talk(EMPTY, "").reply is None
+    assert Talk(EMPTY, "", "").reply == Answered("")
 
 
 def test_a_default_of_several_lines_is_shown_behind_the_gutter() -> None:
@@ -58,9 +59,9 @@ def test_commands_leave_a_text() -> None:
     prompt = PROMPTS["text"]
 
     assert Talk(prompt, ":b").reply == WentBack()
-    assert Talk(prompt, ":s").reply == EndedTurn()
+    assert Talk(prompt, ":s", "s").reply == EndedTurn()
     assert Talk(prompt, ":r", "why?").reply == Replied("why?")
-    assert Talk(prompt, "one \\", ":s").reply == EndedTurn()
+    assert Talk(prompt, "one \\", ":s", "s").reply == EndedTurn()
 
 
 def test_help_in_a_text_names_the_commands() -> None:
@@ -112,7 +113,7 @@ def test_json_is_read_strictly(text: str, message: str) -> None:
     assert talk.reply is None
 
 
-@pytest.mark.parametrize("line", ["hunter2", "ends in \\", ":secret", "", "  spaces  "])
+@pytest.mark.parametrize("line", ["hunter2", "ends in \\", ":secret", "  spaces  "])
 def test_a_secret_is_taken_as_it_is_and_shown_nowhere(line: str) -> None:
     talk = Talk(SECRET, line)
 
@@ -122,6 +123,8 @@ def test_a_secret_is_taken_as_it_is_and_shown_nowhere(line: str) -> None:
 
 
 def test_commands_leave_a_secret_and_two_colons_begin_one() -> None:
-    assert Talk(SECRET, ":s").reply == EndedTurn()
+    assert Talk(SECRET, ":s", "s").reply == EndedTurn()
+    assert Talk(SECRET, "").reply is None
+    assert Talk(SECRET, "", "").reply == Answered(SecretValue(""))
     assert Talk(SECRET, "::s").reply == Answered(SecretValue(":s"))
     assert Talk(SECRET, ":?", ":s").said[3] == "  :r - reply to the assistant instead of answering"

@@ -7,12 +7,15 @@ from msgspec.structs import replace
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.prompts.jump import BackTo
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Paste
+from midturn.prompts.rich.screen import row_text
 from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["boolean"]
+ROW = ["Apply patch?", "y yes · n no · p no, because… · b back · r reply · s end turn · ? all keys"]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +26,6 @@ ASKED = PROMPTS["boolean"]
         ("n", Answered(False)),
         ("N", Answered(False, remember=True)),
         ("b", WentBack()),
-        ("s", EndedTurn()),
         ("c-c", EndedTurn()),
         ("c-d", EndedTurn()),
     ],
@@ -80,7 +82,7 @@ def test_escape_leaves_the_reason_without_answering() -> None:
     keys = pressed(ASKED, "p", *"hm", "escape")
 
     assert keys.reply is None
-    assert keys.live == ["Apply patch? [y,Y,n,N,p,b,r,s,?]"]
+    assert keys.live == ROW
 
 
 def test_reply_takes_the_words_or_none() -> None:
@@ -90,10 +92,10 @@ def test_reply_takes_the_words_or_none() -> None:
 
 def test_help_comes_and_goes() -> None:
     keys = pressed(ASKED, "?")
-    assert "  Y - yes, and remember for this turn" in keys.live
+    assert "  Y - yes, and so for every answer of Assistant in this turn" in keys.live
     assert "  Enter - nothing: no default here; Ctrl-C - cancel and end the turn" in keys.live
 
-    assert keys.press("?").live == ["Apply patch? [y,Y,n,N,p,b,r,s,?]"]
+    assert keys.press("?").live == ROW
 
 
 def test_an_optional_question_can_be_skipped() -> None:
@@ -130,12 +132,12 @@ def test_arguments_are_edited_and_must_stay_an_object() -> None:
 
 
 def test_skipping_a_call_may_carry_a_reason() -> None:
-    assert pressed(RUN, "r", *"not today", "enter").reply == Answered(False, reason="not today")
+    assert pressed(RUN, "p", *"not today", "enter").reply == Answered(False, reason="not today")
 
 
-def test_arguments_can_be_printed_in_full() -> None:
-    keys = pressed(RUN, "p")
-    assert keys.live[0] == "│ {"
+def test_arguments_can_be_viewed_in_full() -> None:
+    keys = pressed(RUN, "v")
+    assert keys.live[0] == "│ env: production"
 
     assert keys.press("y").reply is None
     assert keys.press("q", "y").reply == Answered(True)
@@ -147,8 +149,9 @@ def test_a_result_can_be_edited() -> None:
 
 def test_who_approves_what_was_cut_off_is_told_and_who_saw_it_is_not() -> None:
     assert pressed(PROMPTS["boolean_cut"], "y").transcript == "Apply all of it? yes (80 rows were not viewed)"
-    assert pressed(PROMPTS["boolean_cut"], "v", "q", "y").transcript == "Apply all of it? yes (80 rows were not viewed)"
-    assert pressed(PROMPTS["boolean_cut"], "v", "end", "q", "y").transcript == "Apply all of it? yes"
+    assert pressed(PROMPTS["boolean_cut"], "v", "q", "y").transcript == "Apply all of it? yes (51 rows were not viewed)"
+    assert pressed(PROMPTS["boolean_cut"], "v", "end", "q", "y").transcript == "Apply all of it? yes (22 rows were not viewed)"
+    assert pressed(PROMPTS["boolean_cut"], "v", " ", " ", "q", "y").transcript == "Apply all of it? yes"
     assert pressed(PROMPTS["boolean_cut"], "n").transcript == "Apply all of it? no"
 
 
@@ -156,3 +159,48 @@ def test_enter_sends_a_review_and_back_edits() -> None:
     assert pressed(REVIEW, "enter").reply == Submitted()
     assert pressed(REVIEW, "b").reply == WentBack()
     assert pressed(REVIEW, "y").reply is None
+
+
+def test_ending_the_turn_with_a_key_takes_two_of_them() -> None:
+    keys = pressed(ASKED, "s")
+    assert keys.reply is None
+    assert keys.live[-1] == "s again ends the turn; any other key does not"
+
+    assert keys.press("?", "?", "s").reply is None
+    assert keys.press("s").reply == EndedTurn()
+
+
+def test_what_a_remembered_answer_covers_is_said() -> None:
+    asked = replace(ASKED, tool="fs_modify_file", question=replace(ASKED.question, id="apply_changes"))
+    keys = pressed(asked, "Y")
+    assert keys.transcript == "Apply patch? yes, for this turn"
+    (covered,) = keys.prompt.covered(Answered(True, remember=True), 80)
+    assert row_text(covered) == "From now on yes to every apply_changes of fs_modify_file in this turn."
+    assert "  Y - run it, and so for every call of deploy in this turn" in pressed(RUN, "?").live
+
+
+def test_a_question_of_ours_offers_only_keys_that_mean_something() -> None:
+    ours = replace(PROMPTS["boolean_no_persistence"], asked_by="midturn", can_reply=False)
+
+    assert Keys(ours).live == ["Drop the production table? y yes · n no · ? all keys"]
+    assert "  Enter - nothing: no default here; Ctrl-C - leave without an answer" in pressed(ours, "?").live
+
+
+def test_the_question_is_on_the_screen_while_a_reason_or_a_reply_is_written() -> None:
+    assert pressed(ASKED, "p").live[:2] == ["Apply patch?", "Why not? (may be empty)"]
+    assert pressed(ASKED, "r").live[0] == "Apply patch?"
+
+
+def test_the_number_of_a_row_goes_back_to_it() -> None:
+    assert pressed(REVIEW, "1").reply == BackTo(1)
+    assert pressed(REVIEW, "2").reply == BackTo(2)
+    assert pressed(REVIEW, "3").live[-1] == "there is no row 3; press ? for help"
+
+
+def test_edited_arguments_are_checked_against_the_parameters_of_the_tool() -> None:
+    parameters = {"type": "object", "properties": {"env": {"enum": ["staging", "production"]}}}
+    keys = pressed(replace(RUN, parameters=parameters), "e", "c-home", *["c-k"] * 30, *'{"env": "prod"}', "enter")
+
+    assert keys.reply is None
+    assert any(line.startswith("! $.env: ") for line in keys.live)
+    assert keys.press("left", "left", *"uction", "enter").reply == Edited({"env": "production"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.core.prompt import Prompt
@@ -57,18 +58,19 @@ def test_the_highlight_starts_at_the_earlier_answer_then_at_the_default() -> Non
     assert pressed(several(3), "enter").reply == Answered("option 0")
 
 
-@pytest.mark.parametrize(("key", "reply"), [("b", WentBack()), ("s", EndedTurn()), ("c-d", EndedTurn())])
+@pytest.mark.parametrize(("key", "reply"), [("b", WentBack()), ("c-d", EndedTurn())])
 def test_a_list_can_be_left_with_one_key(key: str, reply: object) -> None:
     assert pressed(ASKED, key).reply == reply
 
 
 def test_escape_opens_the_ways_out_and_escape_goes_back() -> None:
     keys = pressed(ASKED, "down", "escape")
-    assert keys.live == ["Cancel: Back/Reply/End Turn? (Esc resumes) [b,r,s,?]"]
+    assert keys.live[0] == "Which environment should the migration run against?"
+    assert keys.live[-2:] == ["Leave the list? (Esc goes back to it)", "b back · r reply · s end turn · ? all keys"]
 
     assert keys.press("escape", "enter").reply == Answered("production")
     assert pressed(ASKED, "escape", "b").reply == WentBack()
-    assert pressed(ASKED, "escape", "s").reply == EndedTurn()
+    assert pressed(ASKED, "escape", "s", "s").reply == EndedTurn()
     assert pressed(ASKED, "escape", "r", *"hm", "enter").reply == Replied("hm")
 
 
@@ -92,14 +94,16 @@ def test_other_words_are_an_answer() -> None:
 def test_other_words_of_before_are_there_to_be_changed() -> None:
     asked = replace(PROMPTS["select_other"], prefill={"other": "the lab"})
 
-    assert pressed(asked, "o").live[1] == "> the lab"
+    assert Keys(asked).live[4] == "> o the lab"
+    assert pressed(asked, "enter").reply == Answered({"other": "the lab"})
+    assert pressed(asked, "o").live[-2] == "> the lab"
     assert pressed(asked, "o", "s", "enter").reply == Answered({"other": "the labs"})
 
 
 def test_an_optional_list_can_be_skipped() -> None:
     assert pressed(PROMPTS["select_other"], "-").reply == Answered(None)
     several = replace(MULTI, question=replace(MULTI.question, optional=True))
-    assert Keys(several).live[-1].startswith("1 chosen · [1-5,-,?]")
+    assert "  - none of this: skip the question" in Keys(several).live
     assert pressed(several, "-").reply == Answered(None)
 
 
@@ -166,7 +170,7 @@ def test_escape_clears_the_filter_and_then_cancels() -> None:
     keys = pressed(LONG, *"zz", "escape")
     assert keys.live[-1].startswith("48/48")
 
-    assert keys.press("escape").live == ["Cancel: Back/Reply/End Turn? (Esc resumes) [b,r,s,?]"]
+    assert keys.press("escape").live[-2:] == ["Leave the list? (Esc goes back to it)", "b back · r reply · s end turn · ? all keys"]
 
 
 def test_nothing_that_matches_is_nothing_to_pick() -> None:
@@ -193,8 +197,9 @@ def test_twelve_rows_are_seen_and_the_highlight_is_among_them() -> None:
 
 
 def test_several_of_many_are_marked_in_any_filter() -> None:
-    keys = pressed(many_of_48(), *"_47", " ", "escape", *"_03", " ", "escape")
-    assert keys.live[-2].startswith("2 chosen · 48/48")
+    keys = pressed(many_of_48(), *"_47", "tab", "escape", *"_03", "tab", "escape")
+    assert "marked: src/module_03.py, src/module_47.py" in keys.live
+    assert any("2 chosen (choose 1 or more) · 48/48" in line or "2 chosen · 48/48" in line for line in keys.live)
 
     assert keys.press("enter").reply == Answered(["src/module_03.py", "src/module_47.py"])
 
@@ -205,3 +210,46 @@ def test_ctrl_a_marks_what_the_filter_shows() -> None:
 
 def test_too_few_of_many_are_not_submitted() -> None:
     assert pressed(many_of_48(least=1), "enter").reply is None
+
+
+def test_a_space_is_part_of_a_filter_and_marks_nothing() -> None:
+    keys = pressed(many_of_48(), *"module 47")
+
+    assert "filter: module 47" in keys.live
+    assert not any(line.startswith("marked") for line in keys.live)
+
+
+def test_where_nothing_has_the_letters_together_they_may_stand_apart() -> None:
+    keys = pressed(LONG, *"m47")
+
+    assert "> src/module_47.py  839 lines" in keys.live
+    found = [span.text for drawn in keys.frame().rows for span in drawn if span.style == "found"]
+    assert found == ["m", "47"]
+
+
+def test_a_skipped_question_stays_skipped_with_enter() -> None:
+    asked = replace(PROMPTS["select_other"], prefill=None)
+
+    assert Keys(asked).live[5] == "> - none of this: skip the question"
+    assert pressed(asked, "enter").reply == Answered(None)
+
+
+def test_a_highlighted_option_is_shown_whole() -> None:
+    meaning = " ".join(f"word{number}" for number in range(60))
+    options = (SelectOption("one", meaning), SelectOption("two"))
+    asked = replace(ASKED, question=replace(ASKED.question, answer_type=SelectType(options), default=UNSET))
+
+    assert " ".join(" ".join(Keys(asked, rows=40).live).split()).count("word") == 60
+
+
+def test_how_many_may_be_chosen_is_said_before_it_is_wrong() -> None:
+    asked = replace(MULTI, question=replace(MULTI.question, answer_type=MultiSelectType(CHECKS, min=1, max=2)))
+
+    assert "1 chosen (choose 1 to 2) · Space marks, Enter submits" in Keys(asked).live
+
+
+@pytest.mark.parametrize("key", ["b", "r", "s", "?"])
+def test_the_keys_of_one_list_are_those_of_the_other(key: str) -> None:
+    several = replace(MULTI, can_go_back=True)
+
+    assert "is not an option" not in "".join(pressed(several, key).live) if key != "b" else pressed(several, key).reply == WentBack()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.core.secret import SecretValue
 from midturn.prompts.plain.dialog import Edit
@@ -15,6 +20,7 @@ from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["text"]
 EMPTY = PROMPTS["text_empty"]
+MENU = "And now? a answer (Enter) · b back · r reply · s end turn · ? all keys"
 
 
 def test_the_field_opens_at_once_with_the_default_in_it() -> None:
@@ -44,7 +50,7 @@ def test_a_paste_goes_into_the_text_and_never_submits() -> None:
 
 def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
     keys = pressed(ASKED, *" so far", "escape")
-    assert keys.live == ["Note for the migration log? [a,b,r,s,?] (a)"]
+    assert keys.live == ["Note for the migration log?", "> none so far", MENU]
 
     for back in ("a", "enter", "escape"):
         keys.press(back)
@@ -56,7 +62,7 @@ def test_escape_opens_the_menu_and_the_text_is_kept() -> None:
 def test_the_menu_comes_first_where_that_is_configured() -> None:
     keys = Keys(ASKED, menu_first=True)
 
-    assert keys.live == ["Note for the migration log? [a,b,r,s,?] (a)"]
+    assert keys.live == ["Note for the migration log?", "> none", MENU]
     assert keys.press("enter", "enter").reply == Answered("none")
     assert Keys(ASKED, menu_first=True).press("r", *"why?", "enter").reply == Replied("why?")
 
@@ -160,7 +166,7 @@ def test_a_secret_has_no_editor_and_its_menu_keeps_it() -> None:
     assert keys.outcome is None
 
     assert keys.press("escape", "a", "enter").reply == Answered(SecretValue("abc"))
-    assert pressed(SECRET, "escape", "s").reply == EndedTurn()
+    assert pressed(SECRET, "escape", "s", "s").reply == EndedTurn()
 
 
 def test_ctrl_d_in_a_secret_ends_the_turn_only_when_nothing_was_typed() -> None:
@@ -172,3 +178,45 @@ def test_an_optional_text_is_skipped_from_the_menu() -> None:
     optional = replace(TEXT, question=replace(TEXT.question, optional=True))
 
     assert pressed(optional, "escape", "-").reply == Answered(None)
+
+
+def test_an_empty_text_is_sent_only_when_it_is_meant() -> None:
+    keys = pressed(EMPTY, "enter")
+    assert keys.reply is None
+    assert "! that is an empty text: press Enter again to send it" in keys.live
+    assert keys.press("enter").reply == Answered("")
+
+    optional = replace(EMPTY, question=replace(EMPTY.question, optional=True))
+    assert pressed(optional, "enter").reply == Answered("")
+
+
+def test_a_skeleton_is_no_answer_until_it_is_filled_in() -> None:
+    asked = PROMPTS["schema_skeleton"]
+    assert pressed(asked, "enter").reply is None
+
+    keys = pressed(asked, "tab", "enter")
+    assert keys.reply is None
+    assert "! this is only the shape: fill it in" in keys.live
+    assert keys.press("c-home", *["c-k"] * 10, *'{"replicas": 1, "region": "eu"}', "enter").reply == Answered(
+        {"replicas": 1, "region": "eu"}
+    )
+
+
+def asked_for(schema: dict[str, Any]) -> Prompt:
+    """Return a prompt for JSON under a schema."""
+    return replace(ASKED, question=replace(ASKED.question, answer_type=SchemaType(schema), default=UNSET))
+
+
+def test_a_scalar_schema_is_asked_for_as_what_it_is() -> None:
+    assert pressed(asked_for({"type": "boolean"}), "enter").reply is None
+    assert pressed(asked_for({"type": "boolean"}), "n").reply == Answered(False)
+    assert pressed(asked_for({"enum": ["free", "pro"]}), "2").reply == Answered("pro")
+    number = asked_for({"type": "integer", "minimum": 1, "maximum": 9})
+    assert Keys(number).live[1] == "a whole number, at least 1, at most 9"
+    assert pressed(number, "enter").reply is None
+    assert pressed(number, "1", "2", "enter").reply is None
+    assert pressed(number, "3", "enter").reply == Answered(3)
+    named = asked_for({"type": "string", "minLength": 2})
+    assert Keys(named).live[1] == "a text, at least 2 characters"
+    assert pressed(named, "a", "enter").reply is None
+    assert pressed(named, "a", "b", "enter").reply == Answered("ab")

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from midturn.core.reply import Reply
 
+Entry: TypeAlias = Literal["choice", "text", "hidden"]
+
 
 class Say(Struct, frozen=True, kw_only=True):
     """Print `rows`, then `ask` without a line end, and read one line.
@@ -18,7 +20,7 @@ class Say(Struct, frozen=True, kw_only=True):
 
     rows: Sequence[str] = ()
     ask: str
-    entry: Literal["choice", "text", "hidden"] = "choice"
+    entry: Entry = "choice"
 
 
 class Edit(Struct, frozen=True):

@@ -10,7 +10,7 @@ from midturn.core.json_value import Json
 from midturn.core.visible import exact
 from midturn.prompts.accept import NotAccepted
 from midturn.prompts.body import PLAIN_GUTTER
-from midturn.prompts.cells import clip
+from midturn.prompts.cells import clip, hang
 from midturn.prompts.command import Command, Commands, Step
 from midturn.prompts.content import shown_lines
 from midturn.prompts.plain.dialog import Edit, Say, Saying
@@ -43,10 +43,11 @@ class Entered(Struct, frozen=True):
     value: Json
 
 
-def fill(field: Field, draft: Draft, rows: list[str]) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
+def fill(field: Field, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
     """Ask until the text is accepted, or a command other than the editor was typed (with the draft as it is then)."""
     while True:
-        typed = yield from read_entry(Say(rows=[*rows, hint(field, draft)], ask=CONTINUE, entry="text"), field.offered)
+        say = Say(rows=[*rows, *hang(hint(field, draft), width, "  ")], ask=CONTINUE, entry="text")
+        typed = yield from read_entry(say, field.offered)
         if isinstance(typed, Command) and typed.does is not Step.EDIT:
             return typed, draft
         if isinstance(typed, Command):
@@ -63,8 +64,15 @@ def fill(field: Field, draft: Draft, rows: list[str]) -> Generator[Saying, str, 
 def hint(field: Field, draft: Draft) -> str:
     """Say in one line how to type, what Enter alone does, and which commands there are."""
     enter = f" ({_enter(draft.text)})" if draft.kept else ""
-    keys = " ".join(":e editor," if command is EDITOR else f":{command.key}" for command in field.offered)
-    return f"Type {field.noun}{enter}. End a line with \\ to continue. Commands: {keys} help"
+    keys = ", ".join(f":{command.key} {_word(command)}" for command in field.offered)
+    return f"Type {field.noun}{enter}. End a line with \\ to continue. Commands: {keys}"
+
+
+def _word(command: Command) -> str:
+    """Name what a command does; where text is typed, `?` shows no keys but commands."""
+    if command is EDITOR:
+        return "editor"
+    return "help" if command.key == "?" else command.word or command.title or command.help
 
 
 def draft_rows(title: str, text: str) -> list[str]:

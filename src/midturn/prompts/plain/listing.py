@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from midturn.core.question.answer_type import SelectOption
 from midturn.prompts.cells import hang
-from midturn.prompts.choosing import matching
 from midturn.prompts.content import description, label
+from midturn.prompts.finding import Finder
 
 PAGE = 20
 
@@ -14,7 +14,7 @@ class Listing:
     """Which options have been printed, and which come next."""
 
     def __init__(self, options: tuple[SelectOption, ...], width: int) -> None:
-        self._options = options
+        self.options = options
         self._width = width
         self._places = list(range(len(options)))
         self._next = 0
@@ -22,7 +22,7 @@ class Listing:
     @property
     def pages(self) -> bool:
         """Whether there are more options than one page holds."""
-        return len(self._options) > PAGE
+        return len(self.options) > PAGE
 
     def page(self, marks: frozenset[int] | None = None) -> list[str]:
         """Return the next page, from the beginning again after the last; `marks` draws boxes."""
@@ -35,17 +35,17 @@ class Listing:
 
     def filter(self, words: str, marks: frozenset[int] | None = None) -> list[str]:
         """Keep the options that have all words; none brings all of them back."""
-        found = matching(words, self._options)
+        found = [hit.place for hit in Finder(self.options).find(words)]
         self._places, self._next = found, 0
         return [f"  {len(found)} match", *self.page(marks)]
 
     def again(self, marks: frozenset[int] | None = None) -> list[str]:
         """Return the first page of all options."""
-        self._places, self._next = list(range(len(self._options))), 0
+        self._places, self._next = list(range(len(self.options))), 0
         return self.page(marks)
 
     def _rows(self, place: int, marks: frozenset[int] | None) -> list[str]:
-        option = self._options[place]
+        option = self.options[place]
         box = "" if marks is None else "[x] " if place in marks else "[ ] "
         meaning = description(option)
         return hang(f"  {place + 1}. {box}{label(option)}{f' - {meaning}' if meaning else ''}", self._width, "     ")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import SchemaType, SecretType, TextType
-from midturn.core.reply import Answered, Edited, Replied, Reply
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply
 from midturn.core.visible import exact
-from midturn.prompts.answer_text import reply_text
+from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import clip, hang
-from midturn.prompts.command import Command, Commands, Step, commands
+from midturn.prompts.command import HELP, Command, Commands, Step, commands, find_named, leaves
 from midturn.prompts.content import asked_by, quoted_label, split_lines
-from midturn.prompts.plain.dialog import Say, Saying
+from midturn.prompts.native import native
+from midturn.prompts.plain.dialog import Entry, Say, Saying
 from midturn.prompts.plain.entry import read_text
 from midturn.prompts.plain.subject import edit_subject
 
@@ -24,12 +25,23 @@ class Scene:
     """One prompt in plain lines of `width` cells."""
 
     def __init__(self, prompt: Prompt, width: int) -> None:
-        self.prompt = prompt
+        self.prompt = native(prompt)
         self.width = width
-        rows = body_rows(prompt, width, PLAIN_GUTTER)
+        rows = body_rows(self.prompt, width, PLAIN_GUTTER)
         self.shown, self.rest = rows[:ROWS_SHOWN], rows[ROWS_SHOWN:]
-        self.commands: Commands = commands(prompt, len(self.rest))
+        offered = commands(self.prompt, len(self.rest))
+        plain = self.prompt is prompt
+        self.commands: Commands = offered if plain else tuple(one for one in offered if one.does is not Step.GIVE_REASON)
         self.viewed = not self.rest
+
+    def say(self, rows: Sequence[str], ask: str, entry: Entry = "choice") -> Say:
+        """Print rows, then ask; what does not fit into one row is broken between words."""
+        broken = "\n".join(hang(ask, max(1, self.width - 1), "  "))
+        return Say(rows=[*rows], ask=f"{broken} ", entry=entry)
+
+    def keys(self) -> str:
+        """Name the keys in words: `y yes, n no, r reply, s end turn, ? help`."""
+        return ", ".join(spoken_key(command) for command in self.commands)
 
     def opening(self) -> list[str]:
         """Return header, context and question: what is printed once."""
@@ -42,6 +54,11 @@ class Scene:
         unseen = f" ({len(self.rest)} rows were not viewed)" if approved and not self.viewed else ""
         return f"Answer: {reply_text(self.prompt, reply)}{unseen}"
 
+    def covered(self, reply: Reply) -> list[str]:
+        """Return the rows below that one: what a remembered answer covers."""
+        text = covered_text(self.prompt, reply)
+        return hang(text, self.width, "  ") if text else []
+
     def act(self, command: Command) -> Generator[Saying, str, Reply | list[str]]:  # noqa: PLR0911 (one for each step)
         """Do what a key says: a reply, or rows to show before the question is asked again."""
         match command.does:
@@ -49,27 +66,29 @@ class Scene:
                 return self.help(self.commands)
             case Step.VIEW:
                 self.viewed = True
-                return self.rest
-            case Step.PRINT:
-                self.viewed = True
-                return body_rows(self.prompt, self.width, PLAIN_GUTTER)
+                return self.rest or body_rows(self.prompt, self.width, PLAIN_GUTTER)
             case Step.REPLY:
-                text = yield from read_text(Say(ask=_REPLY, entry="text"))
+                text = yield from read_text(self.say((), _REPLY, "text"))
                 return self.opening() if text is None else Replied(text.strip() or None)
             case Step.GIVE_REASON:
-                text = yield from read_text(Say(ask=_REASON, entry="text"))
+                text = yield from read_text(self.say((), _REASON, "text"))
                 return self.opening() if text is None else Answered(False, reason=text.strip() or None)
             case Step.EDIT:
-                return (yield from edit_subject(self.prompt)) or self.opening()
+                return (yield from edit_subject(self.prompt, self.width)) or self.opening()
             case Step.OTHER | Step.ANSWER:
                 raise ValueError("Only lists offer other words, and only menus lead to an answer.")
+            case EndedTurn():
+                typed = yield self.say((), _ENDS)
+                return EndedTurn() if find_named(self.commands, typed.strip()) is command else self.opening()
             case reply:
                 return reply
 
     def help(self, offered: Commands, prefix: str = "") -> list[str]:
         """Return a row for every key."""
-        rows = [f"  {prefix}{command.key} - {command.help}" for command in offered]
-        return [wrapped for row in (*rows, "  Ctrl-C or Ctrl-D - cancel and end the turn") for wrapped in hang(row, self.width, "      ")]
+        spoken = {command.key: f" (or: {command.spoken})" for command in offered if command.spoken and not prefix}
+        rows = [f"  {prefix}{command.key}{spoken.get(command.key, '')} - {command.help}" for command in offered]
+        leave = f"  Ctrl-C or Ctrl-D - {leaves(self.prompt)}"
+        return [wrapped for row in (*rows, leave) for wrapped in hang(row, self.width, "      ")]
 
     def short(self, text: str) -> str:
         """Cut a default to what can stand inside a line."""
@@ -90,8 +109,19 @@ class Scene:
     def _header(self) -> str:
         prompt = self.prompt
         place = f", question {prompt.index} of {prompt.total}" if prompt.total > 1 else ""
-        return f"{asked_by(prompt)} asks{place}{quoted_label(prompt)}:"
+        optional = " (optional)" if prompt.question.optional else ""
+        return f"{asked_by(prompt)} asks{place}{quoted_label(prompt)}{optional}:"
 
 
-_REPLY = "Your reply, Enter alone to send none, :c to return to the question: "
-_REASON = "The reason, Enter alone to give none, :c to return to the question: "
+def spoken_key(command: Command) -> str:
+    """Name a key and the words for it."""
+    if command is HELP:
+        return "? help"
+    if command.spoken:
+        return f"{command.key} {command.spoken}"
+    return f"{command.key} {command.word or command.title}".rstrip()
+
+
+_REPLY = "Your reply, Enter alone to send none, :c to return to the question:"
+_REASON = "The reason, Enter alone to give none, :c to return to the question:"
+_ENDS = "Type s again to end the turn, or Enter alone to return to the question:"

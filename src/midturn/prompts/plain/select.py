@@ -12,17 +12,17 @@ from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered, Reply
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
-from midturn.prompts.choosing import choose, choose_many
-from midturn.prompts.command import Commands, Step, find
-from midturn.prompts.content import first_other, initial, marked
-from midturn.prompts.plain.dialog import Dialog, Say, Saying
+from midturn.prompts.choosing import bounds, choose, choose_many, is_option
+from midturn.prompts.command import Step, find, find_named
+from midturn.prompts.content import first_other, initial, marked, skipped
+from midturn.prompts.plain.dialog import Dialog, Saying
 from midturn.prompts.plain.entry import read_text
 from midturn.prompts.plain.listing import Listing
 from midturn.prompts.plain.scene import Scene
 
 Marks: TypeAlias = frozenset[int] | None
 
-_OTHER = "Your own words, Enter alone or :c to return to the list: "
+_OTHER = "Your own words, Enter alone or :c to return to the list:"
 
 
 def select(scene: Scene, answer_type: SelectType) -> Dialog:
@@ -30,10 +30,10 @@ def select(scene: Scene, answer_type: SelectType) -> Dialog:
     listing = Listing(answer_type.options, scene.width)
     start = initial(scene.prompt)
     enter = "" if start is UNSET else _enter(scene, answer_type, start)
-    ask = f"Type a number 1-{len(answer_type.options)} or a name; {_keys(scene.commands)}{enter}: "
+    ask = f"Type a number 1-{len(answer_type.options)} or a name; {scene.keys()}{enter}:"
     rows = [*scene.opening(), *listing.page()]
     while True:
-        typed = (yield Say(rows=rows, ask=ask)).strip()
+        typed = (yield scene.say(rows, ask)).strip()
         try:
             if not typed and enter and start is not UNSET:
                 return Answered(accept(scene.prompt, start))
@@ -58,7 +58,8 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
     while True:
         count = len(marks) + (other is not None)
         enter = f" (Enter keeps the {count} marked)" if enters else ""
-        typed = (yield Say(rows=rows, ask=f"Type numbers such as 1,3-5, or all, or none; {_keys(scene.commands)}{enter}: ")).strip()
+        limits = f" ({limited})" if (limited := bounds(answer_type)) else ""
+        typed = (yield scene.say(rows, f"Type numbers such as 1,3-5, or all, or none{limits}; {scene.keys()}{enter}:")).strip()
         try:
             done = None if not typed and enters else (yield from _act(scene, listing, typed, marks))
             if isinstance(done, str):
@@ -82,21 +83,19 @@ def _act(scene: Scene, listing: Listing, typed: str, marks: Marks) -> Generator[
         return listing.page(marks)
     if typed.startswith("/") and listing.pages:
         return listing.filter(typed[1:], marks)
-    command = find(scene.commands, typed)
+    command = find(scene.commands, typed) or (None if is_option(typed, listing.options) else find_named(scene.commands, typed))
     if command is None:
         return None
     if command.does is not Step.OTHER:
         return (yield from scene.act(command))
-    other = yield from read_text(Say(ask=_OTHER, entry="text"))
+    other = yield from read_text(scene.say((), _OTHER, "text"))
     return other.strip() or listing.again(marks) if other else listing.again(marks)
-
-
-def _keys(offered: Commands) -> str:
-    return ", ".join(f"{command.key} {command.title}".rstrip() for command in offered)
 
 
 def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
     """Say what Enter takes: the number of an option, or words of the person's own."""
+    if skipped(scene.prompt):
+        return " (Enter to skip)"
     place = min(marked(scene.prompt), default=None)
     if place is not None:
         return f" (Enter for {place + 1})"

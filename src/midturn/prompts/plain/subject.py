@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from midturn.core.prompt import CallSubject, Prompt, ResultSubject
 from midturn.core.reply import Edited
@@ -12,15 +13,15 @@ from midturn.prompts.content import pretty
 from midturn.prompts.plain.dialog import Saying
 from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill
 
-_RETURN = Command("c", "return to the question", Step.REPLY)
+_RETURN = Command("c", "return to the question", Step.REPLY, word="back to the question")
 _HELP = Command("?", "this help", Step.HELP)
 
 
-def edit_subject(prompt: Prompt) -> Generator[Saying, str, Edited | None]:
+def edit_subject(prompt: Prompt, width: int) -> Generator[Saying, str, Edited | None]:
     """Let the person change it; None when they return to the question."""
     match prompt.subject:
         case CallSubject(call):
-            field = Field("the new arguments in JSON", accept_arguments, (_RETURN, EDITOR, _HELP), ".json")
+            field = Field("the new arguments in JSON", partial(accept_arguments, prompt), (_RETURN, EDITOR, _HELP), ".json")
             text = pretty(call.arguments)
         case ResultSubject(content=text):
             field = Field("the new result", str, (_RETURN, EDITOR, _HELP))
@@ -28,7 +29,7 @@ def edit_subject(prompt: Prompt) -> Generator[Saying, str, Edited | None]:
             return None
     draft, rows = Draft(text), draft_rows("Now:", text)
     while True:
-        entered = yield from fill(field, draft, rows)
+        entered = yield from fill(field, draft, rows, width)
         if isinstance(entered, Entered):
             return Edited(entered.value)
         command, draft = entered

@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from midturn.core.json_value import Json
 from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
-from midturn.prompts.accept import accept, accept_json
+from midturn.prompts.accept import NotAccepted, accept, accept_json, accept_number
 from midturn.prompts.command import HELP, Command, Commands
 from midturn.prompts.content import initial, pretty
+from midturn.prompts.emptiness import EMPTY_SECRET, EMPTY_TEXT, Empty
 from midturn.prompts.json_text import skeleton
-from midturn.prompts.plain.dialog import Dialog, Say
+from midturn.prompts.native import expected, is_number, is_text, number_text
+from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill
 from midturn.prompts.plain.entry import command_in, unescaped
-from midturn.prompts.plain.scene import Scene
+from midturn.prompts.plain.scene import Scene, spoken_key
 
-_EMPTY = Command("empty", "send an empty text", Answered(""))
+_EMPTY = Command("empty", "send an empty text", Answered(""), word="text")
 
 
 def text(scene: Scene) -> Dialog:
     """Ask for a text; Enter alone takes the default, and sends an empty text where there is none."""
     start = initial(scene.prompt)
     draft = Draft(start, kept=True) if isinstance(start, str) else Draft()
+    return (yield from _text(scene, draft, ""))
+
+
+def _text(scene: Scene, draft: Draft, about: str) -> Dialog:
+    """Ask for a text of which `about` says what it must be like; an empty one that nobody asked for is refused once."""
+    empty = Empty(scene.prompt)
+
+    def answered(typed: str) -> Json:
+        value = accept(scene.prompt, typed)
+        if not typed and empty.refuses():
+            raise NotAccepted([EMPTY_TEXT])
+        return value
+
     offered = _offered(scene.commands, (_EMPTY,) if draft.text else ())
-    field = Field("your answer", lambda typed: accept(scene.prompt, typed), offered)
-    return (yield from _fill(scene, field, draft, _multiline("Draft:", draft.text)))
+    noun = f"your answer, {about}" if about else "your answer"
+    return (yield from _fill(scene, Field(noun, answered, offered), draft, _multiline("Draft:", draft.text)))
 
 
 def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
     """Ask for JSON; what does not fit the schema is kept, with up to three errors by their paths."""
     start = initial(scene.prompt)
+    about = expected(answer_type.schema)
+    if is_number(answer_type.schema):
+        draft = Draft() if start is UNSET else Draft(number_text(start), kept=True)
+        field = Field(f"your answer, {about}", lambda typed: accept_number(scene.prompt, typed), _offered(scene.commands))
+        return (yield from _fill(scene, field, draft, []))
+    if is_text(answer_type.schema):
+        return (yield from _text(scene, Draft(start, kept=True) if isinstance(start, str) else Draft(), about))
     draft = Draft(pretty(skeleton(answer_type.schema))) if start is UNSET else Draft(pretty(start), kept=True)
     field = Field("your answer", lambda typed: accept_json(scene.prompt, typed), _offered(scene.commands), ".json")
     title = "Answer in JSON. Draft:" if draft.kept else "Answer in JSON of this shape:"
@@ -39,11 +62,15 @@ def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
 
 def secret(scene: Scene) -> Dialog:
     """Ask for a secret; nothing of it is shown, not even its length."""
-    keys = " ".join(f":{command.key}" for command in scene.commands if command is not HELP)
+    keys = ", ".join(f":{spoken_key(command)}" for command in scene.commands)
     rows = scene.opening()
+    empty = Empty(scene.prompt)
     while True:
-        typed = yield Say(rows=rows, ask=f"Hidden input ({keys} to leave, :? help): ", entry="hidden")
+        typed = yield scene.say(rows, f"Hidden input ({keys}):", "hidden")
         command = command_in(typed, scene.commands)
+        if command is None and not typed and empty.refuses():
+            rows = [f"{EMPTY_SECRET}."]
+            continue
         if command is None:
             return Answered(SecretValue(unescaped(typed)))
         done = scene.help(scene.commands, ":") if command is HELP else (yield from scene.act(command))
@@ -55,7 +82,7 @@ def secret(scene: Scene) -> Dialog:
 def _fill(scene: Scene, field: Field, draft: Draft, rows: list[str]) -> Dialog:
     rows = [*scene.opening(), *rows]
     while True:
-        entered = yield from fill(field, draft, rows)
+        entered = yield from fill(field, draft, rows, scene.width)
         if isinstance(entered, Entered):
             return Answered(entered.value)
         command, draft = entered

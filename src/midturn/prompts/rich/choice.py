@@ -6,18 +6,19 @@ from msgspec import Struct
 
 from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.command import Command, Commands, Step, find
+from midturn.prompts.key_words import BETWEEN, fitting, named
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
-from midturn.prompts.rich.screen import Frame, Row, Size, Span, joined, row
+from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
 
 
 class Keys(Struct, frozen=True):
-    """Which keys a choice offers, what Enter does and how that is shown, and what Escape does."""
+    """Which keys a choice offers, what Enter does, what Escape does, and what Ctrl-C is said to do."""
 
     offered: Commands
     enter: Command | None = None
-    enter_shown: str = ""
     escape: Sign | None = None
+    leaves: str = "cancel and end the turn"
 
 
 class Choice:
@@ -40,7 +41,7 @@ class Choice:
         if key.key in ENTER:
             return self._enter()
         if key.key == "escape":
-            return self._keys.escape
+            return self._keys.escape or self._complain("Esc does nothing here; press ? for help")
         command = find(self._keys.offered, key.key)
         if command is None:
             name = f"{key.key} is not an option" if key.character else "that key does nothing here"
@@ -52,13 +53,18 @@ class Choice:
 
     def frame(self, size: Size) -> Frame:
         """Draw the line, its keys and the default, then help or a message; the cursor stands behind the keys."""
-        keys = (
-            f"[{','.join(command.key for command in self._keys.offered)}]{f' ({self._keys.enter_shown})' if self._keys.enter_shown else ''}"
-        )
-        rows = _line(self._text, keys, size.columns)
+        return self._framed(size, self._message, "error")
+
+    def kept(self, size: Size) -> list[Row]:
+        """Draw what stays to be seen while something else takes the keys."""
+        return [row(text) for text in hang(self._text, size.columns, "  ")]
+
+    def _framed(self, size: Size, message: str, style: Style) -> Frame:
+        rows = _line(self._text, self._keys, size.columns)
         cursor = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]))
         rows[-1] = (*rows[-1], Span(" "))
-        return Frame(joined(rows, self._help_rows(size), self._message_rows(size)), cursor)
+        below = [row(text, style) for text in wrap(message, size.columns)] if message else []
+        return Frame(joined(rows, self._help_rows(size), below), cursor)
 
     def _enter(self) -> Outcome:
         if self._keys.enter is not None:
@@ -70,18 +76,13 @@ class Choice:
         return Sign.RING
 
     def _help_rows(self, size: Size) -> list[Row]:
-        return (
-            help_rows(self._keys.offered, [f"Enter - {self._enter_help()}; Ctrl-C - cancel and end the turn"], size) if self._help else []
-        )
+        return help_rows(self._keys.offered, [f"Enter - {self._enter_help()}; Ctrl-C - {self._keys.leaves}"], size) if self._help else []
 
     def _enter_help(self) -> str:
         enter = self._keys.enter
         if enter is None:
             return "nothing: no default here"
         return f"same as {enter.key}" if enter in self._keys.offered else enter.help
-
-    def _message_rows(self, size: Size) -> list[Row]:
-        return [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []
 
 
 def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
@@ -93,9 +94,22 @@ def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
     ]
 
 
-def _line(text: str, keys: str, columns: int) -> list[Row]:
-    """Put the keys behind the text where there is room, else below."""
+def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
+    """Name keys in words, as many as there is room for."""
+    spans: list[Span] = []
+    for command in fitting(offered, width, enter):
+        key, _, words = named(command, enter).partition(" ")
+        spans += [Span(BETWEEN, "dim")] if spans else []
+        spans += [Span(key, "key"), Span(f" {words}", "dim")] if words else [Span(key, "key")]
+    return clipped(tuple(spans), width)
+
+
+def _line(text: str, keys: Keys, columns: int) -> list[Row]:
+    """Put the keys behind the text where all of them can be named there, else below."""
     *above, last = hang(text, columns, "  ")
-    if cells(last) + 1 + cells(keys) < columns:
-        return [*map(row, above), (Span(f"{last} "), Span(keys, "key"), Span(" "))]
-    return [*map(row, above), row(last), *((Span(part, "key"), Span(" ")) for part in wrap(keys, columns - 1))]
+    enter = keys.enter if keys.enter in keys.offered else None
+    everything = (() if enter is not None or keys.enter is None else (keys.enter,)) + keys.offered
+    whole = key_row(everything, columns * len(everything), enter)
+    if cells(last) + 1 + row_cells(whole) < columns:
+        return [*map(row, above), (Span(f"{last} "), *whole, Span(" "))]
+    return [*map(row, above), row(last), (*key_row(everything, columns - 2, enter), Span(" "))]

@@ -9,7 +9,7 @@ from midturn.core.reply import Reply
 from midturn.prompts.command import Command
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.key import Key
-from midturn.prompts.rich.screen import Frame, Size
+from midturn.prompts.rich.screen import Frame, Row, Size
 
 
 class Sign(Enum):
@@ -18,8 +18,9 @@ class Sign(Enum):
     MENU = auto()  # show the ways out
     LEAVE = auto()  # close this face
     RING = auto()  # that key does nothing here
-    SEEN = auto()  # everything that had been cut off was shown
     SUSPEND = auto()  # stop the job
+    VIEW = auto()  # show everything on a screen of its own
+    REDRAW = auto()  # draw everything anew, what was printed above included
 
 
 Outcome: TypeAlias = Reply | Command | Edit | Sign | None
@@ -45,4 +46,8 @@ class Face(Protocol):
 
     def frame(self, size: Size) -> Frame:
         """Draw."""
+        ...
+
+    def kept(self, size: Size) -> list[Row]:
+        """Draw what stays to be seen while another face takes the keys: the question, and what there is to choose from."""
         ...

@@ -10,27 +10,29 @@ from midturn.core.json_value import Json
 from midturn.core.prompt import CallSubject, Prompt, ResultSubject
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, Replied, Submitted
-from midturn.prompts.accept import accept, accept_arguments, accept_json
-from midturn.prompts.command import Command, Commands, Step
-from midturn.prompts.content import first_other, initial, pretty, yes_no_default
-from midturn.prompts.json_text import skeleton
+from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept_json, accept_number
+from midturn.prompts.command import Command, Commands, Step, find, leaves
+from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
+from midturn.prompts.emptiness import EMPTY_TEXT, Empty
+from midturn.prompts.native import expected, is_number, is_text, number_text, shape
 from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Face, Outcome, Sign
 from midturn.prompts.rich.field import Field, FieldSettings
 from midturn.prompts.rich.filtering import Filtering
+from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.options import MOST_WITH_KEYS
 from midturn.prompts.rich.picking import MarkSeveral, PickOne
+from midturn.prompts.rich.review import Review
 from midturn.prompts.rich.secret import SecretField
 
 
 def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        send = Command("enter", "send the answers", Submitted())
-        return Choice(tail, Keys(offered, send, "Enter sends"))
+        return Review(tail, Keys(offered, Command("Enter", "send the answers", Submitted(), word="send")), prompt)
     match prompt.question.answer_type:
         case BooleanType():
-            return Choice(tail, Keys(offered, *_default(prompt, offered)))
+            return Choice(tail, Keys(offered, _default(prompt, offered), leaves=leaves(prompt)))
         case SelectType(options=options) | MultiSelectType(options=options) if len(options) > MOST_WITH_KEYS:
             return Filtering(prompt, tail)
         case SelectType():
@@ -40,7 +42,7 @@ def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: P
         case TextType() | SchemaType():
             return text_field(prompt, tail)
         case SecretType():
-            return SecretField(tail)
+            return SecretField(prompt, tail)
         case _ as other:
             assert_never(other)
 
@@ -49,24 +51,41 @@ def text_field(prompt: Prompt, tail: str) -> Field:
     """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
     start = initial(prompt)
     match prompt.question.answer_type:
+        case SchemaType(schema) if is_number(schema):
+            settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
+            return Field(settings, number_text(start), lambda typed: Answered(accept_number(prompt, typed)))
+        case SchemaType(schema) if not is_text(schema):
+            settings = FieldSettings(tail, "json", Sign.MENU, shape(schema) if start is UNSET else "")
+            return Field(settings, "" if start is UNSET else pretty(start), lambda typed: Answered(accept_json(prompt, typed)))
         case SchemaType(schema):
-            text = pretty(skeleton(schema) if start is UNSET else start)
-            return Field(FieldSettings(tail, "json", Sign.MENU), text, lambda typed: Answered(accept_json(prompt, typed)))
+            return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))
         case _:
-            text = start if isinstance(start, str) else ""
-            return Field(FieldSettings(tail, escape=Sign.MENU), text, lambda typed: Answered(accept(prompt, typed)))
+            return _text(prompt, FieldSettings(tail, escape=Sign.MENU))
 
 
-def text_menu(tail: str, offered: Commands) -> Choice:
+def _text(prompt: Prompt, settings: FieldSettings) -> Field:
+    """Return a field of plain words; an empty answer that nobody asked for is refused once."""
+    start = initial(prompt)
+    empty = Empty(prompt)
+
+    def answered(typed: str) -> Outcome:
+        value = accept(prompt, typed)
+        if not typed and empty.refuses():
+            raise NotAccepted([EMPTY_TEXT])
+        return Answered(value)
+
+    return Field(settings, start if isinstance(start, str) else "", answered)
+
+
+def text_menu(offered: Commands) -> Choice:
     """Return the row of keys of a text field: `a` goes (back) to the text."""
-    answer = Command("a", "answer: to the text", Step.ANSWER)
-    return Choice(tail, Keys((answer, *offered), answer, "a", Sign.LEAVE))
+    answer = Command("a", "answer: to the text", Step.ANSWER, word="answer")
+    return Choice("And now?", Keys((answer, *offered), answer, Sign.LEAVE))
 
 
 def cancel_menu(offered: Commands) -> Choice:
     """Return the ways out of a list; Escape goes back to it."""
-    titles = "/".join(command.title for command in offered if command.title)
-    return Choice(f"Cancel: {titles}? (Esc resumes)", Keys(offered, escape=Sign.LEAVE))
+    return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE))
 
 
 def reply_field() -> Field:
@@ -82,18 +101,19 @@ def reason_field() -> Field:
 def other_field(prompt: Prompt, face: Face) -> Field:
     """Return the field for words of the person's own: the answer itself, or one more of several."""
     settings = FieldSettings("In your own words:")
-    if isinstance(face, MarkSeveral | Filtering) and isinstance(prompt.question.answer_type, MultiSelectType):
+    typed_so_far = (face.words if isinstance(face, Filtering) else "") if isinstance(face, Filtering | Listing) else ""
+    if isinstance(face, Listing | Filtering) and isinstance(prompt.question.answer_type, MultiSelectType):
 
         def keep(typed: str) -> Outcome:
             face.other = typed.strip() or None
             return Sign.LEAVE
 
-        return Field(settings, face.other or "", keep)
+        return Field(settings, face.other or typed_so_far, keep)
 
     def answer(typed: str) -> Outcome:
         return Answered(accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
 
-    return Field(settings, first_other(prompt) or "", answer)
+    return Field(settings, first_other(prompt) or typed_so_far, answer)
 
 
 def subject_field(prompt: Prompt) -> Field | None:
@@ -105,16 +125,15 @@ def subject_field(prompt: Prompt) -> Field | None:
     match prompt.subject:
         case CallSubject(call):
             settings = FieldSettings("The arguments, as they will run:", "json")
-            return Field(settings, pretty(call.arguments), lambda typed: changed(accept_arguments(typed)))
+            return Field(settings, pretty(call.arguments), lambda typed: changed(accept_arguments(prompt, typed)))
         case ResultSubject(content=content):
             return Field(FieldSettings("The result, as the model will read it:"), content, changed)
         case _:
             return None
 
 
-def _default(prompt: Prompt, offered: Commands) -> tuple[Command | None, str]:
+def _default(prompt: Prompt, offered: Commands) -> Command | None:
+    if skipped(prompt):
+        return find(offered, "-")
     default = yes_no_default(prompt)
-    if default is None:
-        return None, ""
-    key = "y" if default else "n"
-    return next(command for command in offered if command.key == key), key
+    return None if default is None else find(offered, "y" if default else "n")

@@ -15,7 +15,7 @@ from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.markup import json_spans
-from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, joined, row
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
 _WIDE = 60
@@ -23,11 +23,16 @@ _MARK = "?"
 
 
 class FieldSettings(Struct, frozen=True):
-    """What stands above the field, what is typed (plain words or JSON), and what Escape does."""
+    """What stands above the field, what is typed (plain words or JSON), and what Escape does.
+
+    `shape` is a text to fill in: it is shown dimly, and is no answer until it was changed. `about` says what is expected.
+    """
 
     title: str
     kind: Literal["text", "json"] = "text"
     escape: Sign = Sign.LEAVE
+    shape: str = ""
+    about: str = ""
 
 
 class Field:
@@ -40,6 +45,7 @@ class Field:
         self._then = then
         self._buffer = Buffer(text)
         self._errors: list[str] = []
+        self._shaped = bool(settings.shape) and not text
         self._width = 80
         self._first = 0
 
@@ -56,13 +62,19 @@ class Field:
     def edited(self, text: str) -> None:
         """Take back what the editor wrote; it is not submitted by that."""
         self._buffer.replace(text)
+        self._shaped = self._shaped and text in ("", self._settings.shape)
 
     def say(self, *lines: str) -> None:
         """Show something below the text until the next key."""
         self._errors = list(lines)
 
-    def press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+    def press(self, key: Key) -> Outcome:
         """Edit, submit, or leave."""
+        outcome = self._press(key)
+        self._shaped = self._shaped and self.text in ("", self._settings.shape)
+        return outcome
+
+    def _press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
         self._errors = []
         if isinstance(key, Paste):
             self._buffer.insert(key.text)
@@ -73,7 +85,9 @@ class Field:
             case "escape":
                 return self._settings.escape
             case "c-x":
-                return Edit(self.text, ".json" if self._settings.kind == "json" else ".txt")
+                return Edit(self.text or self._settings.shape, ".json" if self._settings.kind == "json" else ".txt")
+            case "tab" | "right" | "down" if self._shaped and not self.text:
+                self._buffer.replace(self._settings.shape)
             case "up" | "c-p" | "down" | "c-n":
                 return self._move(-1 if key.key in {"up", "c-p"} else 1)
             case name if name in _NEW_LINE:
@@ -88,18 +102,41 @@ class Field:
 
     def frame(self, size: Size) -> Frame:
         """Draw the title, as much of the text as there is room for, what is wrong with it, and the keys."""
-        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")]
+        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")] if self._settings.title else []
+        title += [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")] if self._settings.about else []
         errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
-        hint = [row(text, "key") for text in wrap(_HINT if size.columns >= _WIDE else _SHORT_HINT, size.columns)]
+        hint = [row(text, "dim") for text in wrap(self._hint(size), size.columns)]
         self._width = max(1, size.columns - len(POINTER))
         at, column = self._buffer.place(self._width)
         room = max(1, size.rows - len(title) - len(errors) - len(hint))
         self._first = min(max(self._first, at - room + 1), at)
         ranges = self._buffer.rows(self._width)[self._first : self._first + room]
         texts = [self._drawn(start, end, first=start == 0) for start, end in ranges]
+        if self._shaped and not self.text:
+            texts = self._shape_rows(room, size.columns)
         return Frame(joined(title, texts, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
 
+    def kept(self, size: Size) -> list[Row]:
+        """Draw the title, and what was typed so far."""
+        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")]
+        ranges = self._buffer.rows(max(1, size.columns - len(POINTER)))[: max(1, size.rows // 3)] if self.text else []
+        return [*title, *(self._drawn(start, end, first=start == 0) for start, end in ranges)]
+
+    def _hint(self, size: Size) -> str:
+        if self._shaped and not self.text:
+            return _SHAPE_HINT
+        return _HINT if size.columns >= _WIDE else _SHORT_HINT
+
+    def _shape_rows(self, room: int, columns: int) -> list[Row]:
+        """Draw the shape that is asked for, dimly: it is nobody's answer."""
+        first, *more = (exact(line) for line in self._settings.shape.split("\n"))
+        rows: list[Row] = [(Span(POINTER, "pointer"), Span(first, "dim")), *(row(" " * len(POINTER) + line, "dim") for line in more)]
+        return [clipped(drawn, columns) for drawn in rows[:room]]
+
     def _submit(self) -> Outcome:
+        if self._shaped:
+            self._errors = ["this is only the shape: fill it in"]
+            return None
         try:
             return self._then(self.text)
         except NotAccepted as error:
@@ -132,5 +169,6 @@ def _is_plain(char: str) -> bool:
     return exact(f"a{char}") == f"a{char}"
 
 
+_SHAPE_HINT = "Tab takes the shape over, to be filled in · Ctrl+X editor · Esc cancels"
 _HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor · Esc cancels"
 _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"

@@ -1,4 +1,4 @@
-"""More than 20 options: typing filters, twelve rows are seen."""
+"""More than 20 options: typing filters, twelve rows are seen, Tab marks."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.choosing import matching
-from midturn.prompts.content import first_other, marked, one_line
+from midturn.prompts.choosing import bounds
+from midturn.prompts.command import OTHER
+from midturn.prompts.content import first_other, label, marked, one_line
+from midturn.prompts.finding import Finder, Hit
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
-from midturn.prompts.rich.listing import chosen_values, other_rows
+from midturn.prompts.rich.listing import chosen_values
 from midturn.prompts.rich.options import Mark, Options
-from midturn.prompts.rich.screen import Frame, Row, Size, joined, row
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
 
 MOST_ROWS = 12
 
-_STEPS = {"up": -1, "c-p": -1, "s-tab": -1, "down": 1, "c-n": 1, "tab": 1, "pageup": -10, "pagedown": 10}
+_STEPS = {"up": -1, "c-p": -1, "s-tab": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}
 _TITLE = "filter: "
+_MOST_CHOSEN_ROWS = 3
 
 
 class Filtering:
-    """Pick one, or mark several, among the options that have all typed words in their label or description."""
+    """Pick one, or mark several, among the options that the typed words find."""
 
     submits = None
 
@@ -34,17 +37,24 @@ class Filtering:
         self._tail = tail
         self._type = cast("SelectType | MultiSelectType", prompt.question.answer_type)
         self._drawn = Options(self._type.options)
+        self._finder = Finder(self._type.options)
         self._words = Buffer()
-        self._found = list(range(len(self._type.options)))
+        self._found = self._finder.find("")
         self._chosen = set(marked(prompt)) if self._several else set[int]()
-        self._at = min(marked(prompt), default=0)
         self._message: list[str] = []
-        self.other = first_other(prompt) if self._several else None
+        self.other = first_other(prompt)
+        on_own_words = self.other is not None and not self._several and not marked(prompt)
+        self._at = len(self._found) if on_own_words else min(marked(prompt), default=0)
 
     @property
     def empty(self) -> bool:
         """Whether there is no filter."""
         return not self._words.text
+
+    @property
+    def words(self) -> str:
+        """What is typed as the filter."""
+        return self._words.text
 
     @property
     def _several(self) -> bool:
@@ -60,8 +70,8 @@ class Filtering:
             return self._enter()
         elif key.key == "escape":
             return self._escape()
-        elif self._several and key.key in {" ", "c-space"}:
-            self._chosen ^= set(self._found[self._at : self._at + 1])
+        elif key.key in {"tab", "c-space"}:
+            return self._mark()
         elif self._several and key.key == "c-a":
             self._mark_all()
         elif key.key in _STEPS:
@@ -79,13 +89,18 @@ class Filtering:
         """Draw the question's last row, the filter, the options around the highlighted one, and how many there are."""
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]
         before = cells(_TITLE) + cells(one_line(self._words.text[: self._words.cursor]))
-        words = row(f"{_TITLE}{one_line(self._words.text)} ")
-        below = other_rows(self.other, size)
-        room = size.rows - len(title) - len(below) - len(self._hint(size, len(self._found))) - 1
-        listed, hidden = self._listed(size, max(1, min(MOST_ROWS, room)))
-        hint = self._hint(size, hidden)
+        words = (Span(_TITLE, "dim"), Span(f"{one_line(self._words.text)} "))
+        below = [*self._own_words(size), *self._chosen_rows(size)]
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
-        return Frame(joined(title, [words], listed, below, hint, message), (len(title), before))
+        room = size.rows - len(title) - len(below) - len(message) - len(self._hint(size, len(self._found))) - 1
+        listed, hidden = self._listed(size, max(1, min(MOST_ROWS, room)))
+        return Frame(joined(title, [words], listed, below, self._hint(size, hidden), message), (len(title), before))
+
+    def kept(self, size: Size) -> list[Row]:
+        """Draw what stays to be seen while something else takes the keys."""
+        listed, _ = self._listed(size, 1)
+        title = [row(text) for text in hang(self._tail, size.columns, "  ")]
+        return [*title, *listed, *self._chosen_rows(size)]
 
     def _escape(self) -> Outcome:
         if not self._words.text:
@@ -95,26 +110,42 @@ class Filtering:
         return None
 
     def _filter(self) -> None:
-        at = self._found[self._at] if self._at < len(self._found) else -1
-        self._found = matching(self._words.text, self._type.options)
-        self._at = self._found.index(at) if at in self._found else 0
+        at = self._found[self._at].place if self._at < len(self._found) else -1
+        self._found = self._finder.find(self._words.text)
+        places = [hit.place for hit in self._found]
+        self._at = places.index(at) if at in places and not self._words.text else 0
 
     def _move(self, by: int) -> None:
-        if self._found:
-            self._at = (self._at + by) % len(self._found) if abs(by) == 1 else max(0, min(len(self._found) - 1, self._at + by))
+        rows = len(self._found) + self._type.allow_other
+        if rows:
+            self._at = (self._at + by) % rows if abs(by) == 1 else max(0, min(rows - 1, self._at + by))
+
+    def _mark(self) -> Outcome:
+        """Mark the highlighted option, and go on to the next; in a list to pick one from, Tab moves."""
+        if self._several:
+            if self._at == len(self._found) and self._type.allow_other:
+                return OTHER
+            self._chosen ^= {hit.place for hit in self._found[self._at : self._at + 1]}
+        self._move(1)
+        return None
 
     def _mark_all(self) -> None:
-        visible = set(self._found)
+        visible = {hit.place for hit in self._found}
         self._chosen = self._chosen - visible if visible <= self._chosen else self._chosen | visible
 
     def _enter(self) -> Outcome:
-        if not self._several and not self._found:
+        on_own_words = self._at >= len(self._found) and self._type.allow_other
+        if not self._several and on_own_words and self.other is None:
+            return OTHER
+        if not self._several and not self._found and not on_own_words:
             self._message = ["nothing matches: change the filter, or press Esc"]
             return Sign.RING
         try:
             if self._several:
                 return Answered(accept(self._prompt, chosen_values(self._prompt, self._chosen, self.other)))
-            return Answered(accept(self._prompt, self._type.options[self._found[self._at]].value))
+            if on_own_words:
+                return Answered(accept(self._prompt, {"other": self.other}))
+            return Answered(accept(self._prompt, self._type.options[self._found[self._at].place].value))
         except NotAccepted as error:
             self._message = error.lines
             return Sign.RING
@@ -123,22 +154,46 @@ class Filtering:
         """Return the rows of the options that are seen, and how many options are not."""
         if not self._found:
             return [row("  nothing matches", "dim")], 0
-        full = self._rows(self._at, size, highlighted=True)[:room]
+        at = min(self._at, len(self._found) - 1)
+        full = self._rows(self._found[at], size, highlighted=at == self._at)[:room]
         others = room - len(full)
-        first = max(0, min(self._at - others // 2, len(self._found) - others - 1))
+        first = max(0, min(at - others // 2, len(self._found) - others - 1))
         rows: list[Row] = []
-        for at in range(first, min(len(self._found), first + others + 1)):
-            rows += full if at == self._at else self._rows(at, size, highlighted=False)
+        for number in range(first, min(len(self._found), first + others + 1)):
+            rows += full if number == at else self._rows(self._found[number], size, highlighted=False)
         return rows, len(self._found) - min(len(self._found) - first, others + 1)
 
-    def _rows(self, at: int, size: Size, *, highlighted: bool) -> list[Row]:
-        place = self._found[at]
-        chosen = place in self._chosen if self._several else None
-        return self._drawn.rows(place, Mark(chosen=chosen), size, highlighted=highlighted)
+    def _rows(self, hit: Hit, size: Size, *, highlighted: bool) -> list[Row]:
+        chosen = hit.place in self._chosen if self._several else None
+        return self._drawn.rows(hit.place, Mark(chosen=chosen), size, highlighted=highlighted, found=hit.letters)
+
+    def _own_words(self, size: Size) -> list[Row]:
+        """Draw the row for words of the person's own."""
+        if not self._type.allow_other:
+            return []
+        highlighted = self._at >= len(self._found)
+        text = "something else, in your own words" if self.other is None else one_line(self.other)
+        box = ("[ ] " if self.other is None else "[x] ") if self._several else ""
+        style = "strong" if highlighted else "dim" if self.other is None else "chosen"
+        rows = hang(f"{box}{text}", max(1, size.columns - 2), "")
+        pointer = Span(POINTER if highlighted else "  ", "pointer")
+        return [(pointer, Span(rows[0], style)), *(row(f"  {more}", style) for more in rows[1:])]
+
+    def _chosen_rows(self, size: Size) -> list[Row]:
+        """List what is marked: a filter may hide it."""
+        if not self._several or not self._chosen:
+            return []
+        names = ", ".join(label(self._type.options[place]) for place in sorted(self._chosen))
+        rows = hang(f"marked: {names}", size.columns, "  ")
+        rest = [] if len(rows) <= _MOST_CHOSEN_ROWS else ["  …"]
+        return [row(text, "chosen") for text in (*rows[:_MOST_CHOSEN_ROWS], *rest)]
 
     def _hint(self, size: Size, hidden: int = 0) -> list[Row]:
-        chosen = f"{len(self._chosen) + (self.other is not None)} chosen · " if self._several else ""
-        keys = "Space marks, Enter submits" if self._several else "Enter picks"
-        more = f" · ↓ {hidden} more" if hidden else ""
-        text = f"{chosen}{len(self._found)}/{len(self._type.options)} type to filter, {keys}, Esc cancels{more}"
-        return [row(part, "key") for part in wrap(text, size.columns)]
+        chosen = ""
+        if isinstance(self._type, MultiSelectType):
+            limits = f" ({limited})" if (limited := bounds(self._type)) else ""
+            chosen = f"{len(self._chosen) + (self.other is not None)} chosen{limits} · "
+        keys = "Tab marks, Enter submits" if self._several else "Enter picks"
+        more = f" · ↓\u00a0{hidden}\u00a0more" if hidden else ""
+        text = f"{chosen}{len(self._found)}/{len(self._type.options)} · type to filter, {keys}, Esc cancels{more}"
+        return [row(part.replace("\u00a0", " "), "dim") for part in wrap(text, size.columns)]

@@ -1,9 +1,9 @@
-"""Up to 20 options: a key picks or toggles at once, arrows move."""
+"""Up to 20 options: a key picks or toggles at once, arrows move; own words and skipping are rows like the others."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import cast
+from typing import ClassVar, cast
 
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
@@ -11,17 +11,19 @@ from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
-from midturn.prompts.cells import hang, wrap
-from midturn.prompts.command import Commands, Step, find
-from midturn.prompts.content import marked
-from midturn.prompts.rich.choice import help_rows
+from midturn.prompts.cells import cells, hang, wrap
+from midturn.prompts.command import Command, Commands, Step, find
+from midturn.prompts.content import first_other, marked, skipped
+from midturn.prompts.rich.choice import help_rows, key_row
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.options import KEYS, Mark, Options
-from midturn.prompts.rich.screen import Frame, Row, Size, joined, row
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
 
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
 _PAGE = 10
+_BELOW = "o-"
+"""The keys that are rows below the options."""
 
 
 class Listing(ABC):
@@ -29,14 +31,18 @@ class Listing(ABC):
 
     submits = None
     empty = True
+    boxes: ClassVar[bool]
+    """Whether a box stands before each row."""
 
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
         self._prompt = prompt
         self._tail = tail
         self._offered = offered
         self._options = cast("SelectType | MultiSelectType", prompt.question.answer_type).options
+        self._below = tuple(command for command in offered if command.key in _BELOW)
         self._drawn = Options(self._options)
-        self._at = min(marked(prompt), default=0)
+        self.other = first_other(prompt)
+        self._at = self._start()
         self._help = False
         self._message: list[str] = []
 
@@ -62,28 +68,65 @@ class Listing(ABC):
         return self._other_key(key.key)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the question's last row, the options, the keys; the cursor stands on the highlighted option."""
+        """Draw the question's last row, the options, the keys; the cursor stands on the highlighted row."""
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]
-        options: list[Row] = []
+        listed: list[Row] = []
         cursor = 0
-        for place in range(len(self._options)):
+        for place in range(self._rows):
             if place == self._at:
-                cursor = len(title) + len(options)
-            options += self._drawn.rows(place, self._mark(place), size, highlighted=place == self._at)
-        hint = [row(text, "key") for text in wrap(self._hint(), size.columns)]
+                cursor = len(title) + len(listed)
+            listed += self._row(place, size, highlighted=place == self._at)
+        hint = [row(text, "dim") for text in wrap(self._hint(), size.columns)]
+        keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         helped = self._helped(size) if self._help else []
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
-        return Frame(joined(title, options, self._extra(size), hint, helped, message), (cursor, 2))
+        return Frame(joined(title, listed, hint, [keys], helped, message), (cursor, 2))
+
+    def kept(self, size: Size) -> list[Row]:
+        """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
+        title = [row(text) for text in hang(self._tail, size.columns, "  ")]
+        return [*title, *(drawn for place in range(self._rows) for drawn in self._row(place, size, highlighted=False))]
+
+    @property
+    def _rows(self) -> int:
+        return len(self._options) + len(self._below)
+
+    def _start(self) -> int:
+        """Return the row that is highlighted first: what Enter would answer with."""
+        keys = [command.key for command in self._below]
+        if "-" in keys and skipped(self._prompt):
+            return len(self._options) + keys.index("-")
+        if "o" in keys and self.other is not None and not marked(self._prompt):
+            return len(self._options) + keys.index("o")
+        return min(marked(self._prompt), default=0)
+
+    def _below_at(self) -> Command | None:
+        """Return what the highlighted row does, if it is no option."""
+        place = self._at - len(self._options)
+        return self._below[place] if place >= 0 else None
+
+    def _row(self, place: int, size: Size, *, highlighted: bool) -> list[Row]:
+        if place < len(self._options):
+            return self._drawn.rows(place, self._mark(place), size, highlighted=highlighted)
+        return self._row_below(self._below[place - len(self._options)], size, highlighted=highlighted)
+
+    def _row_below(self, command: Command, size: Size, *, highlighted: bool) -> list[Row]:
+        chosen = command.key == "o" and self.other is not None
+        mark = Mark(command.key, chosen=chosen if self.boxes and command.key == "o" else None).text
+        text = choice_text({"other": self.other}) if chosen else _IN_WORDS[command.key]
+        first, *more = hang(text, max(1, size.columns - 2 - cells(mark)), "")
+        pointer = Span(POINTER if highlighted else "  ", "pointer")
+        style = "chosen" if chosen else "strong" if highlighted else "dim"
+        return [(pointer, Span(mark, "key"), Span(first, style)), *(row(" " * (2 + cells(mark)) + text, style) for text in more)]
 
     def _move(self, key: str) -> bool:
-        count = len(self._options)
         match key:
             case "pageup" | "pagedown":
-                self._at = max(0, min(count - 1, self._at + (_PAGE if key == "pagedown" else -_PAGE)))
+                self._at = max(0, min(self._rows - 1, self._at + (_PAGE if key == "pagedown" else -_PAGE)))
             case "home" | "end":
-                self._at = 0 if key == "home" else count - 1
+                self._at = 0 if key == "home" else self._rows - 1
             case _ if key in _STEPS:
-                self._at = (self._at + _STEPS[key]) % count
+                self._at = (self._at + _STEPS[key]) % self._rows
             case _:
                 return False
         return True
@@ -105,13 +148,9 @@ class Listing(ABC):
         """Say what the keys do: first those that move and choose, then those that leave."""
         return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
 
-    def _extra(self, size: Size) -> list[Row]:
-        del size
-        return []
-
     @abstractmethod
     def _pick(self) -> Outcome:
-        """Do what an option's key does."""
+        """Do what the key of the highlighted row does."""
 
     @abstractmethod
     def _other_key(self, key: str) -> Outcome:
@@ -119,7 +158,7 @@ class Listing(ABC):
 
     @abstractmethod
     def _hint(self) -> str:
-        """Say in one row which keys there are."""
+        """Say in one row how to choose, and within which limits."""
 
     @abstractmethod
     def _help_lines(self) -> list[str]:
@@ -133,10 +172,4 @@ def chosen_values(prompt: Prompt, places: set[int], other: str | None) -> list[J
     return chosen if other is None else [*chosen, {"other": other}]
 
 
-def other_rows(other: str | None, size: Size) -> list[Row]:
-    """Draw the words of the person's own, marked."""
-    return (
-        []
-        if other is None
-        else [row(text, "chosen") for text in hang(f"  [x] o {choice_text({'other': other})}", size.columns, "        ")]
-    )
+_IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip the question"}

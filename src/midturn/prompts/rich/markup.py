@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from midturn.core.visible import exact, prose
 from midturn.prompts.content import TAB_STOP, split_lines
-from midturn.prompts.rich.screen import Row, Span, Style, row
+from midturn.prompts.rich.screen import Row, Span, Style, cut, row, wrapped
+
+ContextRows: TypeAlias = Callable[[str, int], Sequence[Row]]
+"""Lays a context out as rows of a width."""
 
 _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(?P<text>.*)")
@@ -48,6 +52,11 @@ def markdown_lines(text: str) -> list[Line]:
     return list(_read(split_lines(text.rstrip("\n")))) if text else []
 
 
+def plain_context(text: str, width: int) -> list[Row]:
+    """Return the rows of a context at a width."""
+    return [found for line in markdown_lines(text) for found in (cut if line.kept else wrapped)(line.spans, width)]
+
+
 def json_spans(line: str) -> Row:
     """Colour one line of JSON that is fit to be shown."""
     spans: list[Span] = []
@@ -57,6 +66,19 @@ def json_spans(line: str) -> Row:
         spans.append(Span(found[0], _JSON_STYLES.get(found.lastgroup or "", "")))
         at = found.end()
     return (*spans, Span(line[at:])) if at < len(line) or not spans else tuple(spans)
+
+
+def argument_spans(line: str) -> Row:
+    """Colour the name of an argument; a text that stands below its name is indented, and stays as it is."""
+    name, colon, rest = line.partition(":")
+    if line.startswith(" ") or not colon:
+        return row(line)
+    return (Span(f"{name}:", "name"), *([Span(rest)] if rest else []))
+
+
+def diff_spans(line: str) -> Row:
+    """Colour one line of a diff that is fit to be shown."""
+    return row(line, _CHANGES.get(line[:1], ""))
 
 
 _JSON = re.compile(r'(?P<name>"(?:\\.|[^"\\])*"(?=\s*:))|(?P<string>"(?:\\.|[^"\\])*"?)|(?P<number>-?\d[\d.eE+-]*|\b(?:true|false|null)\b)')

@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from midturn.core.json_value import Scalar
 from midturn.core.question.answer_type import SelectOption
-from midturn.prompts.cells import cells, clip, clip_middle, wrap
+from midturn.prompts.cells import ELLIPSIS, cells, clip, clip_middle, wrap
 from midturn.prompts.content import description, label
-from midturn.prompts.rich.screen import POINTER, Row, Size, Span, row
+from midturn.prompts.rich.screen import POINTER, Row, Size, Span, row, row_text
 
 KEYS = "123456789acdefghilmnpqtuwxyz"
 """What picks at once: digits, then letters without those that move or leave."""
@@ -17,7 +17,6 @@ MOST_WITH_KEYS = 20
 
 _WIDE = 60
 _WIDEST_LABEL = 32
-_ROWS_OF_MEANING = 3
 
 
 class Mark(Struct, frozen=True):
@@ -41,8 +40,17 @@ class Options:
         self._meanings = [description(option) for option in options]
         self._label_width = min(_WIDEST_LABEL, max((cells(text) for text in self._labels), default=0))
 
-    def rows(self, place: int, mark: Mark, size: Size, *, highlighted: bool) -> list[Row]:
-        """Draw one option: a single row, and all of it where it is highlighted."""
+    def rows(self, place: int, mark: Mark, size: Size, *, highlighted: bool, found: frozenset[int] = frozenset()) -> list[Row]:
+        """Draw one option: a single row, and all of it where it is highlighted; `found` are the letters of its label to point out."""
+        drawn = self._rows(place, mark, size, highlighted=highlighted)
+        if not found or not drawn:
+            return drawn
+        before = 2 + len(mark.text)
+        whole = row_text(drawn[0])
+        end = whole.find(ELLIPSIS) if ELLIPSIS in whole else len(whole)
+        return [pointed_out(drawn[0], frozenset(at for letter in found if (at := before + letter) < end)), *drawn[1:]]
+
+    def _rows(self, place: int, mark: Mark, size: Size, *, highlighted: bool) -> list[Row]:
         pointer = Span(POINTER if highlighted else "  ", "pointer")
         before = Span(mark.text, "key" if mark.chosen is None else "chosen" if mark.chosen else "")
         indent = 2 + cells(mark.text)
@@ -75,6 +83,21 @@ class Options:
         return rows
 
 
+def pointed_out(drawn: Row, letters: frozenset[int]) -> Row:
+    """Draw single characters of a row as what was found."""
+    spans: list[Span] = []
+    at = 0
+    for span in drawn:
+        for letter in span.text:
+            style = "found" if at in letters else span.style
+            if spans and spans[-1].style == style:
+                spans[-1] = Span(spans[-1].text + letter, style)
+            else:
+                spans.append(Span(letter, style))
+            at += 1
+    return tuple(spans)
+
+
 def key_names(count: int) -> str:
     """Name the keys of the first `count` options, runs in short: `1-9,a,c-f`."""
     runs: list[list[str]] = []
@@ -94,8 +117,7 @@ def _hung(before: Row, rows: list[str], style: str) -> list[Row]:
 
 
 def _clipped_rows(rows: list[str], highlighted: bool, width: int) -> list[str]:  # noqa: FBT001 (one row or several)
-    """Keep one row, or three of what is highlighted; what is cut off ends in an ellipsis."""
-    most = _ROWS_OF_MEANING if highlighted else 1
-    if len(rows) <= most:
+    """Keep one row, and all of what is highlighted; what is cut off ends in an ellipsis."""
+    if highlighted or len(rows) <= 1:
         return rows
-    return [*rows[: most - 1], clip(" ".join(rows[most - 1 :]), width)]
+    return [clip(" ".join(rows), width)]

@@ -1,53 +1,127 @@
-"""Rows that do not fit above the question, in the room of the live rows."""
+"""Everything that stands above a question, on a screen of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from midturn.core.reply import EndedTurn
 from midturn.prompts.cells import clip
+from midturn.prompts.content import one_line
+from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Outcome, Sign
-from midturn.prompts.rich.key import Key, Paste
-from midturn.prompts.rich.screen import Frame, Row, Size, joined, row
+from midturn.prompts.rich.key import ENTER, Key, Paste, Press
+from midturn.prompts.rich.screen import Frame, Row, Size, joined, row, row_text
 
 _CLOSE = frozenset({"q", "escape", "v"})
 _NEXT = frozenset({" ", "pagedown", "enter", "c-f", "c-d", "c-j"})
 _BACK = frozenset({"b", "pageup", "c-b", "backspace"})
+_KEYS = " · Space next · b back · ↑↓ j k · / search · q back to the question"
+_FEW_KEYS = " · Space · b · / · q back"
+_WIDE = 76
 
 
 class Pager:
-    """A window on many rows; whoever reached the last one has seen them all."""
+    """A window on many rows, which are laid out for each width; it knows how many rows were never in it."""
 
-    submits = None
-    empty = False
-
-    def __init__(self, rows: Sequence[Row], first: int = 0) -> None:
-        self._rows = rows
+    def __init__(self, layout: Callable[[int], Sequence[Row]], first: int = 0) -> None:
+        self._layout = layout
+        self._columns = 0
+        self._rows: Sequence[Row] = ()
         self._first = first
         self._room = 10
-        self._seen = False
+        self._unseen: set[int] | None = None
+        self._shown_before = first
+        self._search: Buffer | None = None
+        self._words = ""
+        self._note = ""
 
-    def press(self, key: Key) -> Outcome:
-        """Turn the page, move by a row, or close."""
+    @property
+    def unseen(self) -> int:
+        """How many rows nobody has seen, those included that were printed above the question."""
+        return len(self._unseen) if self._unseen is not None else len(self._rows)
+
+    def press(self, key: Key, now: float) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+        """Turn the page, move by a row, search, or close."""
+        del now
+        self._note = ""
+        if isinstance(key, Press) and key.key == "c-c":
+            return EndedTurn()
+        if isinstance(key, Press) and key.key == "c-z":
+            return Sign.SUSPEND
+        if self._search is not None:
+            return self._press_in_search(key, self._search)
         if isinstance(key, Paste):
             return Sign.RING
         if key.key in _CLOSE:
-            return Sign.SEEN if self._seen else Sign.LEAVE
-        last = max(0, len(self._rows) - self._room)
+            return Sign.LEAVE
+        if key.key == "/":
+            self._search = Buffer()
+            return None
+        if key.key in {"n", "N"} and self._words:
+            return self._find(1 if key.key == "n" else -1)
         step = self._step(key.key)
         if step is None:
             return Sign.RING
-        self._first = max(0, min(last, self._first + step))
+        self._first += step
         return None
 
     def frame(self, size: Size) -> Frame:
         """Draw as many rows as there is room for, and where we are."""
+        if size.columns != self._columns:
+            self._lay_out(size.columns)
         self._room = max(1, size.rows - 1)
         self._first = max(0, min(self._first, len(self._rows) - self._room))
         shown = self._rows[self._first : self._first + self._room]
         end = self._first + len(shown)
-        self._seen = self._seen or end == len(self._rows)
-        status = f"rows {self._first + 1}-{end} of {len(self._rows)} · Space next · b back · q return to the question"
-        return Frame(joined(shown, [row(clip(status, size.columns), "key")]), (len(shown), 0))
+        if self._unseen is not None:
+            self._unseen -= set(range(self._first, end))
+        blank: list[Row] = [()] * (self._room - len(shown))
+        bar = self._bar(end, size)
+        return Frame(joined(shown, blank, [row(bar, "key")]), (self._room, min(len(bar), size.columns - 1)))
+
+    def _lay_out(self, columns: int) -> None:
+        """Lay out for a new width; who has seen all has seen all, and else only what was printed above counts."""
+        all_seen = self._unseen is not None and not self._unseen
+        before = self._rows[self._first : self._first + 1]
+        self._rows, self._columns = self._layout(columns), columns
+        if all_seen:
+            return
+        self._unseen = set(range(min(self._shown_before, len(self._rows)), len(self._rows)))
+        if before and before[0] in self._rows:
+            self._first = list(self._rows).index(before[0])
+
+    def _bar(self, end: int, size: Size) -> str:
+        if self._search is not None:
+            return clip(f"/{one_line(self._search.text)}", size.columns)
+        place = f"rows {self._first + 1}-{end} of {len(self._rows)}"
+        keys = _KEYS if size.columns >= _WIDE else _FEW_KEYS
+        return clip(self._note or f"{place}{keys}", size.columns - 1)
+
+    def _press_in_search(self, key: Key, words: Buffer) -> Outcome:
+        if isinstance(key, Paste):
+            words.insert(one_line(key.text))
+        elif key.key in ENTER:
+            self._search, self._words = None, words.text or self._words
+            return self._find(1) if self._words else None
+        elif key.key == "escape" or (key.key == "backspace" and not words.text):
+            self._search = None
+        elif key.character:
+            words.type(key.character)
+        else:
+            words.press(key.key)
+        return None
+
+    def _find(self, step: int) -> Outcome:
+        """Go to the next row that has the words in it, from the end on from the beginning."""
+        wanted = self._words.casefold()
+        count = len(self._rows)
+        for by in range(1, count + 1):
+            at = (self._first + step * by) % count
+            if wanted in row_text(self._rows[at]).casefold():
+                self._first = at
+                return None
+        self._note = f"nothing has {one_line(self._words)} in it"
+        return Sign.RING
 
     def _step(self, key: str) -> int | None:
         if key in _NEXT:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType
+from midturn.prompts.choosing import bounds
 from midturn.prompts.command import Commands
-from midturn.prompts.content import first_other, marked
+from midturn.prompts.content import marked
 from midturn.prompts.rich.face import Outcome
 from midturn.prompts.rich.key import ENTER
-from midturn.prompts.rich.listing import Listing, chosen_values, other_rows
+from midturn.prompts.rich.listing import Listing, chosen_values
 from midturn.prompts.rich.options import KEYS, Mark, key_names
-from midturn.prompts.rich.screen import Row, Size
 
-_DIRECT = frozenset("o-v?")
-"""The keys that a list to mark several in takes itself; those that leave it stand in its menu."""
+_MOVES = "↑↓, j/k, Tab, PgUp/PgDn - move"
 
 
 class PickOne(Listing):
     """Exactly one: its key answers at once, Enter takes the highlighted one."""
 
+    boxes = False
+
     def _pick(self) -> Outcome:
-        return self._answer(self._options[self._at].value)
+        below = self._below_at()
+        if below is None:
+            return self._answer(self._options[self._at].value)
+        if below.key == "o" and self.other is not None:
+            return self._answer({"other": self.other})
+        return below
 
     def _other_key(self, key: str) -> Outcome:
         if key in ENTER:
@@ -27,30 +36,35 @@ class PickOne(Listing):
         return self._complain(_no_option(key))
 
     def _hint(self) -> str:
-        return f"[{','.join((key_names(len(self._options)), *(command.key for command in self._offered)))}] Enter picks"
+        return f"{key_names(len(self._options))} or Enter picks"
 
     def _help_lines(self) -> list[str]:
-        return [
-            "↑↓, j/k, Tab, PgUp/PgDn - move",
-            "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu",
-        ]
+        return [_MOVES, "an option's key - pick it at once; Enter - pick the highlighted one; Esc - cancel menu"]
 
 
 class MarkSeveral(Listing):
     """Any number: Space or an option's key toggles, Enter submits; words of the person's own may join them."""
 
+    boxes = True
+
     def __init__(self, prompt: Prompt, tail: str, offered: Commands) -> None:
-        super().__init__(prompt, tail, tuple(command for command in offered if command.key in _DIRECT))
+        super().__init__(prompt, tail, offered)
         self._chosen: set[int] = set(marked(prompt))
-        self.other = first_other(prompt)
+        self._bounds = bounds(cast("MultiSelectType", prompt.question.answer_type))
 
     def _pick(self) -> Outcome:
+        below = self._below_at()
+        if below is not None:
+            return below
         self._chosen ^= {self._at}
         return None
 
     def _other_key(self, key: str) -> Outcome:
         everything = set(range(len(self._options)))
         if key in ENTER:
+            below = self._below_at()
+            if below is not None and below.key == "-":
+                return below
             return self._answer(chosen_values(self._prompt, self._chosen, self.other))
         if key in {" ", "c-space"}:
             return self._pick()
@@ -62,16 +76,13 @@ class MarkSeveral(Listing):
     def _mark(self, place: int) -> Mark:
         return Mark(KEYS[place], chosen=place in self._chosen)
 
-    def _extra(self, size: Size) -> list[Row]:
-        return other_rows(self.other, size)
-
     def _hint(self) -> str:
-        keys = ",".join((key_names(len(self._options)), *(command.key for command in self._offered)))
-        return f"{len(self._chosen) + (self.other is not None)} chosen · [{keys}] Space toggles, Enter submits, Esc cancels"
+        limits = f" ({self._bounds})" if self._bounds else ""
+        return f"{len(self._chosen) + (self.other is not None)} chosen{limits} · Space marks, Enter submits"
 
     def _help_lines(self) -> list[str]:
         return [
-            "↑↓, j/k, Tab, PgUp/PgDn - move",
+            _MOVES,
             "Space or an option's key - mark it or not; Ctrl-A - all or none; Enter - submit; Esc - cancel menu",
         ]
 

@@ -2,74 +2,96 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import Prompt
+from midturn.core.prompt import CallSubject, Prompt
 from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Reply
 from midturn.core.visible import exact
-from midturn.prompts.answer_text import reply_text
-from midturn.prompts.body import ROWS_SHOWN, more_rows, question_rows, subject_lines
+from midturn.prompts.answer_text import covered_text, reply_text
+from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, hang
 from midturn.prompts.command import Command, Step, commands
 from midturn.prompts.content import about, asked_by, quoted_label, split_lines
+from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Face, Outcome, Sign
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, subject_field, text_menu
 from midturn.prompts.rich.field import Field
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.key import Key, Press
-from midturn.prompts.rich.markup import json_spans, markdown_lines
+from midturn.prompts.rich.markup import ContextRows, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.pager import Pager
-from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row, wrapped
+from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row
 from midturn.prompts.rich.secret import SecretField
 from midturn.prompts.rich.settle import Settle
 
 GUTTER = Span("│ ", "gutter")
 
 _TOO_SOON = "that key came too soon and was not taken: press it again"
+_ENDS = "s again ends the turn; any other key does not"
 
 
 class RichPrompt:
-    """One prompt; keys go in with the time at which they were pressed, frames come out."""
+    """One prompt; keys go in with the time at which they were pressed, frames come out. `context` lays out what stands above."""
 
-    def __init__(self, prompt: Prompt, columns: int, settle: Settle, *, menu_first: bool = False) -> None:
-        self._prompt = prompt
+    def __init__(
+        self, prompt: Prompt, columns: int, settle: Settle, *, menu_first: bool = False, context: ContextRows = plain_context
+    ) -> None:
+        self._asked = prompt
+        self._prompt = native(prompt)
         self._settle = settle
-        self._body = body(prompt, columns)
-        self._rest = self._body[ROWS_SHOWN:]
-        self._viewed = not self._rest
-        self._offered = commands(prompt, len(self._rest))
-        *self._question, self._tail = question_rows(prompt, columns)
+        self._context = context
         self._columns = columns
+        self._body = body(self._prompt, columns, context)
+        self._seen = min(len(self._body), ROWS_SHOWN)
+        offered = commands(self._prompt, self._unseen)
+        self._offered = offered if self._prompt is prompt else tuple(one for one in offered if one.does is not Step.GIVE_REASON)
+        *self._question, self._tail = question_rows(self._prompt, columns)
         self._note = ""
-        self._faces: list[Face] = [first_face(prompt, self._tail, self._offered)]
-        if menu_first and isinstance(prompt.question.answer_type, TextType | SchemaType | SecretType):
+        self._is_leaving = False
+        self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
+        if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
 
     def static(self) -> tuple[Row, ...]:
         """Return what is printed once: who asks, the context, what was wrong with the last reply, all of the question but its last row."""
         prompt = self._prompt
         progress = f" [{prompt.index}/{prompt.total}]" if prompt.total > 1 else ""
-        header = (Span(asked_by(prompt), "header"), Span(quoted_label(prompt), "quoted"), Span(progress, "header"))
-        more = [row(text, "error") for text in more_rows("…", len(self._rest), self._view_keys(), self._columns)]
-        shown = self._body[:ROWS_SHOWN] if self._rest else self._body
+        optional = " (optional)" if prompt.question.optional else ""
+        header = (
+            Span(asked_by(prompt), "header"),
+            Span(quoted_label(prompt), "quoted"),
+            Span(progress, "header"),
+            Span(optional, "dim"),
+        )
+        more = [row(text, "error") for text in more_rows("…", self._cut, self._view_keys(), self._columns)]
         question = [row(part) for text in self._question for part in hang(text, self._columns, "  ")]
-        return joined([clipped(header, self._columns)], shown, more, self._error(), question)
+        return joined([clipped(header, self._columns)], self._body[:ROWS_SHOWN], more, self._error(), question)
 
     def refit(self, columns: int) -> None:
         """Lay out anew what is printed above, for a window of another width: no row may go on at its edge without the gutter."""
+        all_seen = self._unseen == 0
         self._columns = columns
-        self._body = body(self._prompt, columns)
-        self._rest = self._body[ROWS_SHOWN:] if self._rest else []
-        self._viewed = self._viewed or not self._rest
+        self._body = body(self._prompt, columns, self._context)
+        self._seen = len(self._body) if all_seen else min(len(self._body), ROWS_SHOWN)
+
+    def pager(self) -> Pager:
+        """Return everything that stands above the question, for a screen of its own; it is laid out for the width that it gets."""
+        first = self._seen if self._unseen else 0
+        return Pager(lambda columns: body(self._prompt, columns, self._context), first)
+
+    def paged(self, pager: Pager) -> None:
+        """Take note of what was seen of it."""
+        self._seen = len(self._body) if pager.unseen == 0 else max(self._seen, len(self._body) - pager.unseen)
 
     @property
     def about(self) -> str:
         """Say in one line who asks what."""
         return about(self._prompt)
 
-    def press(self, key: Key, now: float) -> Reply | Edit | Sign | None:
+    def press(self, key: Key, now: float) -> Reply | Edit | Sign | None:  # noqa: PLR0911 (one for each thing that a key may do)
         """Take a key: what comes back is the reply, or something that only the terminal can do."""
         self._note = ""
+        was_leaving, self._is_leaving = self._is_leaving, False
         face = self._faces[-1]
         if isinstance(key, Press) and key.key == "c-c":
             return EndedTurn()
@@ -80,7 +102,14 @@ class RichPrompt:
             return EndedTurn()
         if isinstance(key, Press) and key.key == "c-z":
             return Sign.SUSPEND
-        return self._do(face.press(key))
+        if isinstance(key, Press) and key.key == "c-l":
+            return Sign.REDRAW
+        outcome = self._do(face.press(key))
+        if isinstance(outcome, EndedTurn) and not was_leaving:
+            self._is_leaving = True
+            self._note = _ENDS
+            return None
+        return outcome
 
     def edited(self, text: str) -> None:
         """Take back what the editor wrote."""
@@ -92,17 +121,42 @@ class RichPrompt:
         self._note = exact(message)
 
     def frame(self, size: Size) -> Frame:
-        """Draw the live rows into the room there is."""
+        """Draw the live rows into the room there is; the question stays above whatever its keys have opened."""
         notes = [row(text, "error") for text in hang(self._note, size.columns, "  ")] if self._note else []
-        room = Size(size.columns, max(1, size.rows - len(notes)))
+        above = self._kept(size)
+        room = Size(size.columns, max(1, size.rows - len(notes) - len(above)))
         frame = self._faces[-1].frame(room)
-        return fitted(Frame(joined(frame.rows, notes), frame.cursor), size)
+        at, column = frame.cursor
+        return fitted(Frame(joined(above, frame.rows, notes), (at + len(above), column)), size)
 
     def transcript(self, reply: Reply, columns: int) -> Row:
         """Return the row that stays: the question's last row and what was answered."""
         approved = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)
-        unseen = f" ({len(self._rest)} rows were not viewed)" if approved and not self._viewed else ""
+        unseen = f" ({self._unseen} rows were not viewed)" if approved and self._unseen else ""
         return transcript_row(self._tail, f"{reply_text(self._prompt, reply)}{unseen}", columns)
+
+    def covered(self, reply: Reply, columns: int) -> tuple[Row, ...]:
+        """Return the rows below that one: what a remembered answer covers."""
+        text = covered_text(self._prompt, reply)
+        return tuple(row(part, "dim") for part in hang(text, columns, "  ")) if text else ()
+
+    @property
+    def _unseen(self) -> int:
+        return max(0, len(self._body) - self._seen)
+
+    @property
+    def _cut(self) -> int:
+        """How many rows are not printed above the question."""
+        return max(0, len(self._body) - ROWS_SHOWN)
+
+    def _kept(self, size: Size) -> list[Row]:
+        """Return what stays of the question while something else takes the keys, in half of the room at most."""
+        if len(self._faces) == 1:
+            return []
+        rows = self._faces[0].kept(size)
+        room = max(1, size.rows // 2)
+        kept = rows if len(rows) <= room else [*rows[: room - 1], row("  …", "dim")]
+        return [tuple(Span(span.text, "dim") for span in drawn) for drawn in kept]
 
     def _do(self, outcome: Outcome) -> Reply | Edit | Sign | None:
         match outcome:
@@ -112,22 +166,24 @@ class RichPrompt:
                 return reply if not isinstance(reply, Step) else None
             case Sign.MENU:
                 self._faces.append(self._menu())
-            case Sign.LEAVE | Sign.SEEN:
-                self._viewed = self._viewed or outcome is Sign.SEEN
+            case Sign.LEAVE:
                 self._faces.pop()
             case _:
                 return outcome
         return None
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: Step) -> Sign | None:
         """Open what a key opens; a menu closes with it."""
-        opened = self._opened(step)
         if len(self._faces) > 1:
             self._faces.pop()
+        if step is Step.VIEW:
+            return Sign.VIEW
+        opened = self._opened(step)
         if opened is not None:
             self._faces.append(opened)
+        return None
 
-    def _opened(self, step: Step) -> Face | None:  # noqa: PLR0911 (one for each step)
+    def _opened(self, step: Step) -> Face | None:
         """Return the face that a command opens."""
         match step:
             case Step.REPLY:
@@ -138,17 +194,13 @@ class RichPrompt:
                 return other_field(self._prompt, self._faces[0])
             case Step.EDIT:
                 return subject_field(self._prompt)
-            case Step.VIEW:
-                return Pager(self._body, ROWS_SHOWN)
-            case Step.PRINT:
-                return Pager(self._body)
-            case Step.HELP | Step.ANSWER:
+            case Step.VIEW | Step.HELP | Step.ANSWER:
                 return None
 
     def _menu(self) -> Face:
         if isinstance(self._prompt.question.answer_type, SelectType | MultiSelectType):
             return cancel_menu(self._offered)
-        return text_menu(self._tail, self._offered)
+        return text_menu(self._offered)
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where letters are typed, `v` stands in the menu."""
@@ -167,16 +219,16 @@ def _may_answer(face: Face, key: Key) -> bool:
     return face.submits is None or (isinstance(key, Press) and key.key in face.submits)
 
 
-def body(prompt: Prompt, columns: int) -> list[Row]:
-    """Return context and subject behind the gutter."""
+def body(prompt: Prompt, columns: int, context: ContextRows = plain_context) -> list[Row]:
+    """Return what a reviewer said, the context and the subject behind the gutter."""
     room = max(1, columns - cells(GUTTER.text))
-    context = [
-        found for line in markdown_lines(prompt.question.context or "") for found in (cut if line.kept else wrapped)(line.spans, room)
-    ]
-    colour = json_spans if prompt.kind == "run" else row
-    exactly = [found for line in subject_lines(prompt) for found in cut(colour(line), room)]
-    between: list[Row] = [()] if context and exactly else []
-    return [(GUTTER, *spans) for spans in (*context, *between, *exactly)]
+    quoted = [found for line in verdict_lines(prompt) for found in cut(row(line), max(1, room - cells(QUOTE)))]
+    said: list[Row] = [(Span(QUOTE, "quoted"), *found) for found in quoted]
+    above = [*context(own_context(prompt), room)] if own_context(prompt) else []
+    exactly = [found for spans in _subject(prompt) for found in cut(spans, room)]
+    parts = [part for part in (said, above, exactly) if part]
+    rows = [found for number, part in enumerate(parts) for found in ([(), *part] if number else part)]
+    return [(GUTTER, *spans) for spans in rows]
 
 
 def transcript_row(question: str, answer: str, columns: int) -> Row:
@@ -185,3 +237,15 @@ def transcript_row(question: str, answer: str, columns: int) -> Row:
     width = max(min(cells(question), room - 1 - cells(answer)), (room - 1) // 2)
     asked = clip(question, width)
     return (Span(f"{asked} "), Span(clip(answer, max(1, room - 1 - cells(asked))), "strong"))
+
+
+def _subject(prompt: Prompt) -> list[Row]:
+    """Colour what is to be approved: a new file as a diff, arguments by their names."""
+    lines = subject_lines(prompt)
+    match prompt.subject:
+        case CallSubject(call) if call.name == CREATES_FILES:
+            return [diff_spans(line) if line.startswith(("+", "\\")) else argument_spans(line) for line in lines]
+        case CallSubject():
+            return [argument_spans(line) for line in lines]
+        case _:
+            return [row(line) for line in lines]

@@ -7,11 +7,11 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.prompts.cells import Range, cells, clip, cut_ranges, wrap_ranges
+from midturn.prompts.cells import CONTINUED, Range, cells, clip, continued_ranges, wrap_ranges
 
 Style: TypeAlias = Literal[
     "", "header", "quoted", "gutter", "dim", "key", "pointer", "chosen", "error", "hidden",
-    "added", "removed", "hunk", "code", "strong", "emphasis", "heading", "name", "string", "number",
+    "added", "removed", "hunk", "code", "strong", "emphasis", "heading", "name", "string", "number", "found",
 ]  # fmt: skip
 
 
@@ -77,8 +77,9 @@ def wrapped(spans: Row, width: int) -> list[Row]:
 
 
 def cut(spans: Row, width: int) -> list[Row]:
-    """Break a styled line with every character kept."""
-    return [sliced(spans, where) for where in cut_ranges(row_text(spans), width)]
+    """Break a styled line with every character kept; rows that continue it say so."""
+    first, *more = continued_ranges(row_text(spans), width)
+    return [sliced(spans, first), *((Span(CONTINUED, "gutter"), *sliced(spans, where)) for where in more)]
 
 
 def clipped(spans: Row, width: int) -> Row:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.prompts.cells import cells, hang, wrap
+from midturn.prompts.emptiness import EMPTY_SECRET, Empty
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
-from midturn.prompts.rich.screen import Frame, Size, Span, joined, row
+from midturn.prompts.rich.screen import Frame, Row, Size, Span, joined, row
 
 _HINT = "(hidden; Enter submits, Esc cancels)"
 
@@ -17,9 +19,11 @@ class SecretField:
 
     submits = ENTER
 
-    def __init__(self, tail: str) -> None:
+    def __init__(self, prompt: Prompt, tail: str) -> None:
         self._tail = tail
         self._typed: list[str] = []
+        self._empty = Empty(prompt)
+        self._message = ""
 
     @property
     def empty(self) -> bool:
@@ -28,10 +32,11 @@ class SecretField:
 
     def press(self, key: Key) -> Outcome:
         """Take a character, take one back (Backspace) or all (Ctrl-U), submit, or leave."""
+        self._message = ""
         if isinstance(key, Paste):
             self._typed += key.text.removesuffix("\n")
         elif key.key in ENTER:
-            return Answered(SecretValue("".join(self._typed)))
+            return self._submit()
         elif key.key == "escape":
             return Sign.MENU
         elif key.key == "backspace":
@@ -42,6 +47,12 @@ class SecretField:
             self._typed.append(key.character)
         return None
 
+    def _submit(self) -> Outcome:
+        if not self._typed and self._empty.refuses():
+            self._message = EMPTY_SECRET
+            return Sign.RING
+        return Answered(SecretValue("".join(self._typed)))
+
     def frame(self, size: Size) -> Frame:
         """Draw the question and that nothing will be seen; the same however much was typed."""
         *above, last = hang(self._tail, size.columns, "  ")
@@ -51,4 +62,9 @@ class SecretField:
             rows = [*map(row, (*above, last)), *(row(text, "key") for text in wrap(_HINT, size.columns - 1))]
         end = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]) + 1)
         rows[-1] = (*rows[-1], Span("  "))
-        return Frame(joined(rows), end)
+        message = [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []
+        return Frame(joined(rows, message), end)
+
+    def kept(self, size: Size) -> list[Row]:
+        """Draw the question, and nothing of what was typed."""
+        return [row(text) for text in hang(self._tail, size.columns, "  ")]

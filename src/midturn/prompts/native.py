@@ -1,0 +1,98 @@
+"""JSON under a simple schema, asked for as what it is: yes or no, one of a list, a number, a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType
+from midturn.prompts.content import one_line, scalar_text
+from midturn.prompts.json_text import skeleton
+
+_FEWEST = 2
+_NOTHING: tuple[Json, ...] = ({}, [], None)
+_NOTES = frozenset({"title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"})
+_OF_NUMBERS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+}
+_OF_TEXTS = {
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "pattern": "matching {}",
+    "format": "a {}",
+}
+
+
+def native(prompt: Prompt) -> Prompt:
+    """Return the prompt as it is best asked: a schema of yes or no, of a list, or of a text becomes a question of that type."""
+    kind = prompt.question.answer_type
+    if not isinstance(kind, SchemaType):
+        return prompt
+    asked = _as_type(kind.schema)
+    question: Any = prompt.question
+    return prompt if asked is None else replace(prompt, question=replace(question, answer_type=asked))
+
+
+def is_number(schema: JsonObject) -> bool:
+    """Tell whether a number is asked for."""
+    return schema.get("type") in ("integer", "number")
+
+
+def number_text(start: Json | UnsetType) -> str:
+    """Write the number that a field begins with; nothing where there is none."""
+    return "" if start is UNSET or start is None else scalar_text(start)
+
+
+def is_text(schema: JsonObject) -> bool:
+    """Tell whether a text is asked for that has to keep to rules."""
+    return schema.get("type") == "string" and "enum" not in schema and "const" not in schema
+
+
+def expected(schema: JsonObject) -> str:
+    """Say what a number or a text must be like: `a whole number, at least 1, at most 10`."""
+    numbers = {"integer": "a whole number", "number": "a number", "string": "a text"}
+    kind = numbers.get(str(schema.get("type")))
+    if kind is None:
+        return ""
+    rules = _OF_TEXTS if schema.get("type") == "string" else _OF_NUMBERS
+    said = [words.format(one_line(scalar_text(schema[key]))) for key, words in rules.items() if key in schema]
+    return ", ".join((kind, *said))
+
+
+def shape(schema: JsonObject) -> str:
+    """Return a text that shows what is to be filled in; empty where nothing in particular is."""
+    value = skeleton(schema)
+    return "" if value in _NOTHING else json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _as_type(schema: JsonObject) -> BooleanType | SelectType | TextType | None:
+    constrains = set(schema) - _NOTES - {"type"}
+    match schema.get("type"):
+        case "boolean" if not constrains:
+            return BooleanType()
+        case "string" if not constrains:
+            return TextType()
+        case _ if constrains == {"enum"}:
+            return _as_list(schema["enum"])
+        case _:
+            return None
+
+
+def _as_list(values: Json) -> SelectType | None:
+    """Return a list of scalars; what else an `enum` may hold is no row of a list."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
+        return None
+    options = cast("Sequence[Any]", values)
+    if len(options) < _FEWEST or not all(isinstance(value, bool | int | float | str) for value in options):
+        return None
+    return SelectType(tuple(SelectOption(value) for value in options))
