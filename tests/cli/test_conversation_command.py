@@ -114,8 +114,9 @@ def test_grep_finds_what_was_said_and_never_an_answer(talk: CommandLine) -> None
 
     assert [(hit["conversation"], hit["type"], hit["line"]) for hit in found] == [(number(talk), "tool_call_response", "to eu-1")]
     assert talk.ok("conversation", "grep", "-i", "SHIP").stdout == f"{number(talk)}  chat_request  Ship it\n"
-    assert "nothing was found" in talk.ok("conversation", "grep", "static").stderr
-    assert "nothing was found" in talk.ok("conversation", "grep", "-F", "Ship.it").stderr
+    assert "nothing was found" in talk.run("conversation", "grep", "static").stderr
+    assert "nothing was found" in talk.run("conversation", "grep", "-F", "Ship.it").stderr
+    assert talk.run("conversation", "grep", "static").status == 1
 
 
 def test_edit_changes_title_and_labels(talk: CommandLine) -> None:

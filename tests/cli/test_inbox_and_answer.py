@@ -62,7 +62,8 @@ def test_suspended_answered_and_resumed(midturn: CommandLine) -> None:
     answered = midturn.ok("answer", question["id"][:5], "yes", "--reason", "All is quiet.")
     resumed = midturn.ok("resume")
 
-    assert answered.stderr == f"midturn: answered. `midturn resume {question['conversation']}` goes on with the turn.\n"
+    said = f"midturn: answered. `midturn resume {question['conversation']}` goes on with the turn.\n"
+    assert answered.stderr == f"Deploy to staging?  yes\n{said}"
     assert resumed.stdout == "Done.\n"
     response = next(event for event in midturn.events() if event["type"] == "inquiry_response")
     assert (response["answer"], response["reason"]) == (True, "All is quiet.")
@@ -294,7 +295,7 @@ def test_an_approval_is_decided_at_the_terminal_with_the_call_in_view(midturn: C
     midturn.hasty()
 
     with midturn.on_a_terminal("answer", approval["id"], "--resume") as terminal:
-        terminal.wait_for('"say": "shipped"')
+        terminal.wait_for("say: shipped")
         terminal.wait_at(": ")
         terminal.send("y\r")
         assert terminal.wait_for_end() == 0
@@ -376,7 +377,7 @@ def test_a_question_is_answered_while_its_agent_waits_at_another_terminal(midtur
         midturn.ok("answer", question["id"], "yes")
         assert terminal.wait_for_end() == 0
 
-    assert "The question was answered by inbox." in terminal.text
+    assert "Deploy to staging? yes  (answered by the user in the inbox)" in terminal.text
     assert terminal.text.endswith("Done.")
 
 
@@ -541,3 +542,44 @@ def test_the_inbox_is_watched(midturn: CommandLine) -> None:
     watching.send_signal(signal.SIGINT)
     watching.communicate(timeout=20)
     assert watching.returncode == 0
+
+
+CHOICE = {"id": "it", "text": "Which database?", "answer_type": {"type": "select", "options": ["main", "backup"], "allow_other": True}}
+
+
+def waiting(midturn: CommandLine, question: dict[str, Any]) -> str:
+    """Leave a question in the inbox; return its id."""
+    midturn.asker()
+    assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=question)), "--defer", "Go").status == 3
+    (found,) = midturn.ok("inbox", "--json").json
+    return found["id"]
+
+
+def test_a_typo_is_no_answer_and_names_the_options(midturn: CommandLine) -> None:
+    id = waiting(midturn, CHOICE)
+
+    finished = midturn.run("answer", id, "bakcup")
+
+    assert finished.status == 1
+    assert "'bakcup' is none of the options. They are: 1 main, 2 backup." in " ".join(finished.stderr.split())
+    assert "--other TEXT" in " ".join(finished.stderr.split())
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "said"),
+    [
+        (["2"], "backup", "Which database?  backup"),
+        (["BACKUP"], "backup", "Which database?  backup"),
+        (["--other", "the lab's"], {"other": "the lab's"}, "Which database?  the lab's"),
+        (['{"other": "y"}'], {"other": "y"}, "Which database?  y"),
+    ],
+)
+def test_what_was_recorded_is_said(midturn: CommandLine, value: list[str], answer: object, said: str) -> None:
+    id = waiting(midturn, CHOICE)
+
+    finished = midturn.ok("answer", id, *value)
+
+    assert said in finished.stderr.splitlines()
+    midturn.ok("resume")
+    assert [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"] == [answer]

@@ -16,7 +16,7 @@ def test_stdout_carries_the_assistants_words_and_nothing_else(midturn: CommandLi
     finished = midturn.ok("query", "-m", model, "Ship", "it")
 
     assert finished.stdout == "I will deploy.\nDone.\n"
-    assert finished.stderr == '· deploy {"say": "deployed"}\n· deploy: ok\n'
+    assert finished.stderr == "· deploy deployed\n· deploy deployed: ok\n"
     assert [event["content"] for event in midturn.events() if event["type"] == "chat_request"] == ["Ship it"]
 
 
@@ -316,3 +316,12 @@ def test_no_tool_may_ask_under_the_header_of_the_model(midturn: CommandLine) -> 
     assert finished.status == 2
     assert "`assistant` is not a name for a tool: questions that the model asks are headed `Assistant`" in finished.stderr
     assert midturn.conversations() == []
+
+
+def test_an_answer_of_another_shape_is_an_error_and_nothing_on_stdout(midturn: CommandLine) -> None:
+    schema = '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false}'
+
+    finished = midturn.run("query", "-m", midturn.script({"text": "First."}), "--schema", schema, "hi")
+
+    assert (finished.status, finished.stdout) == (1, "")
+    assert "the answer has not the shape that was asked for" in finished.stderr

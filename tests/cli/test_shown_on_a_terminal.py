@@ -19,11 +19,11 @@ def test_a_turn_is_drawn_and_the_question_is_handed_to_a_program(midturn: Comman
     model = midturn.script({"text": "# Plan\n\nI will **deploy**.", **calls("deploy", ask=[asks(), asks("announce", "Announce it?")])})
 
     with midturn.on_a_terminal("query", "-m", model, "Ship it", plain=False) as session:
-        session.wait_for("Deploy to staging? [")
+        session.wait_for("all keys")
         assert session.rows[:4] == ["Plan", "", "I will deploy.", ""]
         assert b"\x1b[1mdeploy\x1b[0m" in session.raw
         session.send("y")
-        session.wait_for("Announce it? [")
+        session.wait_for("[2/2]")
         session.send("n")
         assert session.wait_for_end() == 0
         assert session.rows[-1] == "Done."

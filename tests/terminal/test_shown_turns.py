@@ -220,7 +220,7 @@ def test_without_any_terminal_nothing_is_drawn(tmp_path: Path) -> None:
     assert finished.stdout.decode() == f"I will look at the file.\n**Done**, but not deployed.\n{ANSWER}\n"
     assert finished.stderr.decode().split("\n") == [
         "The user wants the retry loop changed; I should look at the file first.",
-        '· fs_read_file {"path": "src/client.py", "why": "to find the loop that the runbook warns about"}',
+        "· fs_read_file src/client.py  why: to find the loop that the runbook warns about",
         "· fs_read_file: ok",
         "· deploy",
         "· deploy failed: no such host: example.com could not be found by anybody, anywhere",

@@ -35,6 +35,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prom
             bell=prompt.bell,
             notify=prompt.notify,
             notify_command=settings.notify,
+            announces=gate is None,
         ),
         gate,
     )

@@ -16,9 +16,12 @@ from midturn.cli.output import note, say, say_json, say_line
 from midturn.cli.place import Place, find_place
 from midturn.cli.shown import Shown, line
 from midturn.core.asker import Asker
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, SelectType
 from midturn.core.stream import OpenQuestion
+from midturn.prompts.content import label
 from midturn.store.watching import StoreChange
 
+_MOST_OPTIONS = 9
 _LONGEST = 300  # characters of a call that is shown in a list
 
 
@@ -77,7 +80,7 @@ def _news(change: StoreChange) -> Iterable[Shown]:
 def _rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     form = line(" (a form of {} questions)", question.form.total) if question.form else line("")
     asked = line("{} asks: {}{}", question.source.header, question.question.text, form)
-    subject = [(line(""), line("{}", _shortened(question)))] if question.kind == "run" else []
+    subject = [(line(""), line("{}", about)) for about in _about(question)]
     where = line("in conversation {}, since {}", question.conversation, moment(question.asked_at))
     return [(line("{}", question.id), asked), *subject, (line(""), where), *_who(question.asker)]
 
@@ -91,9 +94,28 @@ def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
     return [(line(""), line("from {}{}; {}", asker.cwd or asker.name, session, waits))]
 
 
-def _shortened(question: OpenQuestion) -> str:
-    """Return the call that is to be approved, on one line."""
-    text = msgspec.json.encode(question.arguments).decode()
+def _about(question: OpenQuestion) -> list[str]:
+    """Say what is decided about: the arguments of a call that is to be approved, the options that there are."""
+    arguments = [_shortened(msgspec.json.encode(question.arguments).decode())] if question.kind == "run" else []
+    return [*arguments, *([f"[{allowed}]"] if (allowed := _allowed(question)) else [])]
+
+
+def _allowed(question: OpenQuestion) -> str:
+    """Name the answers that there are, where they can be named."""
+    if question.kind == "run":
+        return 'y | n | {"edit": …}'
+    match question.question.answer_type:
+        case BooleanType():
+            return "y | n"
+        case SelectType() | MultiSelectType() as kind:
+            named = [f"{number} {label(option)}" for number, option in enumerate(kind.options[:_MOST_OPTIONS], 1)]
+            rest = [f"… {len(kind.options)} in all"] if len(kind.options) > _MOST_OPTIONS else []
+            return _shortened(" | ".join([*named, *rest, *(["--other TEXT"] if kind.allow_other else [])]))
+        case _:
+            return ""
+
+
+def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -7,11 +7,9 @@ import click
 from midturn.cli.asking import confirmed
 from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.layout import table
 from midturn.cli.loading import load_here
 from midturn.cli.output import note, say, tell
 from midturn.cli.place import environment
-from midturn.cli.shown import line
 from midturn.config.approvals import Approvals
 from midturn.config.places import state_directory
 from midturn.config.trust import FileTrust
@@ -45,9 +43,9 @@ def _show(file: FileTrust) -> None:
     say("  sha256 {}", file.subject.sha256)
     for script in file.subject.scripts:
         say("  {}  {}", script.name, script.state)
-    rows = [(line("  {}", one.why), line("{} = {}  ({})", one.key, one.value, one.place)) for one in file.enables]
-    for row in table(rows):
-        say(row)
+    for one in file.enables:
+        say("  {} = {}", one.key, one.value)
+        say("      {} ({})", one.why, one.place)
 
 
 def _agreed(count: int) -> bool:

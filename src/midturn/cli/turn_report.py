@@ -16,6 +16,7 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, In
 from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 
+_OTHERS = {"assistant": "by a model", "cached": "remembered", "static": "by configuration", "default": "by default"}
 _WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
 
 
@@ -44,7 +45,9 @@ def report(result: RunResult, turn: Sequence[Event], *, attached: bool) -> None:
         report_waiting(result.pending)
     elif unused := unused_answers(turn):
         note("midturn: no question used the --answer for {}.", joined(", ", unused))
-    if not attached:
+    if attached:
+        _count_others(turn)
+    else:
         _count_answers(turn, waits=result.status == "suspended")
 
 
@@ -95,6 +98,15 @@ def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
     parts = ", ".join(f"{answers[by]} {what}" for by, what in _WHO.items())
     went_ahead = f"; {approved} call{'s' if approved > 1 else ''} approved by default" if approved else ""
     note("midturn: answered without a person: {}{}.", parts, went_ahead)
+
+
+def _count_others(turn: Sequence[Event]) -> None:
+    """Say in one line how many questions somebody else answered while a person was here."""
+    answers = Counter(by for by in _answerers(turn) if by in _OTHERS)
+    approved = Counter(_by(event.answered_by) for event in turn if isinstance(event, Approval) and event.state in ("approved", "edited"))
+    counted = {by: answers[by] + approved[by] for by in _OTHERS}
+    if parts := ", ".join(f"{count} {_OTHERS[by]}" for by, count in counted.items() if count):
+        note("midturn: answered for you: {}.", parts)
 
 
 def _answerers(turn: Sequence[Event]) -> Iterator[str]:

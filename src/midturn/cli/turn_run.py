@@ -11,7 +11,7 @@ from midturn.agent.result import RunResult, result_of
 from midturn.cli.asking import terminal
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
-from midturn.cli.output import note, say, say_json
+from midturn.cli.output import note, say_json
 from midturn.cli.place import Place
 from midturn.cli.shown import block, line, spoken
 from midturn.cli.signals import with_signals
@@ -83,7 +83,10 @@ class TurnRunner:
         try:
             ending = asyncio.run(self._perform(session, requested))
         except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
-            note("midturn: the turn is open. `midturn resume {}` goes on with it.", held.conversation)
+            if session.turn_is_open:
+                note("midturn: the turn is open. `midturn resume {}` goes on with it.", held.conversation)
+            else:
+                note("midturn: the turn was ended.")
             raise
         finally:
             self._display.end()
@@ -117,7 +120,7 @@ class TurnRunner:
             case "json" if not waits:
                 print_result(result)
             case "text" if self._run.shaped and result.status == "completed":
-                _print_shaped(result)
+                status = _print_shaped(result, status)
             case _:
                 pass
         if waits:
@@ -127,13 +130,13 @@ class TurnRunner:
         return status
 
 
-def _print_shaped(result: RunResult) -> None:
-    """Print the answer in its shape, or what was said where the model did not keep to it."""
+def _print_shaped(result: RunResult, status: ExitStatus) -> ExitStatus:
+    """Print the answer in its shape; one that has another is an error, and nothing for whoever reads stdout."""
     if result.structured is not None:
         say_json(result.structured)
-    else:
-        say(spoken(result.text))
-        note("midturn: the answer has not the shape that was asked for.")
+        return status
+    note(line("midturn: the answer has not the shape that was asked for:\n{}", spoken(result.text)))
+    return ExitStatus.ERROR
 
 
 def _answered(held: Held) -> bool:

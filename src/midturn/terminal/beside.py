@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from midturn.core.prompt import ToolCall
 from midturn.core.visible import exact
-from midturn.prompts.cells import clip, hang
-from midturn.prompts.content import compact, split_lines
+from midturn.prompts.cells import clip, continued_rows, hang
+from midturn.prompts.content import compact, one_line, split_lines
 from midturn.terminal.page import Page
+from midturn.terminal.told import Told, label
 
 _SIGN = "·"
 _LONGEST_ARGUMENTS = 160
+_LONGEST_LABEL = 60
 _LONGEST_ERROR = 400
+_MOST_LET_THROUGH = 40
+_MORE = "…"
 _HANG = "  "
 _DIM, _RED, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[0m"
 
@@ -25,16 +29,26 @@ class Beside:
 
     def tool_started(self, call: ToolCall) -> None:
         """Name a tool that runs, with as much of its arguments as one row holds."""
-        arguments = f" {exact(compact(call.arguments))}" if call.arguments else ""
-        self._say([clip(f"{self._sign} {exact(call.name)}{arguments}", self._width or _LONGEST_ARGUMENTS)], _DIM)
+        self._say([clip(f"{self._sign} {label(call)}{_others(call)}", self._width or _LONGEST_ARGUMENTS)], _DIM)
 
-    def tool_ended(self, call: ToolCall, error: str | None) -> None:
-        """Say that a tool is done, or the first line of what went wrong."""
-        if error is None:
-            self._say([f"{self._sign} {exact(call.name)}: ok"], _DIM)
+    def tool_ended(self, call: ToolCall, error: str | None, fate: str | None) -> None:
+        """Say what became of a call: what somebody decided, that it is done, or the first line of what went wrong."""
+        name = f"{self._sign} {clip(label(call), _LONGEST_LABEL)}"
+        if fate is not None:
+            self._say([f"{name}: {clip(fate, _LONGEST_ERROR)}"], _DIM)
+        elif error is None:
+            self._say([f"{name}: ok"], _DIM)
         else:
             first = next((line for line in split_lines(error) if line.strip()), "it does not say why")
-            self._say([f"{self._sign} {exact(call.name)} failed: {clip(exact(first), _LONGEST_ERROR)}"], _RED)
+            self._say([f"{name} failed: {clip(exact(first), _LONGEST_ERROR)}"], _RED)
+
+    def told(self, told: Told) -> None:
+        """Say who answered a question in place of the person here, and show what that let through."""
+        self._say([f"{told.question} {told.answer}  {told.who}"], "")
+        shown = told.let_through[:_MOST_LET_THROUGH]
+        left = len(told.let_through) - len(shown)
+        more = [f"{_MORE} {left} more rows"] if left else []
+        self._say_exactly([*shown, *more])
 
     def notice(self, text: str) -> None:
         """Say what the user should know."""
@@ -47,6 +61,14 @@ class Beside:
         end = _PLAIN if colour and width and self._page.look.colours else ""
         self._page.put("beside", "".join(f"{colour if end else ''}{row}{end}\n" for row in rows))
 
+    def _say_exactly(self, lines: Sequence[str]) -> None:
+        """Print lines behind a gutter, dimly, every character kept."""
+        width = self._width
+        bar = "│ " if self._page.err.unicode else "| "
+        rows = [bar + row for line in lines for row in (continued_rows(line, width - len(bar)) if width else [line])]
+        end = _PLAIN if width and self._page.look.colours else ""
+        self._page.put("beside", "".join(f"{_DIM if end else ''}{row.rstrip()}{end}\n" for row in rows))
+
     @property
     def _sign(self) -> str:
         return _SIGN if self._page.err.unicode else "*"
@@ -55,3 +77,16 @@ class Beside:
     def _width(self) -> int:
         """How wide the terminal is; 0 where lines go elsewhere."""
         return self._page.err.columns - 1 if self._page.err.is_terminal else 0
+
+
+def _others(call: ToolCall) -> str:
+    """Name the arguments after the first, as far as they are short; what is long is seen where it is asked about."""
+    if not isinstance(call.arguments, dict):
+        return f" {exact(compact(call.arguments))}" if call.arguments else ""
+    first_shown = label(call) != exact(call.name)
+    named = [
+        f"{one_line(name)}: {one_line(value) if isinstance(value, str) else compact(value)}"
+        for name, value in list(call.arguments.items())[first_shown:]
+        if isinstance(value, str | bool | int | float)
+    ]
+    return f"  {', '.join(named)}" if named else ""

@@ -11,7 +11,7 @@ from typing import TextIO
 from msgspec import Struct
 
 from midturn.core.visible import exact
-from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolEnded, ToolStarted
+from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, Recorded, TextShown, ToolEnded, ToolStarted
 from midturn.terminal.beside import Beside
 from midturn.terminal.gate import Gate
 from midturn.terminal.heartbeat import Heartbeat
@@ -21,6 +21,7 @@ from midturn.terminal.mode import ModeSetting
 from midturn.terminal.outlet import Outlet
 from midturn.terminal.page import Page
 from midturn.terminal.spinner import Spinner
+from midturn.terminal.told import Ledger
 
 _MODEL = "the model"
 
@@ -56,6 +57,7 @@ class TerminalDisplay:
         self._reasoning = Message(page, "reasoning")
         self._beside = Beside(page)
         self._spinner = Spinner(gate, page.err, clock) if page.look.moves and page.err.is_terminal else None
+        self._ledger = Ledger()
         self._heartbeat = Heartbeat(self._beat)
 
     def show(self, happening: Happening) -> None:
@@ -76,6 +78,10 @@ class TerminalDisplay:
             case ToolStarted() | ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
+            case Recorded(event):
+                if (told := self._ledger.note(event)) is not None:
+                    self._finish_message()
+                    self._beside.told(told)
             case Notice(text, seconds):
                 self._beside.notice(text)
                 self._wait(seconds)
@@ -98,7 +104,7 @@ class TerminalDisplay:
                 self._begin(call.event, exact(call.name))
             case ToolEnded(content=content, is_error=is_error):
                 self._finish(call.event)
-                self._beside.tool_ended(call, content if is_error else None)
+                self._beside.tool_ended(call, content if is_error else None, self._ledger.fate(call, is_error=is_error))
 
     def _finish_message(self) -> None:
         self._reasoning.finish()

@@ -17,15 +17,16 @@ from midturn.terminal.device import Device
 from midturn.terminal.editor import NoEdit, edit
 from midturn.terminal.lines import Interrupted, LineReader
 from midturn.terminal.restore import Restored
+from midturn.terminal.settings import PromptSettings
 
 TAKEN_AWAY = "(the question was taken away)"
 
 
-async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
+async def ask_plain(prompt: Prompt, device: Device, settings: PromptSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     scene = Scene(prompt, device.size.columns)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:
-        reader = LineReader(device, restored, settle)
+        reader = LineReader(device, restored, settings.settle)
         try:
             reply = await _converse(dialog, scene, reader, restored)
         except Interrupted:
@@ -33,7 +34,7 @@ async def ask_plain(prompt: Prompt, device: Device, settle: float) -> Reply:
             reply = EndedTurn()
         except asyncio.CancelledError:
             with suppress(TerminalGone):
-                device.write(f"\n{TAKEN_AWAY}\n")
+                device.write(f"\n{TAKEN_AWAY}\n" if settings.announces else "\n")
             raise
     device.write("".join(f"{row}\n" for row in (scene.transcript(reply), *scene.covered(reply))))
     return reply

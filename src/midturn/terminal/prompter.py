@@ -67,6 +67,8 @@ class TerminalPrompter:
     def withdrawn(self, id: str, by: str) -> None:
         """Say who answered a prompt that was taken away."""
         del id
+        if not self._settings.announces:
+            return
         with suppress(NoTerminal, TerminalGone), open_device() as device:
             if device.in_foreground:
                 self._gate.clear_status()
@@ -90,7 +92,7 @@ class TerminalPrompter:
             if problem := self._call(prompt):
                 device.write(f"{exact(problem)}\n")
             if choose_mode(self._settings.mode, os.environ) == "plain":
-                return await ask_plain(prompt, device, self._settings.settle)
+                return await ask_plain(prompt, device, self._settings)
             from midturn.terminal.rich import ask_rich  # prompt_toolkit is loaded where something is drawn
 
             return await ask_rich(prompt, device, self._settings)

@@ -47,8 +47,9 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> 
         try:
             reply = await _until_answered(asked, device, canvas, restored, bell=settings.bell)
         except asyncio.CancelledError:
-            with suppress(TerminalGone):
-                canvas.print([row(TAKEN_AWAY, "dim")])
+            if settings.announces:
+                with suppress(TerminalGone):
+                    canvas.print([row(TAKEN_AWAY, "dim")])
             raise
         columns = device.size.columns
         canvas.print([asked.transcript(reply, columns), *asked.covered(reply, columns)])

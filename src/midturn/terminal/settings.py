@@ -12,6 +12,7 @@ class PromptSettings(Struct, frozen=True, kw_only=True):
 
     `settle` is how long (seconds) no key may have been pressed before keys count; `text_menu` shows a row of keys before each text
     field; `bell` and `notify` call a person who is elsewhere, and `notify_command` runs a program of the user's with the question on stdin.
+    `announces`: it says itself who answered a prompt that was taken away; a display that shows every answer does that better.
     """
 
     mode: ModeSetting = "auto"
@@ -20,3 +21,4 @@ class PromptSettings(Struct, frozen=True, kw_only=True):
     bell: bool = True
     notify: bool = True
     notify_command: tuple[str, ...] = ()
+    announces: bool = True

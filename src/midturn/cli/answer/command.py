@@ -8,7 +8,8 @@ import click
 from msgspec import Struct
 
 from midturn.cli.answer.finding import find_question
-from midturn.cli.answer.submitting import Submitting, read_value, secret_in
+from midturn.cli.answer.submitting import Submitting, Value, read_value, recorded_rows, secret_in
+from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
@@ -27,6 +28,7 @@ class Given(Struct, frozen=True, kw_only=True):
 
     id: str
     value: str | None = None
+    other: str | None = None
     reason: str | None = None
     reply: str | None = None
     cancel: bool = False
@@ -37,6 +39,7 @@ class Given(Struct, frozen=True, kw_only=True):
 @click.command
 @with_question
 @click.argument("value", required=False)
+@click.option("--other", metavar="TEXT", help="Answer a question with options in your own words.")
 @click.option("--reason", metavar="TEXT", help="Why; recorded with the answer.")
 @click.option("--reply", metavar="TEXT", help="Say this to the model instead of answering.")
 @click.option("--cancel", is_flag=True, help="End the turn.")
@@ -45,8 +48,8 @@ class Given(Struct, frozen=True, kw_only=True):
 def command(**given: object) -> ExitStatus:
     """Answer the open question ID (or a unique beginning of it).
 
-    VALUE is JSON where that fits the question, else the bare words; for a form it may be an object by question id, for an approval it is
-    y, n, or {"edit": ...}. Without a VALUE you are asked at the terminal, question by question.
+    VALUE names an option, or its number; elsewhere it is JSON where that fits the question, else the bare words. For a form it may be
+    an object by question id, for an approval it is y, n, or {"edit": ...}. Without a VALUE you are asked at the terminal.
     """
     return run_answer(Given(**given))  # type: ignore[arg-type]  # click has checked every field
 
@@ -57,15 +60,21 @@ def run_answer(given: Given) -> ExitStatus:
     for_people_only("answer questions")
     place = find_place(given.store)
     question = find_question(place.store, given.id)
-    if given.value is None and given.reply is None and not given.cancel:
+    if given.value is None and given.other is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
     submitting = Submitting(place.store, question.id, given.reason)
     if given.cancel:
         submitting.cancel()
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.DONE
-    value = read_value(question, given.value or "") if given.reply is None else None
-    receipt = submitting.reply(given.reply or "") if value is None else submitting.value(value)
+    if given.reply is not None:
+        receipt = submitting.reply(given.reply)
+        note("{}  (reply) {}", question.question.text, given.reply)
+        return _go_on(question, given, held=receipt.held)
+    value = Value(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
+    receipt = submitting.value(value)
+    for asked, answer in recorded_rows(question, value):
+        note("{}  {}", asked, answer)
     return _go_on(question, given, held=receipt.held)
 
 
@@ -76,11 +85,16 @@ def _told(asker: Asker) -> Shown:
 
 
 def _check(given: Given) -> None:
-    ways = {"a VALUE": given.value is not None, "--reply": given.reply is not None, "--cancel": given.cancel}
+    ways = {
+        "a VALUE": given.value is not None,
+        "--other": given.other is not None,
+        "--reply": given.reply is not None,
+        "--cancel": given.cancel,
+    }
     named = [name for name, is_given in ways.items() if is_given]
     if len(named) > 1:
         raise click.UsageError(f"Answer in one way only, not with {' and '.join(named)}.")
-    if given.reason is not None and named not in ([], ["a VALUE"]):
+    if given.reason is not None and named not in ([], ["a VALUE"], ["--other"]):
         raise click.UsageError(f"`--reason` explains an answer; {named[0]} gives none.")
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
 
+from midturn.cli.answer.words import answer_of
+from midturn.core.form import Form
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
-from midturn.core.question.answer import YES_OR_NO, answer_from_words
+from midturn.core.question.answer import YES_OR_NO
 from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
+from midturn.prompts.answer_text import value_text
 from midturn.store.answering import Receipt
 from midturn.store.store import ConversationStore
 
@@ -48,7 +51,23 @@ def read_value(question: OpenQuestion, words: str) -> Submitted:
         return _decision(words)
     if question.form is not None and words.lstrip().startswith("{"):
         return Value(_json(words))
-    return Value(answer_from_words(question.question.asked(question.id), words))
+    return Value(answer_of(question, words))
+
+
+def recorded_rows(question: OpenQuestion, submitted: Submitted) -> list[tuple[str, str]]:
+    """Return what was recorded, question by question, to be shown to whoever answered."""
+    text = question.question.text
+    match submitted:
+        case Decision(approve):
+            return [(text, "yes" if approve else "no")]
+        case Edit():
+            return [(text, "yes, edited")]
+        case Value(json) if question.form is not None and isinstance(json, dict):
+            asked = {one.id: one for one in Form.from_json(list(question.form.questions)).questions}
+            return [(asked[name].text, value_text(asked[name], value)) for name, value in json.items() if name in asked]
+        case Value(json):
+            asked_alone = question.question.asked(question.id)
+            return [(text, value_text(asked_alone, cast("Json", asked_alone.check(json))))]
 
 
 class Submitting:

@@ -34,12 +34,12 @@ def command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_
     found = [hit for number in ([place.conversation(id)] if id else place.store.ids_sync()) for hit in _search(place, number, wanted)]
     if as_json:
         say_json([dict(zip(("conversation", "event", "type", "line"), hit, strict=True)) for hit in found])
-        return ExitStatus.DONE
+        return ExitStatus.DONE if found else ExitStatus.ERROR
     for row in table([(line("{}", number), line("{}", kind), line("{}", text)) for number, _, kind, text in found]):
         say(row)
     if not found:
         note("midturn: nothing was found.")
-    return ExitStatus.DONE
+    return ExitStatus.DONE if found else ExitStatus.ERROR
 
 
 def _compiled(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:

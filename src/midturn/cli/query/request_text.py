@@ -16,15 +16,24 @@ _PATIENCE = 2.0  # seconds of silence, after which we say what we are waiting fo
 
 
 def request_text(words: Sequence[str]) -> str:
-    """Return the words, and after them what is piped into stdin.
+    """Return the words, and after them what is piped into stdin; with neither, what is written in the person's editor.
 
     Raises:
         click.UsageError: Both are empty, or stdin is not text.
     """
     text = "\n\n".join(part for part in (" ".join(words), _piped()) if part.strip())
+    text = text or _edited()
     if not text:
         raise click.UsageError('There is nothing to ask. Write `midturn query "…"`, or pipe text into it.')
     return text
+
+
+def _edited() -> str:
+    """Let the person write in their editor, if somebody is at a terminal; nothing where nobody is, or where nothing was written."""
+    if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
+        return ""
+    written = click.edit("\n# What do you want to ask? Lines that begin with # are left out.\n", extension=".md")
+    return "\n".join(row for row in (written or "").splitlines() if not row.startswith("#")).strip()
 
 
 def _piped() -> str:

@@ -110,6 +110,7 @@ class Inquiry(Struct, frozen=True):
             tool=call.name,
             arguments=call.arguments,
             label=self.policy.prompt_label,
+            verdict=self._verdict,
         )
 
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
@@ -154,6 +155,13 @@ class Inquiry(Struct, frozen=True):
     def by_default(self, default: Json) -> Closing:
         """Close with the default."""
         return self._answer(Answered(default, automatic=True), BY_DEFAULT)
+
+    @property
+    def _verdict(self) -> str | None:
+        """What a reviewer said, where the user has the last word: it heads the context of what is asked again."""
+        if self.request.escalates is None or self.question.context is None:
+            return None
+        return self.question.context.removesuffix(self.ask.question.context or "").rstrip("\n")
 
     # Where it goes --------------------------------------------------------------------------------------------------
 

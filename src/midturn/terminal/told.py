@@ -1,0 +1,165 @@
+"""Who answered when it was nobody at this terminal, and what became of each call: read from the events as they are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from midturn.core.events import (
+    AnsweredBy,
+    Approval,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    ToolCallRequest,
+)
+from midturn.core.prompt import ToolCall
+from midturn.core.question.answer_type import BooleanType
+from midturn.core.stream import approval_text
+from midturn.core.visible import exact, exact_block
+from midturn.errors import QuestionError
+from midturn.prompts.answer_text import HIDDEN, value_text
+from midturn.prompts.body import argument_lines
+from midturn.prompts.content import compact, one_line
+
+_AT_THIS_TERMINAL = frozenset({None, "terminal"})
+_PLACES = {"inbox": "in the inbox", "web": "in the browser"}
+_FLAG = "--answer"
+_CHANGES = frozenset({"fs_modify_file", "fs_create_file", "fs_delete_file", "fs_move_file"})
+
+
+class Told(Struct, frozen=True):
+    """One question that somebody else answered: what was asked, the answer, who gave it and why; and what it let through."""
+
+    question: str
+    answer: str
+    who: str
+    let_through: Sequence[str] = ()
+
+
+class Ledger:
+    """Follows a turn, event by event."""
+
+    def __init__(self) -> None:
+        self._requests: dict[str, InquiryRequest] = {}
+        self._calls: dict[str, ToolCallRequest] = {}
+        self._fates: dict[str, str] = {}
+
+    def note(self, event: Event) -> Told | None:
+        """Take note of an event; return what a person at the terminal should see of it."""
+        match event:
+            case ToolCallRequest():
+                self._calls[event.event_id] = event
+            case InquiryRequest():
+                self._requests[event.id] = event
+            case InquiryAnswered() | InquiryRedacted():
+                return self._answered(event)
+            case InquiryCancelled(reason="reply") if request := self._requests.get(event.id):
+                self._fates[request.call] = "not run; your reply went to the assistant"
+            case Approval():
+                return self._decided(event)
+            case _:
+                pass
+        return None
+
+    def fate(self, call: ToolCall, *, is_error: bool) -> str | None:
+        """Say what became of a call, where a person or a policy decided it; None where it just ran."""
+        fate = self._fates.pop(call.event, None)
+        return fate if is_error or fate is None or not fate.startswith(_REFUSED) else None
+
+    def _answered(self, event: InquiryAnswered | InquiryRedacted) -> Told | None:
+        request = self._requests.get(event.id)
+        if request is None:
+            return None
+        self._note_rejection(request, event)
+        who = event.answered_by
+        if who is None or (who.by == "user" and who.via in _AT_THIS_TERMINAL):
+            return None
+        text = HIDDEN if isinstance(event, InquiryRedacted) else _answer_text(request, event)
+        reason = event.reason if isinstance(event, InquiryAnswered) else None
+        let_through = isinstance(event, InquiryAnswered) and event.answer is True and request.question.context
+        shown = exact_block(request.question.context or "").split("\n") if let_through else ()
+        return Told(one_line(request.question.text), text, _who(who, reason), shown)
+
+    def _note_rejection(self, request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> None:
+        if not isinstance(event, InquiryAnswered) or not isinstance(request.question.answer_type, BooleanType):
+            return
+        self._fates.pop(request.call, None)
+        if event.answer is False and event.answered_by is not None:
+            name = self._calls[request.call].name if request.call in self._calls else ""
+            what = "not changed" if name in _CHANGES else "not done"
+            self._fates[request.call] = f"{what}: {_said_no(event.answered_by)}"
+
+    def _decided(self, event: Approval) -> Told | None:
+        call = self._calls.get(event.call)
+        name = call.name if call else ""
+        if event.state == "skipped":
+            refused = _said_no(event.answered_by) if event.answered_by else "nobody was there to allow it"
+            self._fates[event.call] = f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
+        who = event.answered_by
+        if event.state in ("waiting", "superseded") or who is None or (who.by == "user" and who.via in _AT_THIS_TERMINAL):
+            return None
+        answer = {"approved": "yes", "edited": "yes, edited"}.get(event.state, "no")
+        lines = argument_lines(ToolCall(event.call, "", name, call.arguments)) if call and event.kind == "run" and answer != "no" else []
+        return Told(one_line(approval_text(event.kind, name)), answer, _who(who, event.reason), lines)
+
+
+_REFUSED = ("not changed", "not done")
+
+
+def label(call: ToolCall) -> str:
+    """Name a call by its tool and its first argument."""
+    arguments = call.arguments if isinstance(call.arguments, dict) else {}
+    first = next(iter(arguments.values()), None)
+    if isinstance(first, str | int | float) and str(first):
+        return f"{exact(call.name)} {one_line(first if isinstance(first, str) else compact(first))}"
+    return exact(call.name)
+
+
+def _answer_text(request: InquiryRequest, event: InquiryAnswered) -> str:
+    try:
+        return value_text(request.question.asked(request.question_id or "answer"), event.answer)
+    except QuestionError:
+        return one_line(compact(event.answer))
+
+
+def _who(who: AnsweredBy, reason: str | None) -> str:
+    """Say who answered, and why."""
+    because = f': "{one_line(reason)}"' if reason else ""
+    return f"({_named(who)}{because})"
+
+
+def _named(who: AnsweredBy) -> str:
+    match who.by:
+        case "assistant":
+            return f"by {exact(who.model or 'a model')}"
+        case "cached":
+            return "remembered"
+        case "static":
+            return _FLAG if who.origin == _FLAG else "by configuration"
+        case "default":
+            return "by default"
+        case "user":
+            place = _PLACES.get(who.via or "", f"through {exact(who.via or '')}")
+            return f"answered by {exact(who.user or 'the user')} {place}"
+        case other:
+            return f"by {exact(other)}"
+
+
+def _said_no(who: AnsweredBy) -> str:
+    match who.by:
+        case "assistant":
+            return f"{exact(who.model or 'a model')} said no"
+        case "user" if who.via in _AT_THIS_TERMINAL:
+            return "you said no"
+        case "user":
+            return f"{exact(who.user or 'the user')} said no"
+        case "cached":
+            return "you said no before"
+        case "static":
+            return "configuration says no"
+        case _:
+            return "nobody was there to allow it"

@@ -1,0 +1,87 @@
+"""Each question has its row on the screen, whoever answered it, and the row of a result says what became of the call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.cli import CommandLine, asks, calls
+
+EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Ship slowly."}]}
+
+
+def plan(midturn: CommandLine) -> None:
+    """Put a file there that can be changed."""
+    (midturn.root / "plan.md").write_text("1. Build.\n2. Ship.\n")
+
+
+def edits(times: int = 1) -> list[dict[str, Any]]:
+    """Return replies that change the file, again and again."""
+    pairs = [("2. Ship.", "2. Ship slowly."), ("2. Ship slowly.", "2. Wait.")]
+    return [calls("fs_modify_file", path="plan.md", edits=[{"old": old, "new": new}]) for old, new in pairs[:times]]
+
+
+def test_a_flag_and_a_default_have_their_rows(midturn: CommandLine) -> None:
+    midturn.asker(detached="defaults")
+    questions = [asks("confirm", "Deploy to staging?"), asks("loud", "With a bang?", default=False)]
+    model = midturn.script(calls("deploy", ask=questions))
+
+    finished = midturn.ok("query", "-m", model, "--answer", "deploy.confirm=yes", "Go")
+
+    assert "Deploy to staging? yes  (--answer)" in finished.stderr
+    assert "With a bang? no  (by default)" in finished.stderr
+
+
+def test_what_a_model_lets_through_is_drawn_with_its_reason(midturn: CommandLine) -> None:
+    plan(midturn)
+    midturn.configure('[conversation.tools.fs_modify_file.questions.apply_changes]\ntarget = "assistant"\n')
+    model = midturn.script(*edits(), inquiries=[{"tool": "fs_modify_file", "answers": [{"reason": "Fine.", "answer": True}]}])
+
+    finished = midturn.ok("query", "-m", model, "Go")
+
+    said = finished.stderr.splitlines()
+    assert said[0] == "· fs_modify_file plan.md"
+    assert any(line.startswith("Apply the changes to plan.md? yes  (by ") and line.endswith(': "Fine.")') for line in said)
+    assert "│ +2. Ship slowly." in said
+    assert said[-2] == "· fs_modify_file plan.md: ok"
+
+
+def test_a_remembered_yes_is_said_and_what_it_lets_through_is_drawn(midturn: CommandLine) -> None:
+    plan(midturn)
+    midturn.hasty()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(*edits(2)), "Go") as terminal:
+        terminal.wait_at(": ")
+        terminal.send("always\r")
+        assert terminal.wait_for_end() == 0
+
+    assert "From now on yes to every apply_changes of fs_modify_file in this turn." in terminal.text
+    assert "Apply the changes to plan.md? yes  (remembered)" in terminal.text
+    assert "+2. Wait." in terminal.text
+    assert "midturn: answered for you: 1 remembered." in terminal.text
+
+
+def test_the_row_of_a_result_says_what_became_of_it(midturn: CommandLine) -> None:
+    plan(midturn)
+    midturn.hasty()
+    for keys, said in (("n\r", "not changed: you said no"), ("r\rlater\r", "not run; your reply went to the assistant")):
+        with midturn.on_a_terminal("query", "-m", midturn.script(*edits()), "Go") as terminal:
+            terminal.wait_at(": ")
+            terminal.send(keys[:2])
+            if len(keys) > 2:
+                terminal.wait_at("question: ")
+                terminal.send(keys[2:])
+            assert terminal.wait_for_end() == 0
+        assert f"fs_modify_file plan.md: {said}" in " ".join(terminal.text.split())
+
+
+def test_a_call_that_was_not_allowed_and_a_result_that_was_withheld(midturn: CommandLine) -> None:
+    midturn.asker(run="ask", result="ask")
+    midturn.hasty()
+    for keys, said in ((["n"], "not run: you said no"), (["y", "n"], "ran; result withheld")):
+        with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", say="x")), "Go") as terminal:
+            for number, key in enumerate(keys):
+                terminal.wait_for(("Run deploy?", "Deliver the result of deploy?")[number])
+                terminal.wait_at("help: ")
+                terminal.send(f"{key}\r")
+            assert terminal.wait_for_end() == 0
+        assert f"deploy x: {said}" in terminal.text
