@@ -26,7 +26,7 @@ def review(scene: Scene) -> Dialog:
             return BackTo(places[number - 1] + 1)
         command = find_named(scene.commands, typed)
         if command is None:
-            rows = [f"{one_line(typed)} is no row and no key; type ? for help."]
+            rows = [f"{one_line(typed)} is not a row or a key; type ? for help."]
             continue
         done = yield from scene.act(command)
         if not isinstance(done, list):
