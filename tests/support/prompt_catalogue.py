@@ -45,7 +45,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def _ask(answer_type: Any, text: str, **terms: Any) -> Prompt:
-    unchecked: Any = Question  # hostile questions do not pass the constructors, and still arrive from old streams
+    unchecked: Any = Question.unchecked  # hostile questions do not pass the constructors, and still arrive from old streams
     question = unchecked(id="answer", text=text, answer_type=answer_type, **terms)
     return Prompt(question=question, asked_by="Assistant")
 
