@@ -18,7 +18,6 @@ from midturn.cli.shown import Shown, line
 from midturn.core.asker import Asker
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SelectType
 from midturn.core.stream import OpenQuestion
-from midturn.prompts.content import label
 from midturn.store.watching import StoreChange
 
 _MOST_OPTIONS = 9
@@ -108,7 +107,7 @@ def _allowed(question: OpenQuestion) -> str:
         case BooleanType():
             return "y | n"
         case SelectType() | MultiSelectType() as kind:
-            named = [f"{number} {label(option)}" for number, option in enumerate(kind.options[:_MOST_OPTIONS], 1)]
+            named = [f"{number} {option.label}" for number, option in enumerate(kind.options[:_MOST_OPTIONS], 1)]
             rest = [f"… {len(kind.options)} in all"] if len(kind.options) > _MOST_OPTIONS else []
             return _shortened(" | ".join([*named, *rest, *(["--other TEXT"] if kind.allow_other else [])]))
         case _:

@@ -10,7 +10,7 @@ from midturn.prompts.content import one_line
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste, Press
-from midturn.prompts.rich.screen import Frame, Row, Size, joined, row, row_text
+from midturn.prompts.rich.screen import Frame, Row, Size, fitted, joined, row, row_text
 
 _CLOSE = frozenset({"q", "escape", "v"})
 _NEXT = frozenset({" ", "pagedown", "enter", "c-f", "c-d", "c-j"})
@@ -77,7 +77,7 @@ class Pager:
             self._unseen -= set(range(self._first, end))
         blank: list[Row] = [()] * (self._room - len(shown))
         bar = self._bar(end, size)
-        return Frame(joined(shown, blank, [row(bar, "key")]), (self._room, min(len(bar), size.columns - 1)))
+        return fitted(Frame(joined(shown, blank, [row(bar, "key")]), (self._room, min(len(bar), size.columns - 1))), size)
 
     def _lay_out(self, columns: int) -> None:
         """Lay out for a new width; who has seen all has seen all, and else only what was printed above counts."""
