@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from midturn.errors import ConfigError, MidturnError, TerminalGone
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Ask": {
+        "chat": Entry("midturn.cli.chat.command", "Talk, turn after turn; `midturn` alone is the same."),
         "query": Entry("midturn.cli.query.command", 'Ask; `midturn "two words"` is the same.'),
         "resume": Entry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
         "worker": Entry("midturn.cli.worker", "Go on with turns whose questions are answered."),
@@ -109,7 +111,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a kind of ending
     try:
-        given = list(arguments) if arguments is not None else None
+        given = list(sys.argv[1:] if arguments is None else arguments) or _alone()
         status = midturn.main(args=given, prog_name="midturn", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -127,6 +129,17 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
     except Exception as error:  # noqa: BLE001  whatever it is, it is said in a line, and kept in the log
         return _unexpected(error)
     return status if isinstance(status, int) else ExitStatus.DONE
+
+
+def _alone() -> list[str]:
+    """Return what `midturn` alone means: a chat where somebody is at a terminal and a model is set, else the help."""
+    if not (sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()):
+        return []
+    from midturn.cli.loading import load_here
+
+    if load_here().settings.assistant.model.id:
+        return ["chat"]
+    raise click.UsageError("No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up.")
 
 
 def _usage(error: click.ClickException) -> Shown:

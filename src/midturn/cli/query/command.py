@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -86,9 +86,9 @@ def run_query(query: Query) -> ExitStatus:
     if query.dry_run:
         return _dry_run(query, place, ChatRequest(content=text, schema=schema))
     if not (query.continues or query.id):
-        return _begin(query, place, text, schema)
+        return begin(query, place, TurnRequested(text, schema=schema))
     with Held.existing(place, place.conversation(query.id)) as held:
-        return _continue(query, place, held, TurnRequested(text, schema=schema))
+        return go_on(query, place, held, TurnRequested(text, schema=schema))
 
 
 def _check(query: Query) -> None:
@@ -100,16 +100,19 @@ def _check(query: Query) -> None:
         raise click.UsageError("`--local` and `--store` both say where the conversation is kept: give one of them.")
 
 
-def _begin(query: Query, place: Place, text: str, schema: JsonObject | None) -> ExitStatus:
+def begin(query: Query, place: Place, requested: TurnRequested, opened: Callable[[str], None] = lambda _: None) -> ExitStatus:
+    """Run a turn in a new conversation; `opened` is told its id before the turn runs."""
     loaded = _load(query, place, ())
     runner = _runner(query, place, loaded)
     limited = place.under(loaded.settings.limits)
-    with Held.new(limited, text) as held:
+    with Held.new(limited, requested.content) as held:
         place.set_current(held.conversation)
-        return runner.run(held, TurnRequested(text, schema=schema, delta=_delta(loaded)))
+        opened(held.conversation)
+        return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded)))
 
 
-def _continue(query: Query, place: Place, held: Held, requested: TurnRequested) -> ExitStatus:
+def go_on(query: Query, place: Place, held: Held, requested: TurnRequested) -> ExitStatus:
+    """Run a turn in a conversation that is held."""
     loaded = _load(query, place, held.events)
     runner = _runner(query, place, loaded)
     status = resolve_open_turn(place, held, attached=_attached(query))

@@ -1,0 +1,1 @@
+"""`midturn chat`: a loop of turns in one conversation."""

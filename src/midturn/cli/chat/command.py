@@ -1,0 +1,51 @@
+"""`midturn chat`: a loop of turns in one conversation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from midturn.cli.attachment import is_attached
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.options import with_store
+from midturn.cli.output import note
+from midturn.cli.place import environment, find_place
+from midturn.cli.query.command import Query
+from midturn.cli.query.toggles import TogglingCommand, with_toggles
+from midturn.core.enabling import Toggle
+
+
+@click.command(cls=TogglingCommand)
+@click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the current conversation.")
+@click.option("--id", metavar="ID", help="Go on with this conversation.")
+@click.option("-m", "--model", metavar="MODEL", help="The model of this conversation: PROVIDER/MODEL, or scripted:FILE.")
+@with_toggles
+@click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
+@click.option("--local", is_flag=True, help="Keep the conversation in your data directory, not in the workspace.")
+@with_store
+def command(  # noqa: PLR0913  one parameter an option
+    *,
+    continues: bool,
+    id: str | None,
+    model: str | None,
+    toggles: tuple[Toggle, ...],
+    cfg: tuple[str, ...],
+    local: bool,
+    store: Path | None,
+) -> ExitStatus:
+    """Talk with the assistant, turn after turn. `/help` lists what else there is."""
+    from midturn.cli.chat.line import is_there, line_here
+    from midturn.cli.chat.loop import COMMANDS, Chat
+    from midturn.cli.loading import load_here
+
+    if not is_there() or not is_attached(environment(), non_interactive=False):
+        raise click.UsageError('A chat needs a terminal. `midturn query "…"` asks without one.')
+    if continues and id:
+        raise click.UsageError("`--continue` is for the current conversation, `--id` for another: give one of them.")
+    place = find_place(store, local=local)
+    conversation = place.conversation(id) if continues or id else None
+    words = line_here(load_here().settings.prompt.mode, place.root, list(COMMANDS))
+    note("midturn: /help lists the commands, Ctrl-D leaves.")
+    query = Query(text=(), model=model, toggles=toggles, cfg=cfg, local=local, store=store)
+    return Chat(place, words, query, conversation).run()

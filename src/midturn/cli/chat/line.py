@@ -1,0 +1,133 @@
+"""What the person says next: typed with history and completion where the terminal draws, and line by line elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from midturn.config.places import state_directory
+from midturn.prompts.rich.screen import POINTER
+from midturn.terminal.device import open_device
+from midturn.terminal.mode import ModeSetting, choose_mode
+from midturn.terminal.paint import Canvas
+from midturn.terminal.restore import Restored
+
+_FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
+_ASK = "> "
+
+
+class Line(Protocol):
+    """Where the person's words come from."""
+
+    def read(self) -> str:
+        """Return what is said next.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C: what was typed is dropped.
+            EOFError: Ctrl-D: the person leaves.
+            TerminalGone: Nobody is there any more.
+        """
+        ...
+
+
+def line_here(setting: ModeSetting, root: Path, commands: Sequence[str]) -> Line:
+    """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it."""
+    if choose_mode(setting, os.environ) == "plain":
+        return PlainLine()
+    return RichLine(history_file(root), commands)
+
+
+def history_file(root: Path) -> Path:
+    """Return the file that keeps what was said in a workspace; made, with its folder, for its owner alone."""
+    folder = state_directory() / "history"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / hashlib.sha256(str(root.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+    os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    return file
+
+
+class PlainLine:
+    """Lines as the terminal edits them itself."""
+
+    def read(self) -> str:
+        """Return the next line."""
+        with open_device() as device:
+            try:
+                return input(_ASK)
+            except EOFError:
+                device.check()
+                raise
+
+
+class RichLine:
+    """A line with history (arrows, Ctrl-R), several rows (Alt-Enter, Ctrl-J), and completion (Tab)."""
+
+    def __init__(self, history: Path, commands: Sequence[str]) -> None:
+        self._history = FileHistory(str(history))
+        self._completer = Words(commands)
+
+    def read(self) -> str:
+        """Return what is typed until Enter."""
+        with open_device() as device, Restored(device, _FAREWELL):
+            keyboard = io.TextIOWrapper(io.FileIO(device.fd, "r", closefd=False), encoding="utf-8")
+            session: PromptSession[str] = PromptSession(
+                history=self._history,
+                completer=self._completer,
+                complete_while_typing=False,
+                key_bindings=_new_rows(),
+                prompt_continuation=" " * len(POINTER),
+                input=Vt100Input(keyboard),
+                output=Canvas(device).output,
+            )
+            try:
+                return session.prompt(POINTER if device.unicode else _ASK)
+            except EOFError:
+                device.check()
+                raise
+            finally:
+                keyboard.detach()
+
+
+class Words(Completer):
+    """Completes `/` commands at the beginning of a line, and paths everywhere else."""
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._commands = sorted(commands)
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yield what the word at the cursor may become."""
+        before = document.text_before_cursor
+        if before.startswith("/") and " " not in before and before.count("/") == 1:
+            yield from (Completion(name, -len(before)) for name in self._commands if name.startswith(before))
+            return
+        word = before.rsplit(maxsplit=1)[-1] if before and not before[-1].isspace() else ""
+        yield from self._paths.get_completions(Document(word), complete_event)
+
+
+def _new_rows() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("escape", "enter")
+    @bindings.add("c-j")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return bindings
+
+
+def is_there() -> bool:
+    """Tell whether somebody types at a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()

@@ -1,0 +1,180 @@
+"""Turn after turn in one conversation, with `/` commands between them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+
+import click
+from msgspec import structs
+
+from midturn.cli.chat.line import Line
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.held import Held
+from midturn.cli.output import note
+from midturn.cli.place import Place
+from midturn.cli.query.command import Query, begin, go_on
+from midturn.cli.query.open_turn import resolve_open_turn
+from midturn.cli.shown import block, line
+from midturn.core.events import TurnStart
+from midturn.core.suggestion import did_you_mean
+from midturn.core.turn.inputs import TurnRequested
+from midturn.errors import MidturnError, TerminalGone
+
+COMMANDS = {
+    "/help": "these commands",
+    "/tools": "the tools that the assistant has",
+    "/model": "which model answers; `/model PROVIDER/MODEL` names another",
+    "/inbox": "the open questions of all conversations",
+    "/show": "this conversation so far",
+    "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
+    "/fork": "go on in a copy; this conversation stays as it is",
+    "/config": "the configuration; `/config explain KEY` says who set a key",
+    "/quit": "leave; so does Ctrl-D",
+}
+_INTERRUPTED = 130
+
+
+class Chat:
+    """One conversation and the person who talks; `query` has the flags that hold for every turn."""
+
+    def __init__(self, place: Place, words: Line, query: Query, conversation: str | None) -> None:
+        self._place = place
+        self._words = words
+        self._query = query
+        self._conversation = conversation
+        self._announced: set[str] = set()
+
+    def run(self) -> ExitStatus:
+        """Talk until the person leaves."""
+        if self._conversation is not None:
+            self._safely(self._resume)
+        while True:
+            self._announce()
+            try:
+                said = self._words.read().strip()
+            except KeyboardInterrupt:
+                note("midturn: Ctrl-D leaves.")
+                continue
+            except EOFError:
+                return ExitStatus.DONE
+            if said == "/quit":
+                return ExitStatus.DONE
+            if said:
+                self._safely(self._heard, said)
+
+    def _heard(self, said: str) -> None:
+        if said.startswith("/") and self._is_command(said):
+            self._command(said)
+        else:
+            self._turn(said.removeprefix("/") if said.startswith("//") else said)
+
+    def _safely(self, work: Callable[..., object], *given: str) -> None:
+        """Do something: what goes wrong ends it, and not the loop; neither does Ctrl-C."""
+        try:
+            work(*given)
+        except TerminalGone:
+            raise
+        except SystemExit as stop:
+            if stop.code != _INTERRUPTED:
+                raise
+        except (KeyboardInterrupt, click.Abort):
+            note("midturn: left.")
+        except click.ClickException as error:
+            note(line("midturn: {}", block(error.format_message())))
+        except MidturnError as error:
+            note(line("midturn: {}", block(str(error))))
+
+    def _resume(self) -> None:
+        """Deal with a turn that was left open: a crash, a closed window, a question that waits."""
+        with Held.existing(self._place, self._known()) as held:
+            resolve_open_turn(self._place, held, attached=True)
+
+    def _turn(self, said: str) -> None:
+        requested = TurnRequested(said)
+        if self._conversation is None:
+            begin(self._query, self._place, requested, self._opened)
+        else:
+            query = structs.replace(self._query, id=self._conversation)
+            with Held.existing(self._place, self._conversation) as held:
+                go_on(query, self._place, held, requested)
+        self._query = structs.replace(self._query, model=None)  # it is on record now, and holds for what follows
+
+    def _opened(self, conversation: str) -> None:
+        self._conversation = conversation
+
+    def _announce(self) -> None:
+        """Say which questions wait in other conversations, each once."""
+        for question in self._place.store.pending_sync():
+            if question.conversation != self._conversation and question.id not in self._announced:
+                self._announced.add(question.id)
+                note("midturn: {} asks in another conversation: {}  (/inbox)", question.source.header, question.question.text)
+
+    def _is_command(self, said: str) -> bool:
+        """Tell a command from words that begin with a slash: a path has another one."""
+        return said.split(maxsplit=1)[0].count("/") == 1
+
+    def _command(self, said: str) -> None:
+        name, *rest = shlex.split(said)
+        match name:
+            case "/help":
+                _help()
+            case "/tools":
+                _run("tools", "ls")
+            case "/model":
+                self._model(rest)
+            case "/inbox":
+                _run("inbox")
+            case "/show":
+                _run("conversation", "show", self._known())
+            case "/undo":
+                self._undo()
+            case "/fork":
+                self._go_to(self._place.store.fork_sync(self._known(), None))
+            case "/config":
+                _run("config", *(rest or ["show"]))
+            case _:
+                raise click.UsageError(f"There is no command {name}.{did_you_mean(name, list(COMMANDS))} `/help` lists them.")
+
+    def _model(self, named: Sequence[str]) -> None:
+        if named:
+            self._query = structs.replace(self._query, model=named[0])
+            note("midturn: {} answers from now on.", named[0])
+            return
+        from midturn.cli.loading import Flags, load_for
+
+        events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
+        used = self._query.model or load_for(self._place, Flags(cfg=self._query.cfg), events).settings.assistant.model.id
+        note("midturn: {} answers. `/model PROVIDER/MODEL` names another; `midturn models` lists them.", used or "no model")
+
+    def _undo(self) -> None:
+        """Go on before the last turn: in a copy of what was before it, or in a new conversation."""
+        turns = sum(isinstance(event, TurnStart) for event in self._place.store.read_sync(self._known()).events)
+        if turns > 1:
+            self._go_to(self._place.store.fork_sync(self._known(), turns - 1))
+            return
+        note("midturn: that was the first turn: what you say next begins a new conversation.")
+        self._conversation = None
+
+    def _go_to(self, conversation: str) -> None:
+        note("midturn: going on in conversation {}; {} stays as it is.", conversation, self._known())
+        self._conversation = conversation
+        self._place.set_current(conversation)
+
+    def _known(self) -> str:
+        if self._conversation is None:
+            raise click.UsageError("Nothing was said yet.")
+        return self._conversation
+
+
+def _help() -> None:
+    for name, what in COMMANDS.items():
+        note("  {}  {}", f"{name:<8}", what)
+    note("  Enter sends, Alt-Enter begins a new line, Tab completes; Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.")
+
+
+def _run(*arguments: str) -> None:
+    """Run a command of ours as the command line does."""
+    from midturn.cli.main import run
+
+    run(arguments)

@@ -1,0 +1,151 @@
+"""`midturn chat`, on a real terminal: turns, commands, a crash in the middle, and going on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from midturn.prompts.rich.screen import POINTER
+from support.cli import CommandLine, asks, calls
+from support.pty_session import PtySession
+
+
+def script(midturn: CommandLine, *replies: dict[str, Any]) -> str:
+    """Write a script whose replies are these; return the model's name."""
+    file = midturn.root / "play.json"
+    file.write_text(json.dumps({"replies": [*replies]}))
+    return f"scripted:{file}"
+
+
+def ready(session: PtySession, said: str, count: int = 1) -> None:
+    """Wait for an answer, and for the next line to be typed."""
+    session.wait_until(lambda: session.text.count(said) >= count, f"{said!r} {count} times")
+    session.wait_until(lambda: bool(session.rows) and session.rows[-1] == POINTER.strip(), "a line to type in")
+
+
+def say(session: PtySession, words: str) -> None:
+    session.send(words)
+    session.wait_for(words)
+    session.send("\r")
+
+
+def histories(midturn: CommandLine) -> list[Path]:
+    """Return the files of what was said."""
+    return sorted((midturn.state / "history").iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals are POSIX here")
+def test_a_whole_session_with_a_crash_in_the_middle(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.hasty()
+    secret = {"id": "token", "text": "Which token?", "answer_type": {"type": "secret"}}
+    ship = calls("deploy", ask=[asks(), secret], say="shipped")
+    model = script(midturn, {"text": "Hello."}, ship, {"text": "Shipped."}, {"text": "Bye."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "/help lists the commands")
+        say(session, "Good morning")
+        ready(session, "Hello.")
+        say(session, "/nosuch")
+        ready(session, "There is no command /nosuch.")
+        say(session, "/model")
+        ready(session, "answers. `/model PROVIDER/MODEL` names another")
+        say(session, "Ship it")
+        session.wait_for("Deploy to staging?")
+        session.wait_for("all keys")
+        session.child.kill(signal.SIGKILL)
+        session.wait_for_end()
+
+    with midturn.on_a_terminal("chat", "-c", plain=False) as session:
+        session.wait_for("has an open turn. What about it?")
+        session.wait_for("Enter picks")
+        session.send("\r")
+        session.wait_for("Deploy to staging?")
+        session.wait_for("all keys")
+        session.send("y")
+        session.wait_for("Which token?")
+        session.send("hunter2\r")
+        ready(session, "Shipped.")
+        say(session, "Thanks")
+        ready(session, "Bye.")
+        say(session, "/quit")
+        assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+    (conversation,) = midturn.conversations()
+    said = [event["content"] for event in midturn.events(conversation) if event["type"] == "chat_request"]
+    assert said == ["Good morning", "Ship it", "Thanks"]
+    (history,) = histories(midturn)
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "Good morning" in history.read_text()
+    assert "hunter2" not in history.read_text()
+
+
+def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
+    model = script(midturn, {"text": "word " * 200, "chunk": 5, "delay_ms": 60_000}, {"text": "Fine."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
+        ready(session, "/help lists the commands")
+        say(session, "Speak")
+        session.wait_for("word word")
+        session.send("\x03")
+        ready(session, "the turn was ended")
+        session.send("half a thought\x03")
+        session.wait_for("Ctrl-D leaves.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+
+def test_what_waits_elsewhere_is_announced_and_a_chat_can_be_forked_and_undone(midturn: CommandLine) -> None:
+    midturn.asker()
+    assert midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Go").status == 3
+    model = script(midturn, {"text": "One."}, {"text": "Two."}, {"text": "Three."})
+
+    with midturn.on_a_terminal("chat", "-m", model) as session:
+        session.wait_for("deploy asks in another conversation: Deploy to staging?")
+        session.wait_at("> ")
+        for words, heard in (("first", "One."), ("second", "Two."), ("/undo", "stays as it is"), ("/fork", "stays as it is")):
+            session.send(f"{words}\r")
+            session.wait_until(lambda: heard in " ".join(session.text.partition(words)[2].split()), heard)  # noqa: B023  it is called at once
+            session.wait_until(lambda: session.text.endswith("\n>"), "a line to type in")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert session.text.count("deploy asks in another conversation") == 1
+    assert len(midturn.conversations()) == 4
+
+
+def test_a_window_that_is_closed_ends_the_chat(midturn: CommandLine) -> None:
+    for plain in (True, False):
+        with midturn.on_a_terminal("chat", "-m", midturn.script(), plain=plain) as session:
+            session.wait_for("/help lists the commands")
+            session.wait_for(">" if plain else POINTER.strip())
+            session.hang_up()
+            session.child.wait()
+            assert (session.child.exitstatus or 128 + (session.child.signalstatus or 0)) == 129
+
+
+def test_without_a_terminal_a_chat_says_what_to_do(midturn: CommandLine) -> None:
+    finished = midturn.run("chat")
+
+    assert finished.status == 2
+    assert 'A chat needs a terminal. `midturn query "…"` asks without one.' in finished.stderr
+
+
+def test_midturn_alone_opens_a_chat_where_a_model_is_set_and_else_says_how_to_start(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal(size=(100, 40)) as session:
+        assert session.wait_for_end() == 2
+        assert "`midturn demo`" in session.text
+        assert "`midturn init`" in session.text
+    midturn.configure(f'[assistant]\nmodel.id = "{midturn.script()}"\n')
+    with midturn.on_a_terminal() as session:
+        session.wait_for("/help lists the commands")
+        session.wait_at("> ")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
