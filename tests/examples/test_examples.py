@@ -11,7 +11,12 @@ import pytest
 from support.pty_session import PtySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PLAYED_ELSEWHERE = {"server/worker.py"}  # tests/agent/test_server_example.py
+PLAYED_ELSEWHERE = {  # tests/agent/test_server_example.py, tests/web/test_mounted.py
+    "server/worker.py",
+    "web/deploying.py",
+    "web/with_django.py",
+    "web/with_fastapi.py",
+}
 
 FIRST_AGENT = """\
 I will deploy it.

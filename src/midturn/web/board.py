@@ -32,7 +32,7 @@ class Board:
         self._turns: set[str] = set()
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._looked_at = 0.0
-        self._pause = _EVERY
+        self._took = 0.0
         self._looking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
 
@@ -60,10 +60,10 @@ class Board:
         return self._titles[conversation]
 
     async def fresh(self) -> None:
-        """Be up to date: look, unless that was done just now."""
+        """Be up to date: look, unless that was done less long ago than it takes."""
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._look_on())
-        if not self._looked_at or time.monotonic() - self._looked_at > self._pause:
+        if not self._looked_at or time.monotonic() - self._looked_at > self._took:
             await self.look()
 
     async def look(self) -> None:
@@ -73,7 +73,7 @@ class Board:
             found, turns = {question.id: question for question in await self.port.pending()}, await self.port.open_turns()
             is_first, before, ended = not self._looked_at, self._open, self._turns - turns
             self._open, self._turns, self._looked_at = found, turns, time.monotonic()
-            self._pause = max(_EVERY, (self._looked_at - begun) * _SHARE)
+            self._took = self._looked_at - begun
             if is_first:
                 return
             for question in [question for known, question in before.items() if known not in found]:
@@ -96,7 +96,7 @@ class Board:
                 await self.look()
             except MidturnError as error:
                 _LOG.warning("the open questions cannot be read: %r", str(error))
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(max(_EVERY, self._took * _SHARE))
 
     async def _tell_closed(self, question: OpenQuestion) -> None:
         found = await closed(self.port, question.id)

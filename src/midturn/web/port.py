@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from midturn.core.events import Event
@@ -26,27 +26,27 @@ class Port:
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions of one conversation, or of all."""
-        return await self._read("pending", self.store.pending(conversation))
+        return await self._read("pending", lambda: self.store.pending(conversation))
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on."""
-        return await self._read("ready", self.store.ready())
+        return await self._read("ready", self.store.ready)
 
     async def open_turns(self) -> set[str]:
         """Return the conversations whose last turn is open."""
-        return set(await self._read("ids", self.store.port.ids(which="open")))
+        return set(await self._read("ids", lambda: self.store.port.ids(which="open")))
 
     async def ids(self) -> list[str]:
         """Return the ids of all conversations, oldest first."""
-        return await self._read("ids", self.store.ids())
+        return await self._read("ids", self.store.ids)
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
-        return await self._read("read", self.store.read(id))
+        return await self._read("read", lambda: self.store.read(id))
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are."""
-        return await self._read("lines", self.store.port.lines(id))
+        return await self._read("lines", lambda: self.store.port.lines(id))
 
     async def last_turn(self, id: str) -> Sequence[Event]:
         """Return the events of the last turn of a conversation."""
@@ -54,11 +54,11 @@ class Port:
 
     async def look(self, id: str) -> Settled | HeldBy:
         """Return the last turn of a conversation, and whether somebody holds it."""
-        return await self._read("look", self.store.port.look(id))
+        return await self._read("look", lambda: self.store.port.look(id))
 
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""
         return await self.store.answer(id, **how)
 
-    async def _read(self, name: str, work: Coroutine[Any, Any, _T]) -> _T:
-        return await (asyncio.to_thread(self.store.run_sync, name, work) if self._is_on_disk else work)
+    async def _read(self, name: str, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        return await (asyncio.to_thread(lambda: self.store.run_sync(name, work())) if self._is_on_disk else work())
