@@ -1,0 +1,74 @@
+"""Takes the pictures of the page for the documents: `python tools/pictures.py docs/images`. It needs Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402  the path comes first
+
+from midturn.store.stores import FileStore  # noqa: E402
+from midturn.web import inbox  # noqa: E402
+from support.pages import ada  # noqa: E402
+from support.serving import serving  # noqa: E402
+from support.shown_pages import finish_one, open_all  # noqa: E402
+
+_LEFT_OUT = ("triage", "scale")
+_BETWEEN = (768, "dark")
+SIZES = ((360, 740), (768, 900), (1440, 860))
+
+
+def main(to: Path) -> None:
+    """Take every picture."""
+    to.mkdir(parents=True, exist_ok=True)
+    store = FileStore(Path(tempfile.mkdtemp()) / "conversations")
+    with ThreadPoolExecutor(1) as pool:
+        opened = pool.submit(asyncio.run, open_all(store)).result()
+        conversation = pool.submit(asyncio.run, finish_one(store)).result()
+    pages = {"inbox": "/", "conversation": f"/c/{conversation}", "stats": "/stats"}
+    pages |= {name: f"/q/{question.id}" for name, question in opened.items() if name not in _LEFT_OUT}
+    with serving(inbox(store, user=ada)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+        for width, height in SIZES:
+            for scheme in ("light", "dark"):
+                _take(browser, address, pages, to, (width, height, scheme))
+        browser.close()
+
+
+def _take(browser: Browser, address: str, pages: dict[str, str], to: Path, look: tuple[int, int, Any]) -> None:
+    width, height, scheme = look
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = context.new_page()
+    for name, path in pages.items():
+        if (width, scheme) == _BETWEEN and name != "inbox":
+            continue  # few bytes for everybody who clones: this look is between two that are there
+        page.goto(f"{address}{path}")
+        if name == "release":
+            _walk(page, to, f"{width}-{scheme}")
+        else:
+            page.screenshot(path=to / f"{name}-{width}-{scheme}.png")
+    context.close()
+
+
+def _walk(page: Page, to: Path, ending: str) -> None:
+    """Fill a form in, up to its last look."""
+    page.get_by_role("button", name="Yes").click()
+    page.get_by_label("staging").check()
+    page.screenshot(path=to / f"form-{ending}.png")
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("support").check()
+    page.get_by_role("button", name="Next").click()
+    page.get_by_role("button", name="Skip").click()
+    page.screenshot(path=to / f"review-{ending}.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
