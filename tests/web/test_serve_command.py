@@ -1,0 +1,91 @@
+"""`midturn serve` as a process: its address, its codes, its end, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from midturn.core.question import Question
+from midturn.store.stores import FileStore
+from support.pages import OWN, agent_with, asking, wait_for
+
+MIDTURN = [sys.executable, "-m", "midturn"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Mapping[str, str]:
+    """Return an environment in which nothing of the user's is read."""
+    homes = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    return {"PATH": os.environ["PATH"], **homes}
+
+
+@pytest.fixture
+def port() -> int:
+    """Return a port that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def server(tmp_path: Path, environment: Mapping[str, str], port: int) -> Generator[subprocess.Popen[str]]:
+    """Serve a store in a process of its own."""
+    command = [*MIDTURN, "serve", "--store", str(tmp_path / "conversations"), "--port", str(port), "--user", "ada"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_the_address_that_is_printed_leads_in_once_and_another_code_can_be_had(
+    server: subprocess.Popen[str], environment: Mapping[str, str], port: int, tmp_path: Path
+) -> None:
+    waiting = wait_for(agent_with(FileStore(tmp_path / "conversations"), asking(Question.boolean("q", "Deploy?"))))
+    assert server.stdout
+    address = server.stdout.readline().strip()
+    assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/enter\?code=[A-Z2-9]{{4}}(-[A-Z2-9]{{4}}){{3}}", address)
+    with httpx2.Client(headers=OWN) as browser:
+        assert browser.get(f"http://127.0.0.1:{port}/").status_code == 401
+        assert browser.get(address).status_code == 303
+        assert "Deploy?" in browser.get(f"http://127.0.0.1:{port}/").text
+        assert browser.post(f"http://127.0.0.1:{port}/q/{waiting.id}", data={"answer": "no"}).status_code == 303
+        assert "answered by ada (web)" in browser.get(f"http://127.0.0.1:{port}/q/{waiting.id}").text
+    code = subprocess.run(
+        [*MIDTURN, "serve", "code"], env=environment, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.strip()
+    with httpx2.Client() as telephone:
+        assert telephone.get(address).status_code == 401
+        assert telephone.get(code).status_code == 303
+    server.send_signal(signal.SIGINT)
+    printed, errors = server.communicate(timeout=60)
+    assert server.returncode == 0, errors
+    assert "code=" not in printed + errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "0.0.0.0"], "others on the network could read questions"),
+        (["--host", "192.0.2.7"], "--behind-proxy"),
+        (["--user-header", "X-User"], "add `--behind-proxy`"),
+        (["--host", "0.0.0.0", "--behind-proxy"], "say under which one people reach it"),
+        (["--url", "questions.example.org"], "a whole address"),
+    ],
+)
+def test_what_is_not_safe_is_refused_with_what_to_do(
+    tmp_path: Path, environment: Mapping[str, str], arguments: list[str], said: str
+) -> None:
+    command = [*MIDTURN, "serve", "--store", str(tmp_path), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
