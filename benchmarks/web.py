@@ -1,0 +1,126 @@
+"""What the page costs: listing 1,000 open questions, an answer on its way to 200 pages, memory over many answers."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from midturn.store.stores import FileStore
+from midturn.web import inbox
+
+OPEN, PAGES, ANSWERS = 1_000, 200, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+@mt.tool
+async def deploy(ctx: mt.ToolContext) -> str:
+    """Deploy."""
+    return str(await ctx.ask(mt.Question.boolean("confirm", "Deploy to production?")))
+
+
+async def ask(store: ConversationStore) -> str:
+    """Have a turn wait; return the id of its question."""
+    model = mt.ScriptedModel([{"calls": [{"name": "deploy"}]}])
+    return (await mt.Agent(model, tools=[deploy], store=store).run("Ship it.")).pending[0].id
+
+
+async def get(app: Any, path: str, sent: Callable[[bytes], None]) -> None:
+    """Ask for a page, without a socket in between; `sent` hears of each piece of it."""
+    headers = [(b"host", b"127.0.0.1"), (b"accept", b"text/html")]
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers, "root_path": "", "scheme": "http"}
+    scope |= {
+        "server": ("127.0.0.1", 80),
+        "client": ("127.0.0.1", 1),
+        "http_version": "1.1",
+        "raw_path": path.encode(),
+        "asgi": {"version": "3.0"},
+    }
+    left = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent(message.get("body", b""))
+
+    await app(scope, receive, send)
+
+
+async def main() -> None:
+    """Measure, and print."""
+    with TemporaryDirectory() as folder:
+        store = FileStore(Path(folder) / "conversations")
+        ids = [await ask(store) for _ in range(OPEN)]
+        app = inbox(store, user=lambda _: "ada")
+        size: list[int] = []
+        await get(app, "/", lambda body: size.append(len(body)))
+        times: list[float] = []
+        for _ in range(10):
+            begun = time.perf_counter()
+            await get(app, "/", lambda _: None)
+            times.append((time.perf_counter() - begun) * 1_000)
+            await asyncio.sleep(0.3)
+        print(f"{OPEN:,} open questions listed in {sorted(times)[5]:.0f} ms (middle of 10; {sum(size) / 1_000:,.0f} kB)")
+        await watched(app, store, ids.pop())
+    await flat()
+
+
+async def watched(app: Any, store: ConversationStore, id: str) -> None:
+    """Have 200 pages listen, answer, and wait until all of them have heard."""
+    heard: list[float] = []
+
+    def listens(body: bytes) -> None:
+        if b"event: answered" in body:
+            heard.append(time.perf_counter())
+
+    pages = [asyncio.create_task(get(app, "/api/events", listens)) for _ in range(PAGES)]
+    await asyncio.sleep(2)
+    begun = time.perf_counter()
+    await store.answer(id, True)
+    while len(heard) < PAGES:
+        await asyncio.sleep(0.005)
+    print(
+        f"an answer reached {PAGES} pages within {(max(heard) - begun) * 1_000:.0f} ms, the first after {(min(heard) - begun) * 1_000:.0f} ms"
+    )
+    for page in pages:
+        page.cancel()
+    await asyncio.gather(*pages, return_exceptions=True)
+
+
+async def flat() -> None:
+    """Answer many questions while a page listens; print what memory grew by after the first tenth."""
+    store = mt.MemoryStore()
+    app = inbox(store, user=lambda _: "ada")
+    listening = asyncio.create_task(get(app, "/api/events", lambda _: None))
+    begun = 0
+    for number in range(ANSWERS):
+        id = await ask(store)  # noqa: A001  the wire's word
+        await store.answer(id, True)
+        await get(app, "/", lambda _: None)
+        await store.remove(id.partition("-")[0])
+        if number == ANSWERS // 10:
+            gc.collect()
+            begun = _memory()
+    gc.collect()
+    print(f"memory grew by {(_memory() - begun) / 1_024:.1f} MB over {ANSWERS:,} answers (after the first tenth)")
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+
+
+def _memory() -> int:
+    """Return the most memory that this process has had, in kB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
