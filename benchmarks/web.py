@@ -89,9 +89,8 @@ async def watched(app: Any, store: ConversationStore, id: str) -> None:
     await store.answer(id, True)
     while len(heard) < PAGES:
         await asyncio.sleep(0.005)
-    print(
-        f"an answer reached {PAGES} pages within {(max(heard) - begun) * 1_000:.0f} ms, the first after {(min(heard) - begun) * 1_000:.0f} ms"
-    )
+    first, last = ((at - begun) * 1_000 for at in (min(heard), max(heard)))
+    print(f"an answer reached {PAGES} pages within {last:.0f} ms, the first after {first:.0f} ms")
     for page in pages:
         page.cancel()
     await asyncio.gather(*pages, return_exceptions=True)
