@@ -33,6 +33,7 @@ class Asked(NamedTuple):
     can_go_back: bool
     link: bool = False
     heading: str = ""
+    said: Says | None = None  # by the model whose answer a link reviews
 
 
 class Last(NamedTuple):
@@ -131,7 +132,19 @@ class QuestionOracle:
                 return self._deed(asked)
         if waits:
             return self._deed(asked)
+        if asked.link:
+            return self._without_review(asked)
         return self._detached(asked, human_only=human_only, breaker=breaker)
+
+    def _without_review(self, link: Asked) -> tuple[Deed, str]:
+        """Nobody could be shown what a model did: it stands, unless a default is to be taken."""
+        self._seen["a review that nobody could be shown"] += 1
+        if self._tool.detached["tool"] == "defaults" and link.question.has_default:
+            return self._answered(link, Says(DEFAULTS[link.question.kind]), "default")
+        if link.said:
+            return self._answered(link, link.said, "assistant")
+        error = f'{{tool}}: the assistant that was asked "{link.question.text}" failed to answer: {OVERLOADED}.'
+        raise self._cancelled(link, "backend_error", error)
 
     def _limit(self, asked: Asked) -> None:
         """Row 6 shows a person only so much."""
@@ -200,7 +213,7 @@ class QuestionOracle:
                 if not escalates or value is not False:
                     return found
                 quoted = f'The assistant recommended rejecting this:\n"{reason or "(no reason given)"}"'
-                return self._escalated(asked, quoted, "a no") or found
+                return self._escalated(asked._replace(said=said), quoted, "a no") or found
             case _:
                 error = f'{{tool}}: the assistant that was asked "{asked.question.text}" failed to answer: {OVERLOADED}.'
                 refused = self._cancelled(asked, "backend_error", error)
