@@ -60,7 +60,7 @@ class FileAnswers:
         with telling("read the answers in", self._path), self._open() as folder:
             names = [name for name in folder.names() if name.endswith(".json")] if folder else []
             found = [answer for name in names if folder and (answer := _read(folder, name))]
-        return tuple(sorted(found, key=lambda answer: answer.at))
+        return tuple(sorted(found, key=lambda answer: (answer.at, answer.event_id)))
 
     def remove(self, event_id: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""

@@ -44,7 +44,7 @@ class MemoryAnswers:
 
     def waiting(self) -> tuple[HandedOver, ...]:
         """Return all of them, oldest first."""
-        return tuple(sorted(self._waiting.copy().values(), key=lambda answer: answer.at))
+        return tuple(sorted(self._waiting.copy().values(), key=lambda answer: (answer.at, answer.event_id)))
 
     def remove(self, event_id: str) -> None:
         """Take one away."""

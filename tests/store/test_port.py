@@ -1,0 +1,222 @@
+"""What every place must do where conversations are kept: the same steps at random in each, against memory.
+
+Another place is plugged in by one more entry of `PLACES`. After every step it has to say the same as memory does: which events are
+recorded, what waits, what was handed over, what is ready, and who was refused what.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from midturn.core.address import address
+from midturn.core.events import InquiryRequest, TurnEnd
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreLocked
+from midturn.store import trying_again
+from midturn.store.file_conversations import FileConversations
+from midturn.store.held import HeldConversation
+from midturn.store.memory_conversations import MemoryConversations
+from midturn.store.port import HeldBy, StorePort
+from midturn.store.store import ConversationStore
+from midturn.store.submission import HandedOver, Submission
+from midturn.store.sync_forms import drive
+from support.tapes import Tape
+
+PLACES: dict[str, Callable[[Path], StorePort]] = {
+    "files": FileConversations,
+    "memory": lambda _: MemoryConversations(),
+}
+QUESTIONS = 3
+EXAMPLES = 20
+REFUSED = (AlreadyAnswered, AnswerError, NotOpen, StoreLocked)
+
+
+class Side:
+    """One of the two stores that are compared, and what is held of it."""
+
+    def __init__(self, port: StorePort) -> None:
+        self.store = ConversationStore(port)
+        self.ids: list[str] = []
+        self.held: dict[int, HeldConversation] = {}
+
+    def begin(self, tape: Tape) -> None:
+        """Make a conversation whose turn waits, and let go of it."""
+        journal = drive(self.store.create("Ship it"))
+        for event in tape.events:
+            drive(journal.append([event]))
+        drive(journal.__aexit__(None, None, None))
+        self.ids.append(journal.conversation)
+
+    def tried(self, work: Callable[[], Any]) -> str:
+        """Do something; return what came of it, in words that are the same on both sides."""
+        try:
+            done = work()
+        except REFUSED as error:
+            return type(error).__name__
+        return repr(done)
+
+    def hold(self, number: int) -> str:
+        """Hold a conversation."""
+
+        def work() -> None:
+            self.held[number] = drive(self.store.open(self.ids[number]))
+
+        return self.tried(work)
+
+    def let_go(self, number: int) -> None:
+        """Release a conversation as somebody who is done does."""
+        drive(self.held.pop(number).__aexit__(None, None, None))
+
+    def die(self, number: int) -> None:
+        """Lose a conversation as a process that is killed does: nothing is taken over."""
+        error = KeyboardInterrupt()
+        drive(self.held.pop(number).__aexit__(type(error), error, None))
+
+    def answer(self, number: int, event_id: str, *, value: Any) -> str:
+        """Answer at once; where somebody holds the conversation, hand the answer over and do not wait."""
+        conversation = self.ids[number]
+
+        def work() -> str:
+            if number in self.held:
+                return f"handed over: {self.hand_over(number, event_id, value=value)}"
+            receipt = self.store.answer_sync(address(conversation, event_id), value, user="u42")
+            return f"recorded, held: {receipt.held}"
+
+        return self.tried(work)
+
+    def hand_over(self, number: int, event_id: str, *, value: Any) -> bool:
+        """Hand an answer over to whoever holds the conversation."""
+        looked = drive(self.store.port.look(self.ids[number]))
+        assert isinstance(looked, HeldBy)
+        answer = HandedOver(event_id=event_id, at="2026-11-21T10:00:00.000000Z", submission=Submission(value=value, user="u42"))
+        return drive(self.store.port.hand_over(looked, answer))
+
+    def claimed(self) -> list[int]:
+        """Claim what is due, and hold it."""
+        found: list[int] = []
+        for journal in drive(self.store.claim(limit=2)):
+            number = self.ids.index(journal.conversation)
+            self.held[number] = journal
+            found.append(number)
+        return found
+
+    def state(self) -> object:
+        """Return everything that can be seen of the store."""
+        shown: list[object] = []
+        for number, id in enumerate(self.ids):
+            looked = drive(self.store.port.look(id))
+            events = [(event.type, getattr(event, "id", ""), event.more) for event in self.store.read_sync(id).events]
+            shown.append((number, events, isinstance(looked, HeldBy), [handed.event_id for handed in looked.turn.handed]))
+        place = {id: number for number, id in enumerate(self.ids)}
+        waiting = [(place[question.conversation], question.request.event_id) for question in self.store.pending_sync()]
+        lists = [[place[id] for id in drive(self.store.port.ids(which=which))] for which in ("all", "open", "ready")]
+        return shown, waiting, lists
+
+
+def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]:  # noqa: C901  one rule after the other
+    """Return the state machine that compares a place with memory."""
+
+    class Compared(RuleBasedStateMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.stack = ExitStack()
+            root = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+            self.ours, self.oracle = Side(place(root / "conversations")), Side(MemoryConversations())
+            self.sides = (self.ours, self.oracle)
+            self.tapes: list[Tape] = []
+            self.asked: list[list[InquiryRequest]] = []
+
+        def both(self, work: Callable[[Side], object]) -> None:
+            ours, oracle = (work(side) for side in self.sides)
+            assert ours == oracle
+
+        def teardown(self) -> None:
+            for side in self.sides:
+                for number in list(side.held):
+                    side.die(number)
+            self.stack.close()
+
+        @precondition(lambda self: len(self.tapes) < 4)
+        @rule()
+        def begin(self) -> None:
+            tape = Tape(f"c{len(self.tapes)}.")
+            tape.start()
+            tape.user("Ship it")
+            self.asked.append([tape.ask(tape.call(f"call_{number}")) for number in range(QUESTIONS)])
+            self.tapes.append(tape)
+            self.both(lambda side: side.begin(tape))
+
+        @precondition(lambda self: self.tapes)
+        @rule(data=st.data(), value=st.sampled_from([True, False, "perhaps"]))
+        def answer(self, data: st.DataObject, value: object) -> None:
+            number = data.draw(st.integers(0, len(self.tapes) - 1))
+            event_id = data.draw(st.sampled_from([*(question.event_id for question in self.asked[number]), "nothing"]))
+            self.both(lambda side: side.answer(number, event_id, value=value))
+
+        @precondition(lambda self: self.tapes)
+        @rule(data=st.data())
+        def hold(self, data: st.DataObject) -> None:
+            number = data.draw(st.integers(0, len(self.tapes) - 1))
+            self.both(lambda side: side.hold(number))
+
+        @precondition(lambda self: self.ours.held)
+        @rule(data=st.data(), how=st.sampled_from(["let go", "die", "end the turn"]))
+        def leave(self, data: st.DataObject, how: str) -> None:
+            number = data.draw(st.sampled_from(sorted(self.ours.held)))
+            match how:
+                case "let go":
+                    self.both(lambda side: side.let_go(number))
+                case "die":
+                    self.both(lambda side: side.die(number))
+                case _:
+                    self.both(lambda side: drive(side.held[number].append([TurnEnd(status="completed")])))
+
+        @precondition(lambda self: self.tapes)
+        @rule()
+        def claim(self) -> None:
+            self.both(lambda side: side.claimed())
+
+        @precondition(lambda self: self.tapes)
+        @rule(data=st.data())
+        def fork(self, data: st.DataObject) -> None:
+            number = data.draw(st.integers(0, len(self.tapes) - 1))
+
+            def forked(side: Side) -> int:
+                copy = side.store.fork_sync(side.ids[number])
+                events = side.store.read_sync(copy).events
+                side.store.remove_sync(copy)
+                return len(events)
+
+            self.both(forked)
+
+        @invariant()
+        def the_same_is_seen(self) -> None:
+            self.both(lambda side: side.state())
+
+    return Compared
+
+
+def _no_pause(tries: int) -> float:
+    """Have what is due tried again at once: the two sides do not work at the same speed."""
+    return 0.0 * tries
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_whatever_is_done_in_whatever_order_every_place_says_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying_again, "pause_after", _no_pause)
+    run_state_machine_as_test(
+        machine(PLACES[place]),
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=15,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        ),
+    )
