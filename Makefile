@@ -7,7 +7,7 @@ UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
 REAL_PARTS := postgres web agents
-FOLDER_postgres := tests/store/postgres tests/torture
+FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 

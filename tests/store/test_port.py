@@ -1,4 +1,4 @@
-"""What every place must do where conversations are kept: the same steps at random in each, against memory.
+"""What every place must do where conversations are kept: the same steps at random in each, against memory, in their sync forms, too.
 
 Another place is plugged in by one more entry of `PLACES`. After every step it has to say the same as memory does: which events are
 recorded, what waits, what was handed over, what is ready, and who was refused what.
@@ -6,6 +6,7 @@ recorded, what waits, what was handed over, what is ready, and who was refused w
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,9 +25,13 @@ from midturn.store.file_conversations import FileConversations
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversations import MemoryConversations
 from midturn.store.port import HeldBy, StorePort
+from midturn.store.postgres import statements
+from midturn.store.postgres.address import parse_database_address
+from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.store import ConversationStore
 from midturn.store.submission import HandedOver, Submission
-from midturn.store.sync_forms import drive
+from midturn.store.sync_forms import drive, in_a_loop
+from support.postgres import Cluster
 from support.tapes import Tape
 
 PLACES: dict[str, Callable[[Path], StorePort]] = {
@@ -43,15 +48,16 @@ class Side:
 
     def __init__(self, port: StorePort) -> None:
         self.store = ConversationStore(port)
+        self.run = in_a_loop if port.needs_loop else drive
         self.ids: list[str] = []
         self.held: dict[int, HeldConversation] = {}
 
     def begin(self, tape: Tape) -> None:
         """Make a conversation whose turn waits, and let go of it."""
-        journal = drive(self.store.create("Ship it"))
+        journal = self.run(self.store.create("Ship it"))
         for event in tape.events:
-            drive(journal.append([event]))
-        drive(journal.__aexit__(None, None, None))
+            self.run(journal.append([event]))
+        self.run(journal.__aexit__(None, None, None))
         self.ids.append(journal.conversation)
 
     def tried(self, work: Callable[[], Any]) -> str:
@@ -66,18 +72,18 @@ class Side:
         """Hold a conversation."""
 
         def work() -> None:
-            self.held[number] = drive(self.store.open(self.ids[number]))
+            self.held[number] = self.run(self.store.open(self.ids[number]))
 
         return self.tried(work)
 
     def let_go(self, number: int) -> None:
         """Release a conversation as somebody who is done does."""
-        drive(self.held.pop(number).__aexit__(None, None, None))
+        self.run(self.held.pop(number).__aexit__(None, None, None))
 
     def die(self, number: int) -> None:
         """Lose a conversation as a process that is killed does: nothing is taken over."""
         error = KeyboardInterrupt()
-        drive(self.held.pop(number).__aexit__(type(error), error, None))
+        self.run(self.held.pop(number).__aexit__(type(error), error, None))
 
     def answer(self, number: int, event_id: str, *, value: Any) -> str:
         """Answer at once; where somebody holds the conversation, hand the answer over and do not wait."""
@@ -93,15 +99,15 @@ class Side:
 
     def hand_over(self, number: int, event_id: str, *, value: Any) -> bool:
         """Hand an answer over to whoever holds the conversation."""
-        looked = drive(self.store.port.look(self.ids[number]))
+        looked = self.run(self.store.port.look(self.ids[number]))
         assert isinstance(looked, HeldBy)
         answer = HandedOver(event_id=event_id, at="2026-11-21T10:00:00.000000Z", submission=Submission(value=value, user="u42"))
-        return drive(self.store.port.hand_over(looked, answer))
+        return self.run(self.store.port.hand_over(looked, answer))
 
     def claimed(self) -> list[int]:
         """Claim what is due, and hold it."""
         found: list[int] = []
-        for journal in drive(self.store.claim(limit=2)):
+        for journal in self.run(self.store.claim(limit=2)):
             number = self.ids.index(journal.conversation)
             self.held[number] = journal
             found.append(number)
@@ -111,12 +117,12 @@ class Side:
         """Return everything that can be seen of the store."""
         shown: list[object] = []
         for number, id in enumerate(self.ids):
-            looked = drive(self.store.port.look(id))
+            looked = self.run(self.store.port.look(id))
             events = [(event.type, getattr(event, "id", ""), event.more) for event in self.store.read_sync(id).events]
             shown.append((number, events, isinstance(looked, HeldBy), [handed.event_id for handed in looked.turn.handed]))
         place = {id: number for number, id in enumerate(self.ids)}
         waiting = [(place[question.conversation], question.request.event_id) for question in self.store.pending_sync()]
-        lists = [[place[id] for id in drive(self.store.port.ids(which=which))] for which in ("all", "open", "ready")]
+        lists = [[place[id] for id in self.run(self.store.port.ids(which=which))] for which in ("all", "open", "ready")]
         return shown, waiting, lists
 
 
@@ -176,7 +182,7 @@ def machine(place: Callable[[Path], StorePort]) -> type[RuleBasedStateMachine]: 
                 case "die":
                     self.both(lambda side: side.die(number))
                 case _:
-                    self.both(lambda side: drive(side.held[number].append([TurnEnd(status="completed")])))
+                    self.both(lambda side: side.run(side.held[number].append([TurnEnd(status="completed")])))
 
         @precondition(lambda self: self.tapes)
         @rule()
@@ -208,15 +214,27 @@ def _no_pause(tries: int) -> float:
     return 0.0 * tries
 
 
+def hold_to_memory(place: Callable[[Path], StorePort], examples: int = EXAMPLES) -> None:
+    """Do the same at random in a place and in memory, and compare what can be seen after each step."""
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    limits = settings(max_examples=examples, stateful_step_count=15, deadline=None, suppress_health_check=checks)
+    run_state_machine_as_test(machine(place), settings=limits)
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_whatever_is_done_in_whatever_order_every_place_says_the_same(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trying_again, "pause_after", _no_pause)
-    run_state_machine_as_test(
-        machine(PLACES[place]),
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=15,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        ),
-    )
+    hold_to_memory(PLACES[place])
+
+
+@pytest.mark.real("PostgreSQL")
+def test_a_database_says_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trying_again, "pause_after", _no_pause)
+    monkeypatch.setattr(statements, "CLAIM", statements.CLAIM.replace("least(300, 0.25", "least(0, 0.25"))
+    monkeypatch.setattr(statements, "RELEASE", statements.RELEASE.replace("least(300, 0.25", "least(0, 0.25"))
+    numbers = itertools.count(1)
+
+    def place(_: Path) -> StorePort:
+        return PostgresConversations(parse_database_address(f"{cluster.url}&midturn_schema=port_{next(numbers)}"))
+
+    hold_to_memory(place, examples=8)
