@@ -76,13 +76,15 @@ class LiveRows:
         self._bell = bell
         self._canvas.stream.on_gone = self._leave_with
         try:
-            return await self._app.run_async(handle_sigint=False, set_exception_handler=False)
+            return await self._app.run_async(pre_run=self._press_held, handle_sigint=False, set_exception_handler=False)
         except EOFError as error:
             self._device.check()
             raise TerminalGone(str(error) or "The terminal closed its input.") from error
 
     def _pressed(self, key: Key) -> None:
         if self._app.future is None or self._app.future.done():
+            if self._is_coming_back:
+                self._canvas.held_keys.append(key)  # the rows come back, and the key is for them
             return  # keys behind the one that answered were not meant for this prompt
         match self._presenter.press(key, self._clock()):
             case Sign.RING:
@@ -95,6 +97,20 @@ class LiveRows:
             case reply:
                 self._app.exit(result=cast("Reply", reply))
         self._app.invalidate()
+
+    @property
+    def _is_coming_back(self) -> bool:
+        """Whether the rows go away for something after which they are drawn again."""
+        future = self._app.future
+        return (
+            future is not None and future.done() and not future.cancelled() and not future.exception() and isinstance(future.result(), Sign)
+        )
+
+    def _press_held(self) -> None:
+        """Take the keys that came while the rows were away."""
+        held, self._canvas.held_keys = self._canvas.held_keys, []
+        for key in held:
+            self._pressed(key)
 
     def _drawn(self) -> StyleAndTextTuples:
         """Draw the frame for the size that the terminal has now."""

@@ -13,6 +13,7 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.errors import TerminalGone
+from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.screen import Row, Style
 from midturn.terminal.device import Device
 
@@ -78,6 +79,7 @@ class Canvas:
 
     def __init__(self, device: Device) -> None:
         self.stream = DeviceStream(device)
+        self.held_keys: list[Key] = []
         self.depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
 
         def size() -> PtkSize:
