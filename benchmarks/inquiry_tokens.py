@@ -16,9 +16,6 @@ from typing import Any
 from msgspec import Struct
 
 import midturn as mt
-from midturn.core.secret import SecretValue
-from midturn.models.profiles import ModelSpec
-from midturn.models.provider_model import ProviderModel
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 answers, loopback, wire_prefix = (import_module(name) for name in ("servers.answers", "servers.loopback", "support.wire_prefix"))
@@ -64,16 +61,9 @@ def change_again(path: str, edits: str, approved: bool = False) -> str:  # noqa:
 def played(tool: Any, said: Sequence[Any], history: int) -> list[Cost]:
     """Play a turn of a conversation of about `history` tokens; return what each request cost."""
     with loopback.Loopback(*said) as server:
-        spec = ModelSpec(
-            id="anthropic/claude-sonnet-5-5",
-            provider="anthropic",
-            model="claude-sonnet-5-5",
-            family="anthropic",
-            base_url=server.url,
-            key=SecretValue("none"),
-        )
+        model = mt.ProviderModel("anthropic/claude-sonnet-5-5", base_url=server.url, api_key="none")
         routes: dict[str, mt.Target] = {f"{tool.definition.name}.apply_changes": mt.Target("assistant")}
-        agent = mt.Agent(ProviderModel(spec), tools=[tool], instructions="You are careful.", routes=routes)
+        agent = mt.Agent(model, tools=[tool], instructions="You are careful.", routes=routes)
         agent.run_sync("Improve the plan. " + "word " * (history * 4 // 5))
         requests = [wire_prefix.rendered("anthropic", received.json) for received in server.received]
     return [_cost(requests[:place], request, said[place]) for place, request in enumerate(requests)]

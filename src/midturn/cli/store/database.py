@@ -18,7 +18,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def with_database(command: _F) -> _F:
     """Add `--store`."""
-    return click.option("--store", required=True, metavar="URL", help="The database: `postgresql://…?midturn_schema=NAME`.")(command)
+    return click.option("--store", required=True, metavar="URL", help="The database: `postgresql://...?midturn_schema=NAME`.")(command)
 
 
 def database(url: str) -> PostgresStore:

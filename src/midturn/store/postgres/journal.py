@@ -131,4 +131,5 @@ class PostgresJournal:
 
 def decode_handed(payloads: Sequence[bytes]) -> tuple[HandedOver, ...]:
     """Return what was handed over, oldest first."""
-    return tuple(sorted((msgspec.json.decode(payload, type=HandedOver) for payload in payloads), key=lambda handed: (handed.at, handed.event_id)))
+    handed = [msgspec.json.decode(payload, type=HandedOver) for payload in payloads]
+    return tuple(sorted(handed, key=lambda answer: (answer.at, answer.event_id)))
