@@ -1,20 +1,31 @@
 """What all tests share: `real` marks a test that needs a part which is not Python (a database, a browser, an agent).
 
 `make test` skips such tests, saying why. `make test-real` installs the parts first and runs them; there, a skip is a failure.
+
+Tests that are started in the background (`nohup make test`, or `make test &` in a script) inherit signals that are ignored. The processes
+that tests start must not inherit that in turn, since they are sent these signals.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
+from types import FrameType
 
 import pytest
 
 REAL = os.environ.get("MIDTURN_REAL") == "1"
 """Whether the parts have been installed, so that none of these tests has a reason to skip."""
 
+SENT_TO_PROCESSES = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
+"""What tests send to the processes that they start; `nohup` and `&` ignore some of them."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    for number in SENT_TO_PROCESSES:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _ignored)
     config.addinivalue_line("markers", "real(part): needs a real part, such as PostgreSQL, Chromium or Node; `make test-real` installs it")
 
 
@@ -32,3 +43,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, though its part should be here: {report.longrepr}"
     return report
+
+
+def _ignored(_number: int, _frame: FrameType | None) -> None:
+    """Go on ignoring a signal ourselves: a handler, unlike `SIG_IGN`, is not inherited by a program that is started."""
