@@ -285,7 +285,7 @@ def scripts(draw: st.DrawFn, scenes: Sequence[Scene] = SCENES) -> Script:
         later=stage.later,
         limits=Limits(
             repeats=stage.pick(3, 2, 1),
-            shown=stage.pick(1, 2, 3) if few else 20,
+            shown=stage.pick(1, 2, 3) if few else 99,  # with more, who is shown the last one would be up to the schedule
             rejected_cycles=stage.pick(1, 2, 3),
             cycles=stage.pick(50, 50, 50, 50, 2),
         ),

@@ -202,3 +202,24 @@ def test_each_review_that_waits_is_about_its_own_form() -> None:
     assert [e.ask for e in again.wanted(GiveAnswers)] == [2]
     assert len([a for a in again.recorded(Approval) if a.state == "approved"]) == 1
     assert len(again.recorded(InquiryAnswered)) == 4
+
+
+def test_a_question_of_one_of_several_forms_is_visited_in_its_own() -> None:
+    """They may have equal ids, and whichever was asked last is not always the one."""
+    played = Played(settings(DEFER, attached=False))
+    call = played.model_calls("deploy")[0]
+    forms = [(Question.text("a", f"A {number}?"), Question.text("b", f"B {number}?")) for number in (1, 2, 3)]
+    for number, questions in enumerate(forms, 1):
+        played.step_only(call, *questions, ask=number)
+    (first, *_) = pending(played.events, "1")
+    events = [*played.events, *Visit(played.events, first.request.event_id, counting_ids(100)).take(Answered("one"), SOMEBODY)]
+    again = Played(settings(DEFER, attached=False), events)
+    for number, questions in enumerate(forms, 1):
+        again.step_only(call, *questions, ask=number)
+    waiting = next(question for question in pending(again.events, "1") if question.question.text == "B 1?")
+
+    assert waiting.form
+    assert [question["text"] for question in waiting.form.questions] == ["A 1?", "B 1?"]
+    prompt = Visit(again.events, waiting.request.event_id, counting_ids(200)).prompt()
+    assert prompt
+    assert (prompt.index, prompt.total, prompt.can_go_back) == (2, 2, True)

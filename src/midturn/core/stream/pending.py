@@ -7,7 +7,7 @@ from typing import cast
 
 from midturn.core.address import address
 from midturn.core.asker import asker_of
-from midturn.core.events import Approval, AskedForm, Event, InquiryRequest, ToolCallRequest
+from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
 from midturn.core.json_value import Json
 from midturn.core.prompt import PromptKind
 from midturn.core.source import Source
@@ -123,10 +123,16 @@ class _Turn:
         return self._calls[call].arguments if call in self._calls else None
 
     def _form(self, request: InquiryRequest, place: int) -> AskedForm | None:
-        """The form that the question belongs to: it stands on the first request of the form."""
-        for event in reversed(self._events[: place + 1]):
-            if isinstance(event, ToolCallRequest) and event.event_id == request.call:
-                return None
-            if isinstance(event, InquiryRequest) and event.call == request.call and event.form:
-                return event.form if any(q.get("id") == request.question_id for q in event.form.questions) else None
-        return None
+        """The form that the question belongs to: it stands on the first request of the form.
+
+        It is the last one that has the question, or else its id: forms that were asked at once may have equal ids.
+        """
+        asked = [event for event in self._events[: place + 1] if isinstance(event, InquiryRequest) and event.call == request.call]
+        forms = [event.form for event in reversed(asked) if event.form and request.question_id in _texts(event.form)]
+        whole = [form for form in forms if _texts(form)[request.question_id] == request.question.text]
+        return next(iter(whole or forms), None)
+
+
+def _texts(form: AskedForm) -> dict[str, Json]:
+    """Return what a form asks, by question id."""
+    return {str(question.get("id")): question.get("text") for question in form.questions}
