@@ -131,10 +131,12 @@ class ModelError(MidturnError):
     """A model cannot be reached or does not do what was asked.
 
     `status` is the HTTP status where there was one; `retry_after` (seconds) and `transient` say whether and when to try again.
+    `failure` is what went wrong in one word, where a provider's answer says so: `key`, `quota`, `unknown_model`, `unreachable`, …
     `metadata` is what the model wants recorded with the failure, where the failure is recorded. `conversation` is the one whose turn is
     open because of it.
     """
 
+    failure: str | None = None
     metadata: Mapping[str, object] | None = None
     conversation: str | None = None
 

@@ -245,9 +245,10 @@ def test_a_server_that_is_not_there_is_named(wire: OnWire) -> None:
     with Loopback(Says(text="ok")) as server:
         gone = wire.at(server)
 
-    with pytest.raises(ModelError, match=r"Cannot reach 127\.0\.0\.1.*Are you offline\? `midturn doctor`.*`midturn demo`") as caught:
+    with pytest.raises(ModelError, match=r"Cannot reach 127\.0\.0\.1.*Check the network and the address\.$") as caught:
         converse(gone, HELLO)
     assert caught.value.transient
+    assert caught.value.failure == "unreachable"
 
 
 @on_every_wire

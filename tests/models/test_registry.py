@@ -46,12 +46,12 @@ def test_a_built_in_provider_can_be_reached_elsewhere_with_another_key() -> None
     assert (spec.family, spec.base_url, spec.key_origin) == ("anthropic", "http://127.0.0.1:1/", "$MY_KEY")
 
 
-def test_a_missing_key_names_the_variable_and_how_to_go_without() -> None:
+def test_a_missing_key_names_the_variable() -> None:
     with pytest.raises(ConfigError) as caught:
         model_named("openai/gpt-6-luna", NOBODY)
 
     assert "It needs an API key: set $OPENAI_API_KEY." in str(caught.value)
-    assert "`midturn demo`" in str(caught.value)
+    assert "midturn " not in str(caught.value)  # a command is no help to a program
 
 
 def test_an_empty_variable_is_no_key() -> None:

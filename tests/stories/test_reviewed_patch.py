@@ -155,7 +155,7 @@ def test_what_is_no_answer_fails_the_call_and_says_why(midturn: CommandLine) -> 
         finished = reviewed.query()
 
     assert [answer[1:] for answer in reviewed.answers] == [("cancelled", None, "backend_error")] * 6
-    for why, result in zip([*wrong, "`midturn models` lists what is reachable"], reviewed.results, strict=True):
+    for why, result in zip([*wrong, "knows no such model"], reviewed.results, strict=True):
         assert result.startswith('fs_modify_file: the assistant that was asked "Apply the changes to plan.md?" failed to answer: ')
         assert why in result
         assert "\n" not in result

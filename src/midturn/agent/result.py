@@ -131,6 +131,8 @@ def _model_is_down(conversation: str, message: str, failure: ModelError | None) 
         error = ModelError(said)
     else:
         error = ModelError(said, status=failure.status, retry_after=failure.retry_after, transient=failure.transient)
+        if failure.failure:
+            error.failure = failure.failure
     error.conversation = conversation
     error.__cause__ = failure
     return error

@@ -17,6 +17,12 @@ from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 
 _OTHERS = {"assistant": "by a model", "cached": "remembered", "static": "by configuration", "default": "by default"}
+_HELPS = {
+    "quota": " `-m PROVIDER/MODEL` takes another one.",
+    "unknown_model": " `midturn models` lists what is reachable.",
+    "unreachable": " `midturn doctor` checks the connection, `midturn demo` needs none.",
+}
+"""Which command helps when a model has failed in this way."""
 _WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
 
 
@@ -64,9 +70,10 @@ def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None) -
         note(then)
 
 
-def report_left_open(conversation: str, error: str) -> None:
-    """Say that the model stayed down, and how to go on."""
-    note(line("midturn: {}\nThe turn is open: `midturn resume {}` goes on with it.", block(error), conversation))
+def report_left_open(conversation: str, error: str, failure: str | None = None) -> None:
+    """Say that the model stayed down, what helps against this kind of failure, and how to go on."""
+    said = f"{error}{_HELPS.get(failure or '', '')}"
+    note(line("midturn: {}\nThe turn is open: `midturn resume {}` goes on with it.", block(said), conversation))
 
 
 def print_result(result: RunResult, status: str = "") -> None:

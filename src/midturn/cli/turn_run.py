@@ -110,7 +110,7 @@ class TurnRunner:
         result = RunResult(conversation=held.conversation, status="failed", error=ending.error, usage=ending.usage)
         if self._run.output == "json":
             print_result(result, status="open")
-        report_left_open(held.conversation, ending.error or "")
+        report_left_open(held.conversation, ending.error or "", ending.failure.failure if ending.failure else None)
         return ExitStatus.ERROR
 
     def _tell(self, result: RunResult, session: Session) -> ExitStatus:

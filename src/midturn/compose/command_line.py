@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.assistant.settings import INHERIT, assistant_settings
-from midturn.compose.models import NO_MODEL, Models, refuse_unusable
+from midturn.compose.models import SCRIPTED, Models, refuse_unusable
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.session import Kit, session_parts
 from midturn.compose.tools import Toolbox, toolbox, workspace_id
@@ -87,13 +87,25 @@ async def discard_turn(journal: Journal) -> None:
     await record_effects(turn.step(Interrupted()), journal, SystemClock(), Silence())
 
 
+_NO_MODEL = (
+    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
+    "`midturn demo` needs none."
+)
+_WITHOUT_KEY = "To try midturn without any key: `midturn demo`."
+
+
 def _main_model(settings: Settings, models: Models) -> Model:
     main = settings.assistant
     if main.model.id is None:
-        raise ConfigError(NO_MODEL)
+        raise ConfigError(_NO_MODEL)
     for model in {main.model.id, *_side_models(settings)}:
         refuse_unusable(model, settings.llm)
-    return models.get(main.model.id, main.request.max_retries)
+    try:
+        return models.get(main.model.id, main.request.max_retries)
+    except ConfigError as error:
+        if main.model.id.startswith(SCRIPTED):
+            raise
+        raise ConfigError(f"{error}\n{_WITHOUT_KEY}") from error
 
 
 def _toolbox(parts: CommandParts) -> Toolbox:

@@ -19,10 +19,6 @@ from midturn.ports import Display, Model, Notice
 from midturn.runtime.clock import SystemClock
 
 SCRIPTED = "scripted:"
-NO_MODEL = (
-    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
-    "`midturn demo` needs none."
-)
 
 
 def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
@@ -96,7 +92,7 @@ class Models(Struct, frozen=True, kw_only=True):
             ConfigError: As of `get`; or none is named at all.
         """
         if not settings.model:
-            raise ConfigError(NO_MODEL)
+            raise ConfigError("No model is set that could answer the question: name one as its route's `model.id`.")
         return self.get(settings.model, settings.max_retries)
 
     async def aclose(self) -> None:

@@ -14,13 +14,13 @@ Failure: TypeAlias = Literal[
 ]
 _TEXTS: Final[dict[Failure, str]] = {
     "key": "{model}: {host} refused the API key{said}. Check {key}.",
-    "quota": "{model}: the quota or the credit of the account is used up{said}. Top it up, or use another model with `-m`.",
+    "quota": "{model}: the quota or the credit of the account is used up{said}. Top it up, or use another model.",
     "busy": "{model} is busy{said}.",
     "server": "{model}: {host} failed{said}.",
-    "unknown_model": "{model}: {host} knows no such model{said}.{near} `midturn models` lists what is reachable.",
+    "unknown_model": "{model}: {host} knows no such model{said}.{near}",
     "too_long": "{model}: the conversation is longer than the model can read{said}. Start a new one, or use a larger model.",
     "filtered": "{model}: the provider's content filter stopped the answer{said}. Put it in other words.",
-    "unreachable": "Cannot reach {host}{said}. Are you offline? `midturn doctor` checks the connection, `midturn demo` needs none.",
+    "unreachable": "Cannot reach {host}{said}. Check the network and the address.",
     "broken": "The connection to {host} broke{said}.",
     "silent": "{host} stopped answering{said}.",
     "garbled": "{host} sent something that is not an answer{said}.",
@@ -58,7 +58,9 @@ def explain(failure: Failure, place: Place, report: Report) -> ModelError:
         near=report.suggestion,
     )
     kind = ContextTooLong if failure == "too_long" else ModelError
-    return kind(text, status=report.status, retry_after=report.retry_after, transient=failure in _TRANSIENT)
+    error = kind(text, status=report.status, retry_after=report.retry_after, transient=failure in _TRANSIENT)
+    error.failure = failure
+    return error
 
 
 def is_transient(status: int | None) -> bool:

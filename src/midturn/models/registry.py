@@ -25,8 +25,6 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The environment variables that hold the built-in providers' keys; the first one that is set counts."""
 
-_WITHOUT_KEY: Final = "To try midturn without any key: `midturn demo`."
-
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of `providers.llm`: which wire, where, which variable holds the key, and corrections to what is known of its models."""
@@ -55,7 +53,7 @@ def model_named(id: str, lookup: Lookup | None = None) -> ReachedModel:
     spec = spec_named(id, lookup)
     missing = _missing(spec)
     if missing:
-        raise ConfigError(f"{id} cannot be used:\n" + "\n".join(f"  {line}" for line in missing) + f"\n{_WITHOUT_KEY}")
+        raise ConfigError(f"{id} cannot be used:\n" + "\n".join(f"  {line}" for line in missing))
     return ReachedModel(spec, lookup.report)
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
-from midturn.core.json_value import Json
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
-from midturn.core.stream import OpenQuestion, pairs, pending
+from midturn.core.stream import OpenQuestion, pairs, pending, secrets_of_form
 from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
 from midturn.store.ids import event_ids
@@ -83,11 +82,4 @@ def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:
 def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:
     if isinstance(question.question.answer_type, SecretType):
         return True
-    if question.form is None or not isinstance(reply.value, Mapping):
-        return False
-    return any(_is_secret(asked) and asked.get("id") in reply.value for asked in question.form.questions)
-
-
-def _is_secret(asked: Mapping[str, Json]) -> bool:
-    answer_type = asked.get("answer_type")
-    return isinstance(answer_type, Mapping) and answer_type.get("type") == "secret"
+    return isinstance(reply.value, Mapping) and not secrets_of_form(question.form).isdisjoint(reply.value)

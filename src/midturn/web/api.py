@@ -11,12 +11,11 @@ from starlette.responses import JSONResponse, Response
 
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
-from midturn.core.stream import OpenQuestion
+from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
-from midturn.web.secret_replies import holds_secret
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS
 from midturn.web.site import Site

@@ -11,7 +11,6 @@ from midturn.core.events import InquiryRequest
 from midturn.core.form import Form
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
-from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered, Reply, Submitted, Unavailable
 from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion
@@ -110,13 +109,6 @@ class SecretReplies:
 def _name_in(question: OpenQuestion) -> str:
     request = question.request
     return request.question_id if question.form and isinstance(request, InquiryRequest) else ""
-
-
-def holds_secret(question: OpenQuestion) -> bool:
-    """Say whether the question, or one of its form, is a secret."""
-    if isinstance(question.question.answer_type, SecretType):
-        return True
-    return any(isinstance(one.answer_type, SecretType) for one in _of_form(question).values())
 
 
 def _shown(question: OpenQuestion) -> dict[str, bytes]:

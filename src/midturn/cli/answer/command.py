@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from midturn.cli.answer.finding import find_question
-from midturn.cli.answer.submitting import Submitting, Value, read_value, recorded_rows, secret_in
+from midturn.cli.answer.submitting import Submitting, Value, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.doors import for_people_only
@@ -19,7 +19,7 @@ from midturn.cli.place import Place, environment, find_place
 from midturn.cli.shown import Shown, line
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
-from midturn.core.stream import OpenQuestion
+from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.store.port import HeldBy
 
 
@@ -100,13 +100,13 @@ def _check(given: Given) -> None:
 
 def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> ExitStatus:
     if not is_attached(environment(), non_interactive=False):
-        if secret_in(question):
+        if holds_secret(question):
             raise click.UsageError(
                 f"A secret is asked for, and there is no terminal to ask at. Run `midturn answer {question.id}` at one: a VALUE on the "
                 "command line would stay in your shell's history, and is not taken."
             )
         raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE`.")
-    if secret_in(question):
+    if holds_secret(question):
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
     from midturn.cli.answer.at_terminal import answer_here
     from midturn.cli.loading import load_here

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
@@ -12,7 +11,6 @@ from midturn.core.form import Form
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.question.answer import YES_OR_NO
-from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.answer_text import value_text
@@ -98,14 +96,6 @@ class Submitting:
 
     def _answer(self, **how: Any) -> Receipt:
         return self._store.answer_sync(self._id, via="inbox", **how)
-
-
-def secret_in(question: OpenQuestion) -> bool:
-    """Say whether the question, or one of its form, is a secret: those are answered where the turn runs."""
-    if isinstance(question.question.answer_type, SecretType):
-        return True
-    types = [one.get("answer_type") for one in question.form.questions] if question.form else []
-    return any(isinstance(kind, Mapping) and kind.get("type") == "secret" for kind in types)
 
 
 def _decision(words: str) -> Submitted:

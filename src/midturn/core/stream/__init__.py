@@ -1,8 +1,7 @@
 """A conversation as a value: its turns, its pairs, what it waits for, what a provider sees. All pure, all linear in what they get."""
 
 from midturn.core.stream.approval_question import approval_text
-from midturn.core.stream.batches import complete_batches, torn_tail
-from midturn.core.stream.open_question import OpenQuestion, recorded_at
+from midturn.core.stream.open_question import OpenQuestion, holds_secret, recorded_at, secrets_of_form
 from midturn.core.stream.pairing import CallPair, InquiryPair, calls, pairs
 from midturn.core.stream.pending import pending
 from midturn.core.stream.provider_view import provider_view
@@ -20,7 +19,7 @@ __all__ = [
     "Window",
     "approval_text",
     "calls",
-    "complete_batches",
+    "holds_secret",
     "last_turn",
     "open_turn",
     "pairs",
@@ -30,6 +29,6 @@ __all__ = [
     "refused",
     "reviewed_answers",
     "sanitize",
-    "torn_tail",
+    "secrets_of_form",
     "turns",
 ]

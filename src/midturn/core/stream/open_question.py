@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 import msgspec
@@ -13,6 +14,7 @@ from midturn.core.json_value import Json
 from midturn.core.moments import rfc3339
 from midturn.core.prompt import PromptKind
 from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import SecretType
 from midturn.core.source import Source
 
 Waiting: TypeAlias = InquiryRequest | Approval
@@ -53,6 +55,20 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "asked_at": self.asked_at,
             **asker,
         }
+
+
+def holds_secret(question: OpenQuestion) -> bool:
+    """Say whether the question, or one of its form, is a secret: those are answered where the turn runs."""
+    return isinstance(question.question.answer_type, SecretType) or bool(secrets_of_form(question.form))
+
+
+def secrets_of_form(form: AskedForm | None) -> frozenset[str]:
+    """Return the ids of the questions of a form that are secrets, whatever version wrote it."""
+    return frozenset(str(asked.get("id")) for asked in form.questions if _is_secret(asked.get("answer_type"))) if form else frozenset()
+
+
+def _is_secret(answer_type: Json) -> bool:
+    return answer_type == "secret" or (isinstance(answer_type, Mapping) and answer_type.get("type") == "secret")
 
 
 def recorded_at(event: Event) -> str:

@@ -53,7 +53,7 @@ class Visit:
         request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
         self._state = self._loaded()
         if request is None or self._state.record.ended or not self._state.record.started:
-            raise NotOpen(f"No question with the id {event_id!r} is open. `midturn inbox` lists the open ones.")
+            raise NotOpen(f"No question with the id {event_id!r} is open.")
         if isinstance(request, InquiryRequest):
             self._call = self._at_question(request)
         else:

@@ -34,7 +34,6 @@ class Heading(Struct, frozen=True):
     lines: Lines
     content: str
     level: int
-    underlined: bool
 
 
 class Code(Struct, frozen=True):
@@ -130,7 +129,7 @@ def _block(token: Token, tokens: Iterator[Token]) -> Block:  # noqa: PLR0911  on
         case "paragraph_open":
             return Paragraph(lines, _content(tokens))
         case "heading_open":
-            return Heading(lines, _content(tokens), int(token.tag[1:]), token.markup in {"=", "-"})
+            return Heading(lines, _content(tokens), int(token.tag[1:]))
         case "fence" | "code_block":
             return Code(lines, tuple(token.content.split("\n")[:-1]), token.info.split(" ")[0])
         case "table_open":

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from midturn.core.events import ChatRequest, ChatResponse, Event
-from midturn.core.stream import OpenQuestion
+from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.store.answering import Receipt
 from midturn.web.access import Visitor
@@ -17,7 +17,6 @@ from midturn.web.answering import Answering, Misfit, Shown
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import recorded
 from midturn.web.pages.waiting import frame
-from midturn.web.secret_replies import holds_secret
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.site import Site
 from midturn.web.templating import page
