@@ -6,7 +6,7 @@ from importlib import import_module
 
 _HOMES: dict[str, str] = {
     ".agent.agent": "Agent ResumeOptions RunOptions",
-    ".agent.happenings": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
+    ".agent.turn_events": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
     ".agent.inbox_prompter": "InboxPrompter",
     ".agent.result": "RunResult",
     ".agent.turn_stream": "TurnStream",
@@ -39,7 +39,7 @@ _HOMES: dict[str, str] = {
     ".ports": "Model Tool ToolRun",
     ".runtime.foreign_turn": "CallContent",
     ".runtime.prompter": "Prompter",
-    ".store.answering": "Receipt",
+    ".store.outside_answers": "Receipt",
     ".store.conversation": "Conversation",
     ".store.store": "ConversationStore",
     ".store.stores": "MemoryStore open_store",

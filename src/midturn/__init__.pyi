@@ -1,7 +1,9 @@
 from msgspec import UNSET as UNSET
 
 from midturn.agent.agent import Agent as Agent, ResumeOptions as ResumeOptions, RunOptions as RunOptions
-from midturn.agent.happenings import (
+from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
+from midturn.agent.result import RunResult as RunResult
+from midturn.agent.turn_events import (
     Asked as Asked,
     ModelRetried as ModelRetried,
     QuestionAnswered as QuestionAnswered,
@@ -10,8 +12,6 @@ from midturn.agent.happenings import (
     ToolStarted as ToolStarted,
     TurnEnded as TurnEnded,
 )
-from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
-from midturn.agent.result import RunResult as RunResult
 from midturn.agent.turn_stream import TurnStream as TurnStream
 from midturn.core import events as events
 from midturn.core.exchange import (
@@ -109,8 +109,8 @@ from midturn.models.scripted import ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.runtime.foreign_turn import CallContent as CallContent
 from midturn.runtime.prompter import Prompter as Prompter
-from midturn.store.answering import Receipt as Receipt
 from midturn.store.conversation import Conversation as Conversation
+from midturn.store.outside_answers import Receipt as Receipt
 from midturn.store.store import ConversationStore as ConversationStore
 from midturn.store.stores import MemoryStore as MemoryStore, open_store as open_store
 from midturn.store.watching import StoreChange as StoreChange

@@ -14,11 +14,11 @@ from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
-from midturn.store.answering import Receipt
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversation import MemoryAnswers
+from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 from midturn.store.stores import open_store
 from midturn.store.submission import HandedOver, Submission

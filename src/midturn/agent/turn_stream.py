@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, Self, TypeAlias
 
-from midturn.agent.happenings import Streamed, TurnEnded, streamed
 from midturn.agent.result import RunResult
+from midturn.agent.turn_events import Streamed, TurnEnded, streamed
 from midturn.ports import Happening, Journal
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]

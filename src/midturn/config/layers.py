@@ -73,7 +73,7 @@ class Layers:
         self._below = self.merged
         self.add("workspace", *parts)
 
-    def settle(self) -> None:
+    def tighten(self) -> None:
         """Let what the user says of every tool hold for those, too, that an unapproved file tightened less."""
         self.merged = restrained(self.merged, overlay(*self._unapproved), self._below)
 

@@ -74,7 +74,7 @@ def load(request: LoadRequest) -> Loaded:
     given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
     layers.assigned("--cfg", given.cfg)
     layers.assigned("flags", given.flags)
-    layers.settle()
+    layers.tighten()
     toggles = tuple(toggle for delta in recorded for toggle in delta.toggles if not toggle.on or delta.is_sealed(request.state))
     settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), (*toggles, *given.toggles))
     if layers.problems:

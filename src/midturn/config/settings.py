@@ -1,4 +1,4 @@
-"""What configuration comes to: frozen values, every default in one place."""
+"""What configuration comes to: frozen values, with the defaults of what only configuration sets."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, cast
 
 from midturn.core.exchange import ModelEvent, ModelRequest
-from midturn.models.beside import imported_beside
+from midturn.models.importing import imported_in_thread
 from midturn.models.profiles import ModelSpec
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ReachedModel:
             await connection.aclose()
 
     async def _connected(self) -> Connection:
-        providers = await imported_beside("midturn.models.providers")
+        providers = await imported_in_thread("midturn.models.providers")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
             self._connection = cast("Connection", providers.Connection(self._spec))

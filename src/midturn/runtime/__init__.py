@@ -1,1 +1,1 @@
-"""The shell around the machine: it performs effects and reports what happened; it decides nothing."""
+"""The shell around the machine: it performs effects, and reports what happened; what follows from that, the machine decides."""

@@ -33,10 +33,10 @@ from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, T
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
 from midturn.ports import Notice, ToolEnded, ToolStarted
-from midturn.runtime.answering import Answering
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
 from midturn.runtime.elsewhere import Elsewhere
+from midturn.runtime.model_response import ModelResponse
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Recorder
 from midturn.runtime.services import Services
@@ -70,7 +70,7 @@ class Driver:
         self._recorder = Recorder(services.journal, services.clock, services.display)
         self._tools = ToolRuns(services.tools, surroundings, report)
         self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
-        self._answering = Answering(services.model, services.display, report)
+        self._response = ModelResponse(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, report)
         self._group = asyncio.TaskGroup()
         self._elsewhere = Elsewhere(services.answers, services.journal, report)
@@ -97,7 +97,7 @@ class Driver:
 
     def interrupt(self) -> None:
         """Ctrl-C with no prompt open: the turn ends."""
-        self._happenings.put_nowait(Interrupted(self._answering.said_so_far()))
+        self._happenings.put_nowait(Interrupted(self._response.said_so_far()))
 
     def report(self, happened: Happened) -> None:
         """Feed the machine with something that did not happen in here."""
@@ -145,9 +145,9 @@ class Driver:
             case Record(event):
                 self._show_result(event)
             case CallModel():
-                self._answering.start(self._surroundings.request(self._services.journal.events), self._spawn)
+                self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
             case StopModel():
-                self._answering.stop()
+                self._response.stop()
             case RunTool(call):
                 self._services.display.show(ToolStarted(call, again=call.event in self._started))
                 self._started.add(call.event)
@@ -167,11 +167,11 @@ class Driver:
             case Warn(text, event):
                 self._services.display.show(Notice(text + self._where(event) if event else text))
             case Suspend():
-                self._ending = Ending("suspended", usage=self._answering.usage)
+                self._ending = Ending("suspended", usage=self._response.usage)
             case LeaveOpen(error):
-                self._ending = Ending("open", error, self._answering.usage, self._answering.failure)
+                self._ending = Ending("open", error, self._response.usage, self._response.failure)
             case EndTurn(status, error):
-                self._ending = Ending(status, error, self._answering.usage)
+                self._ending = Ending(status, error, self._response.usage)
             case _ as other:
                 assert_never(other)
 

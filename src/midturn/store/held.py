@@ -13,8 +13,8 @@ from midturn.core.stream import last_turn
 from midturn.errors import MidturnError, StoreError
 from midturn.store.admission import Admission, AdmittedAnswers
 from midturn.store.batch import stamped
+from midturn.store.decisions import answer_batch
 from midturn.store.port import PortJournal
-from midturn.store.settling import settled
 
 _LOG = logging.getLogger("midturn.store")
 
@@ -64,7 +64,7 @@ class HeldConversation:
         for handed in await self.answers.collect():
             window = last_turn(self.events)
             try:
-                batch = settled(window.events if window else (), self.conversation, handed.event_id, handed.submission)
+                batch = answer_batch(window.events if window else (), self.conversation, handed.event_id, handed.submission)
             except StoreError:
                 raise
             except MidturnError as error:

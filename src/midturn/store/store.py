@@ -13,10 +13,10 @@ from midturn.core.moments import TimeOfDay
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreLocked
 from midturn.store.admission import Admission, MayAnswer
-from midturn.store.answering import Answering, Receipt
 from midturn.store.clock import SYSTEM
 from midturn.store.conversation import Conversation
 from midturn.store.held import HeldConversation
+from midturn.store.outside_answers import OutsideAnswers, Receipt
 from midturn.store.port import PortJournal, Settled, StorePort
 from midturn.store.processes import looked_at
 from midturn.store.submission import Submission
@@ -43,7 +43,7 @@ class ConversationStore:
         self._admission = admission or Admission()
         self._clock = clock
         self._on_wake = on_wake
-        self._answering = Answering(port, self._admission, clock, self._take_over)
+        self._answering = OutsideAnswers(port, self._admission, clock, self._take_over)
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""

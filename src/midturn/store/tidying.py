@@ -15,7 +15,7 @@ from midturn.core.events import (
     TurnEnd,
 )
 from midturn.core.stream import open_turn
-from midturn.store.settling import decision_about
+from midturn.store.decisions import decision_about
 
 _CLOSING = (InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd)
 

@@ -13,8 +13,8 @@ from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
 from midturn.store.clock import pause
+from midturn.store.decisions import decision_about
 from midturn.store.port import StorePort
-from midturn.store.settling import decision_about
 
 _LOOK = 0.25  # seconds between two looks
 

@@ -13,7 +13,7 @@ _DIM, _UNDIM = "\x1b[90m", "\x1b[0m"
 
 
 class Message:
-    """Puts on the page what is settled of a text that arrives in pieces."""
+    """Puts on the page what is final of a text that arrives in pieces."""
 
     def __init__(self, page: Page, kind: Kind) -> None:
         self._page = page

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from midturn.core.visible import exact
 from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, Recorded, TextShown, ToolEnded, ToolStarted
-from midturn.terminal.beside import Beside
+from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
 from midturn.terminal.heartbeat import Heartbeat
 from midturn.terminal.look import choose_look
@@ -55,7 +55,7 @@ class TerminalDisplay:
         page = Page(Outlet(out, gate, nobody_reads), Outlet(err, gate), choose_look(self._settings.mode, os.environ))
         self._words = Message(page, "words")
         self._reasoning = Message(page, "reasoning")
-        self._beside = Beside(page)
+        self._asides = Asides(page)
         self._spinner = Spinner(gate, page.err, clock) if page.look.moves and page.err.is_terminal else None
         self._ledger = Ledger()
         self._heartbeat = Heartbeat(self._beat)
@@ -81,9 +81,9 @@ class TerminalDisplay:
             case Recorded(event):
                 if (told := self._ledger.note(event)) is not None:
                     self._finish_message()
-                    self._beside.told(told)
+                    self._asides.told(told)
             case Notice(text, seconds):
-                self._beside.notice(text)
+                self._asides.notice(text)
                 self._wait(seconds)
             case _:
                 pass  # reasoning that is not asked for, and tools that are not mentioned
@@ -100,11 +100,11 @@ class TerminalDisplay:
         match happening:
             case ToolStarted(again=again):
                 if not again:
-                    self._beside.tool_started(call)
+                    self._asides.tool_started(call)
                 self._begin(call.event, exact(call.name))
             case ToolEnded(content=content, is_error=is_error):
                 self._finish(call.event)
-                self._beside.tool_ended(call, content if is_error else None, self._ledger.fate(call, is_error=is_error))
+                self._asides.tool_ended(call, content if is_error else None, self._ledger.fate(call, is_error=is_error))
 
     def _finish_message(self) -> None:
         self._reasoning.finish()

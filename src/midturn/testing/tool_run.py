@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from midturn.agent.agent import Agent
-from midturn.agent.happenings import Streamed, ToolFinished
+from midturn.agent.turn_events import Streamed, ToolFinished
 from midturn.compose.given import GivenTool, tools_of
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt

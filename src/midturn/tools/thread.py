@@ -28,7 +28,7 @@ async def in_thread(call: Callable[[], T]) -> T:
     done: asyncio.Future[T | _Raised] = loop.create_future()
     context = copy_context()
 
-    def settle(result: T | _Raised) -> None:
+    def finish(result: T | _Raised) -> None:
         if not done.done():
             done.set_result(result)
 
@@ -38,7 +38,7 @@ async def in_thread(call: Callable[[], T]) -> T:
         except BaseException as error:  # noqa: BLE001 (it is raised again, where somebody waits for it)
             result = _Raised(error)
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result)
+            loop.call_soon_threadsafe(finish, result)
 
     threading.Thread(target=work, name="midturn-tool", daemon=True).start()
     result = await done

@@ -18,7 +18,7 @@ from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion, reviewed_answers
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.content import pretty
-from midturn.store.answering import Receipt
+from midturn.store.outside_answers import Receipt
 from midturn.web import controls
 from midturn.web.access import Visitor
 from midturn.web.body import Fields

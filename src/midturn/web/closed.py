@@ -12,7 +12,7 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, In
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream import approval_text, calls
 from midturn.errors import StoreError
-from midturn.store.settling import decision_about
+from midturn.store.decisions import decision_about
 from midturn.web.port import Port
 
 _LOOK = 0.05  # seconds between two looks

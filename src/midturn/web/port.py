@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion
-from midturn.store.answering import Receipt
 from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
+from midturn.store.outside_answers import Receipt
 from midturn.store.port import HeldBy, Settled
 from midturn.store.store import ConversationStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from midturn.core.address import parse_address
 from midturn.core.stream import OpenQuestion
 from midturn.errors import NotOpen
-from midturn.store.answering import why_closed
+from midturn.store.outside_answers import why_closed
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
 

@@ -14,7 +14,7 @@ from midturn.core.question.answer import YES_OR_NO
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.answer_text import value_text
-from midturn.store.answering import Receipt
+from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 
 

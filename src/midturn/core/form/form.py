@@ -34,7 +34,7 @@ class Form(Struct, frozen=True):
         if problems:
             raise QuestionError(problems)
         by_id = {question.id: question for question in questions}
-        force_setattr(self, "questions", tuple(_settled(question, by_id) for question in questions))
+        force_setattr(self, "questions", tuple(_canonical(question, by_id) for question in questions))
 
     @classmethod
     def from_json(cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS) -> Form:
@@ -74,7 +74,7 @@ def _strangers(questions: Sequence[object]) -> list[Problem]:
     ]
 
 
-def _settled(question: Question[Any], by_id: dict[str, Question[Any]]) -> Question[Any]:
+def _canonical(question: Question[Any], by_id: dict[str, Question[Any]]) -> Question[Any]:
     """Write the value of a predicate as the checker writes answers, so that comparing the two is all that is left to do."""
     when = question.when
     if when is None or when.equals is None:

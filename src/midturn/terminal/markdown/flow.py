@@ -46,7 +46,7 @@ class MarkdownFlow:
         self._waits_since: float | None = None
 
     def feed(self, text: str) -> str:
-        """Take the next piece, and return the rows that are settled."""
+        """Take the next piece, and return the rows that are final."""
         self._take(text)
         return self.tick()
 
@@ -59,7 +59,7 @@ class MarkdownFlow:
         self._lines += lines
 
     def tick(self) -> str:
-        """Return the rows that are settled, if it is time for a look."""
+        """Return the rows that are final, if it is time for a look."""
         now = self._clock()
         if now < self._look_at or not (self._lines or self._tail):
             return ""
@@ -80,7 +80,7 @@ class MarkdownFlow:
         return self._show(lines, now, is_last=True) if lines else ""
 
     def _show(self, lines: Sequence[str], now: float, *, is_last: bool) -> str:
-        """Give out what is settled of the text so far."""
+        """Give out what is final of the text so far."""
         try:
             blocks = parse("\n".join(lines), self._seams.lines)
         except TooDeep:
@@ -113,7 +113,7 @@ class MarkdownFlow:
         return isinstance(leaf, Paragraph) and leaf.lines[1] > len(self._lines)
 
     def _cut_last(self, layout: Layout, blocks: Sequence[Block], now: float) -> None:
-        """Cut the paragraph that stands last, so that its full rows are settled."""
+        """Cut the paragraph that stands last, so that its full rows are final."""
         leaf, width = layout.last_leaf(blocks, self._width)
         if not isinstance(leaf, Paragraph) or "|" in leaf.content.rpartition("\n")[2]:
             self._waits_since = None

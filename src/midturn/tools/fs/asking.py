@@ -97,7 +97,7 @@ T = TypeVar("T")
 _TRIES = 5
 
 
-def settled(path: PurePosixPath, attempt: Callable[[], T]) -> T:
+def repeated(path: PurePosixPath, attempt: Callable[[], T]) -> T:
     """Return what an attempt returns; one that finds the file changed is repeated, and then asks about the new content.
 
     Raises:

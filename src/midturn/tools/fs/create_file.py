@@ -10,7 +10,7 @@ from msgspec import Meta
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FilePath
-from midturn.tools.fs.asking import SHOWN, about_change, settled
+from midturn.tools.fs.asking import SHOWN, about_change, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.diff import Change
 from midturn.tools.fs.paths import check_name, relative, shown
@@ -29,7 +29,7 @@ def fs_create_file(path: FilePath, content: Content, ctx: ToolContext) -> str | 
     target = relative(path, ctx.root)
     check_name(target)
     with Beneath(ctx.root) as beneath:
-        return settled(target, lambda: _create(beneath, target, content.encode(), ctx))
+        return repeated(target, lambda: _create(beneath, target, content.encode(), ctx))
 
 
 def _create(beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolContext) -> str | Question[bool]:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FilePath
-from midturn.tools.fs.asking import agreed, settled
+from midturn.tools.fs.asking import agreed, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.writing import read_to_change, remove
@@ -20,7 +20,7 @@ def fs_delete_file(path: FilePath, ctx: ToolContext) -> str | Question[bool]:
     """Delete a file. If it has uncommitted changes, the user is asked first."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
-        return settled(target, lambda: _delete(beneath, target, ctx))
+        return repeated(target, lambda: _delete(beneath, target, ctx))
 
 
 def _delete(beneath: Beneath, target: PurePosixPath, ctx: ToolContext) -> str | Question[bool]:

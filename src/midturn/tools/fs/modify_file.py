@@ -11,7 +11,7 @@ from msgspec import Meta
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FilePath
-from midturn.tools.fs.asking import SHOWN, about_change, settled
+from midturn.tools.fs.asking import SHOWN, about_change, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.diff import Change
 from midturn.tools.fs.edits import Edit, edited
@@ -31,7 +31,7 @@ def fs_modify_file(path: FilePath, edits: Edits, ctx: ToolContext) -> str | Ques
     """Change a text file by replacing pieces of its text. The change is shown to somebody who approves it before it is made."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
-        return settled(target, lambda: _modify(beneath, target, edits, ctx))
+        return repeated(target, lambda: _modify(beneath, target, edits, ctx))
 
 
 def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Edit], ctx: ToolContext) -> str | Question[bool]:

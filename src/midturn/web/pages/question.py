@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError, StoreLocked
-from midturn.store.answering import Receipt
+from midturn.store.outside_answers import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering, Misfit, Shown
 from midturn.web.body import Fields, read_fields

@@ -15,7 +15,7 @@ from midturn.store.ids import event_ids
 from midturn.store.submission import Submission, describe
 
 
-def settled(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> Sequence[Event]:
+def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> Sequence[Event]:
     """Return the batch that an answer leads to.
 
     Raises:

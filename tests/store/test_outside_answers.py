@@ -22,7 +22,7 @@ from midturn.core.events import (
 )
 from midturn.core.question.answer_type import SecretType
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
-from midturn.store.answering import Receipt
+from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 from support.stored import append, asking, finished, keep, release, reopen
 from support.tapes import CONFIRM, Tape

@@ -13,7 +13,7 @@ from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.tool_runs import Spawn
 
 
-class Answering:
+class ModelResponse:
     """Asks the model, shows what it says as it says it, and reports the whole."""
 
     def __init__(self, model: Model, display: Display, report: Callable[[Happened], None]) -> None:

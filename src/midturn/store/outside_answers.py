@@ -15,8 +15,8 @@ from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem,
 from midturn.store.admission import Admission
 from midturn.store.batch import stamped
 from midturn.store.clock import pause
+from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
-from midturn.store.settling import already_answered, check_no_secret, decision_about, settled, taken_by, was_asked
 from midturn.store.submission import HandedOver, Submission
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
@@ -39,7 +39,7 @@ class Receipt(Struct, frozen=True):
         return {"conversation": self.conversation, "id": self.id, "held": self.held}
 
 
-class Answering:
+class OutsideAnswers:
     """Answers questions in a store. `take_over` records what was handed over to a holder that is gone."""
 
     def __init__(self, port: StorePort, admission: Admission, clock: TimeOfDay, take_over: Callable[[str], Awaitable[None]]) -> None:
@@ -166,7 +166,7 @@ class _Decision:
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
-        return settled(turn.events, self._at.conversation, self._at.event_id, self._submission)
+        return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
 
 
 def _open(events: Sequence[Event]) -> Sequence[Event]:

@@ -1,4 +1,4 @@
-"""Loading a heavy module beside the event loop."""
+"""Loading a heavy module in a thread, while the event loop runs on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 _LOADED: dict[str, ModuleType] = {}  # what is still loading stands in `sys.modules` already, but not here
 
 
-async def imported_beside(name: str) -> ModuleType:
+async def imported_in_thread(name: str) -> ModuleType:
     """Import a module in a thread that nobody waits for: whoever stops waiting, with Ctrl-C, leaves at once.
 
     (`asyncio.to_thread` will not do: the loop waits for its threads before it ends.)
@@ -20,7 +20,7 @@ async def imported_beside(name: str) -> ModuleType:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[ModuleType] = loop.create_future()
 
-    def settle(module: ModuleType | None, error: BaseException | None) -> None:
+    def finish(module: ModuleType | None, error: BaseException | None) -> None:
         if done.cancelled():
             return
         if module is not None:
@@ -35,7 +35,7 @@ async def imported_beside(name: str) -> ModuleType:
         except BaseException as raised:  # noqa: BLE001 (it is raised again, where it is waited for)
             error = raised
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, module, error)
+            loop.call_soon_threadsafe(finish, module, error)
 
     threading.Thread(target=load, name=f"import {name}", daemon=True).start()
     return await done

@@ -21,7 +21,7 @@ _HANG = "  "
 _DIM, _RED, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[0m"
 
 
-class Beside:
+class Asides:
     """Prints lines; each is one line, wrapped where a terminal shows it."""
 
     def __init__(self, page: Page) -> None:
