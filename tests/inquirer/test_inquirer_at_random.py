@@ -8,7 +8,7 @@ import random
 import pytest
 
 import midturn as mt
-from midturn.core.events import InquiryRequest, ToolCallResponse
+from midturn.core.events import InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import recorded_pairs
 
@@ -49,7 +49,8 @@ class Loop:
             else:
                 said = await asyncio.gather(*map(call.ask, questions))
             await asyncio.sleep(self.dice.choice([0, 0.001]))
-            self.results[number] = call.finish(", ".join(said))
+            result = call.finish(", ".join(said))
+        self.results[number] = result  # not before: it is recorded when the block is left
 
     async def round(self) -> None:
         """Make every call that has no result yet; some of them are cancelled on the way."""
@@ -61,11 +62,20 @@ class Loop:
         async with asyncio.timeout(20):
             for error in await asyncio.gather(*calls, return_exceptions=True):
                 assert error is None or isinstance(error, mt.Suspended | asyncio.CancelledError), error
+        await self._learn()
         for question in await self.store.pending():
             if self.dice.random() < 0.7:
                 request = question.request
                 assert isinstance(request, InquiryRequest)
                 await self.store.answer(question.id, f"{question.tool} {request.question_id}")
+
+    async def _learn(self) -> None:
+        """Take note of calls that were cancelled when their results had just been recorded."""
+        events = (await self.store.read(self.conversation)).events
+        numbers = {event.event_id: int(event.name.removeprefix("tool_")) for event in events if isinstance(event, ToolCallRequest)}
+        for event in events:
+            if isinstance(event, ToolCallResponse):
+                self.results.setdefault(numbers[event.call], event.content)
 
 
 @pytest.mark.parametrize("seed", range(25))
