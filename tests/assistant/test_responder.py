@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.assistant import AssistantSettings, Consultation, consult
+from midturn.assistant import ChosenAssistant, Consultation, consult
 from midturn.assistant.trim import LEFT_OUT
 from midturn.core.events import ChatRequest, InquiryRequest
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
@@ -22,7 +22,7 @@ from midturn.ports import Model
 from support.clocks import FakeClock
 from support.conversations import REQUEST, asked_events, main_request
 
-SETTINGS = AssistantSettings(model="anthropic/claude-haiku-4-5")
+SETTINGS = ChosenAssistant(model="anthropic/claude-haiku-4-5")
 
 
 def consultation(asked: InquiryRequest = REQUEST) -> Consultation:

@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.assistant.request import second_request, side_request
-from midturn.assistant.settings import AssistantSettings
 from midturn.core.events import (
     AnsweredBy,
     ChatRequest,
@@ -21,7 +21,7 @@ from midturn.core.question.answer_type import MultiSelectType, SelectOption, Sel
 from midturn.core.source import ASSISTANT
 from support.conversations import REQUEST, asked_events, main_request
 
-SETTINGS = AssistantSettings(model="anthropic/claude-haiku-4-5", cache="long", parameters={"temperature": 0})
+SETTINGS = ChosenAssistant(model="anthropic/claude-haiku-4-5", cache="long", parameters={"temperature": 0})
 
 
 def text_of(request: ModelRequest) -> str:
@@ -137,7 +137,7 @@ def test_the_assistant_that_answers_brings_its_own_settings() -> None:
     main = main_request(asked_events(REQUEST))
 
     same = asking(REQUEST, main)
-    other = side_request(main, REQUEST, "t", AssistantSettings(model="m", system_prompt="Be strict.", shares_cache=True), {})
+    other = side_request(main, REQUEST, "t", ChosenAssistant(model="m", system_prompt="Be strict.", shares_cache=True), {})
 
     assert (same.system, same.tools, same.cache, same.parameters) == (main.system, main.tools, "long", {"temperature": 0})
     assert (other.system, other.tools) == ("Be strict.", main.tools)

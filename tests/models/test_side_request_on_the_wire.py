@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from midturn.assistant import AssistantSettings, Consultation, consult
+from midturn.assistant import ChosenAssistant, Consultation, consult
 from midturn.core.events import ToolCallRequest
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.models.reached_model import ReachedModel
@@ -22,12 +22,12 @@ from support.wire_prefix import around, rendered, shared
 
 GOOD = Says(text='{"reason": "Looks right.", "answer": true}')
 PROSE = Says(text="Sure, go ahead!")
-MAIN = AssistantSettings(model="main", parameters={"temperature": 0.2}, shares_cache=True)
+MAIN = ChosenAssistant(model="main", parameters={"temperature": 0.2}, shares_cache=True)
 HAIKU = OnWire("anthropic", "anthropic", "claude-haiku-4-5", "anthropic")
-OTHER = AssistantSettings(model="other", parameters={"temperature": 0.2})
+OTHER = ChosenAssistant(model="other", parameters={"temperature": 0.2})
 
 
-def ask(model: ReachedModel, settings: AssistantSettings, clock: FakeClock | None = None) -> AssistantReplied | AssistantFailed:
+def ask(model: ReachedModel, settings: ChosenAssistant, clock: FakeClock | None = None) -> AssistantReplied | AssistantFailed:
     asked = Consultation(asked=REQUEST, tool="fs_modify_file", main=main_request(asked_events()), settings=settings)
 
     async def send() -> AssistantReplied | AssistantFailed:
@@ -39,7 +39,7 @@ def ask(model: ReachedModel, settings: AssistantSettings, clock: FakeClock | Non
     return asyncio.run(send())
 
 
-def bodies(wire: OnWire, settings: AssistantSettings, *answers: Answer) -> list[Any]:
+def bodies(wire: OnWire, settings: ChosenAssistant, *answers: Answer) -> list[Any]:
     """Return the main request's body, and those of the side requests."""
     events = asked_events()
     cycle = next(place for place, event in enumerate(events) if isinstance(event, ToolCallRequest) and event.event_id == "c1")
@@ -181,7 +181,7 @@ def test_the_openai_side_request_has_the_main_threads_cache_key() -> None:
 def test_a_thinking_haiku_gets_the_question_inside_the_paused_result() -> None:
     """Words of the user after a result would end its thinking, and the cache of all that it thought before."""
     pytest.importorskip("anthropic", reason="the extra `midturn[anthropic]` is not installed")
-    settings = AssistantSettings(model="main", parameters={"thinking": True}, shares_cache=True)
+    settings = ChosenAssistant(model="main", parameters={"thinking": True}, shares_cache=True)
     with Loopback(GOOD) as server:
         ask(HAIKU.at(server), settings)
 

@@ -15,7 +15,7 @@ from midturn.core.secret import SecretValue
 from midturn.errors import TerminalGone
 from midturn.terminal.gate import Gate
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 from support.prompt_catalogue import PROMPTS
 
 
@@ -27,7 +27,7 @@ async def main(name: str, result: Path, case: str) -> None:
         time.sleep(0.5)  # noqa: ASYNC251 (a host that is busy, so that keys pile up)
     if case == "thread":
         refuse_terminals(asyncio.get_running_loop())
-    settings = PromptSettings(
+    settings = PrompterSettings(
         settle=float(os.environ.get("SETTLE", "0")),
         text_menu=case == "menu",
         notify_command=tuple(shlex.split(os.environ.get("NOTIFY", ""))),

@@ -16,9 +16,9 @@ from typing import Any
 from midturn.core.prompt import ToolCall
 from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolEnded, ToolStarted
 from midturn.terminal.gate import Gate
-from midturn.terminal.output import DisplaySettings, TerminalDisplay
+from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 from support.prompt_catalogue import PROMPTS
 
 
@@ -28,8 +28,8 @@ class Player:
     def __init__(self, settings: dict[str, Any]) -> None:
         gate = Gate(most_held=settings.get("most_held", 1_000_000))
         mode = settings.get("mode", "auto")
-        shown = DisplaySettings(hidden=frozenset(settings.get("hidden", ())), reasoning=settings.get("reasoning", False), mode=mode)
-        asked = PromptSettings(settle=0, mode=mode, bell=False, notify=False, notify_command=tuple(settings.get("notify", ())))
+        shown = OutputSettings(hidden=frozenset(settings.get("hidden", ())), reasoning=settings.get("reasoning", False), mode=mode)
+        asked = PrompterSettings(settle=0, mode=mode, bell=False, notify=False, notify_command=tuple(settings.get("notify", ())))
         self.display = TerminalDisplay(shown, gate)
         self._prompter = TerminalPrompter(asked, gate)
         self._asking: asyncio.Task[Any] | None = None

@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.terminal.notify import called_off, calling
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 from support.prompt_catalogue import HOSTILE, SECRET
 
-ALL = PromptSettings()
-BELL = PromptSettings(notify=False)
-NOTHING = PromptSettings(bell=False, notify=False)
+ALL = PrompterSettings()
+BELL = PrompterSettings(notify=False)
+NOTHING = PrompterSettings(bell=False, notify=False)
 
 
 def test_the_bell_alone_where_nothing_else_is_wanted() -> None:
@@ -42,7 +42,7 @@ def test_a_console_without_titles_gets_none() -> None:
 def test_a_question_cannot_leave_the_title() -> None:
     hostile = replace(SECRET, question=replace(SECRET.question, text=f"a;b{HOSTILE}"), asked_by="x\x1b\\\x07")
 
-    called = calling(hostile, PromptSettings(bell=False), {"TERM": "foot"})
+    called = calling(hostile, PrompterSettings(bell=False), {"TERM": "foot"})
 
     assert called.count("\x1b") == 5
     assert "\a" not in called

@@ -12,7 +12,7 @@ import pytest
 from midturn.core.prompt import ToolCall
 from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolEnded, ToolStarted
 from midturn.terminal.gate import Gate
-from midturn.terminal.output import DisplaySettings, TerminalDisplay
+from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.spinner import FRAMES
 
 CALL = ToolCall("ev", "call", "deploy", {})
@@ -36,10 +36,10 @@ class Stream(io.StringIO):
 class Watched:
     """A display on two streams."""
 
-    def __init__(self, *, terminal: bool = True, gate: Gate | None = None, settings: DisplaySettings | None = None) -> None:
+    def __init__(self, *, terminal: bool = True, gate: Gate | None = None, settings: OutputSettings | None = None) -> None:
         self.out, self.err = Stream(terminal=terminal), Stream(terminal=terminal)
         self.gate = gate or Gate()
-        self.display = TerminalDisplay(settings or DisplaySettings(mode="rich"), self.gate, streams=(self.out, self.err))
+        self.display = TerminalDisplay(settings or OutputSettings(mode="rich"), self.gate, streams=(self.out, self.err))
 
     def show(self, *happenings: Happening) -> Watched:
         """Let things happen, and the turn end."""
@@ -68,7 +68,7 @@ def test_a_terminal_gets_markdown_block_by_block() -> None:
 
 
 def test_plain_mode_prints_the_source_without_escapes() -> None:
-    watched = Watched(settings=DisplaySettings(mode="plain")).show(TextShown("**bold** \x1b"), TextShown("[31m\nnext"))
+    watched = Watched(settings=OutputSettings(mode="plain")).show(TextShown("**bold** \x1b"), TextShown("[31m\nnext"))
 
     assert watched.out.getvalue() == "**bold** ⟨U+001B⟩[31m\nnext\n"
 
@@ -77,7 +77,7 @@ def test_plain_mode_prints_the_source_without_escapes() -> None:
 @pytest.mark.parametrize("cut", [1, 3, 100])
 def test_no_row_begins_like_a_row_of_a_prompt(mode: str, gutter: str, cut: int) -> None:
     text = f"{gutter} one\n\n{gutter} two"
-    watched = Watched(settings=DisplaySettings(mode="rich" if mode == "rich" else "plain"))
+    watched = Watched(settings=OutputSettings(mode="rich" if mode == "rich" else "plain"))
 
     watched.show(*(TextShown(text[at : at + cut]) for at in range(0, len(text), cut)))
 
@@ -94,7 +94,7 @@ def test_tools_and_notices_go_to_stderr() -> None:
 
 
 def test_hidden_tools_are_not_mentioned() -> None:
-    settings = DisplaySettings(hidden=frozenset({"deploy"}))
+    settings = OutputSettings(hidden=frozenset({"deploy"}))
 
     watched = Watched(terminal=False, settings=settings).show(ToolStarted(CALL), ToolEnded(CALL, "x", is_error=True))
 
@@ -102,7 +102,7 @@ def test_hidden_tools_are_not_mentioned() -> None:
 
 
 def test_a_line_is_finished_before_a_tool_is_named() -> None:
-    watched = Watched(settings=DisplaySettings(mode="plain"))
+    watched = Watched(settings=OutputSettings(mode="plain"))
     watched.show(TextShown("I will deploy"), ModelFinished(), ToolStarted(CALL))
 
     assert watched.out.getvalue() == "I will deploy\n"
@@ -112,9 +112,9 @@ def test_reasoning_is_shown_dim_on_stderr_where_it_is_asked_for() -> None:
     happened = (ReasoningShown("hm\x1b[1m"), TextShown("Yes."), ModelFinished())
 
     assert Watched().show(*happened).err.getvalue() == ""
-    watched = Watched(settings=DisplaySettings(mode="rich", reasoning=True)).show(*happened)
+    watched = Watched(settings=OutputSettings(mode="rich", reasoning=True)).show(*happened)
     assert watched.err.getvalue() == "\x1b[90m~ hm⟨U+001B⟩[1m\x1b[0m\n"
-    plain = Watched(terminal=False, settings=DisplaySettings(reasoning=True)).show(*happened)
+    plain = Watched(terminal=False, settings=OutputSettings(reasoning=True)).show(*happened)
     assert plain.err.getvalue() == "hm⟨U+001B⟩[1m\n"
 
 

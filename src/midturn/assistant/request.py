@@ -8,7 +8,7 @@ from typing import Final, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from midturn.assistant.settings import AssistantSettings
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.assistant.wording import NOT_RUN, STILL_RUNNING, objection, paused, question_text
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.core.exchange import InquiryAsked, ModelRequest, Part, ReasoningPart, StructuredPart, TextPart, ToolCallPart, recorded
@@ -18,7 +18,7 @@ from midturn.core.stream import calls, open_turn, pairs
 _REPEATED: Final = 4_000  # characters up to which a wrong answer is sent back as it is
 
 
-def side_request(main: ModelRequest, asked: InquiryRequest, tool: str, settings: AssistantSettings, schema: JsonObject) -> ModelRequest:
+def side_request(main: ModelRequest, asked: InquiryRequest, tool: str, settings: ChosenAssistant, schema: JsonObject) -> ModelRequest:
     """Return the request for `asked`, made of what the main model would be sent now; `main` stays as it is."""
     window = open_turn(main.recorded)
     turn = window.events if window else ()

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.assistant.request import second_request, side_request
-from midturn.assistant.settings import AssistantSettings
 from midturn.assistant.trim import size, trimmed
 from midturn.assistant.verdict import LONGEST, Given, Verdict, Wrong, read_answer
 from midturn.core.events import InquiryRequest
@@ -49,7 +49,7 @@ class Consultation(Struct, frozen=True, kw_only=True):
     asked: InquiryRequest
     tool: str
     main: ModelRequest
-    settings: AssistantSettings
+    settings: ChosenAssistant
 
 
 class _Question(Struct, frozen=True):

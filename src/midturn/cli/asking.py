@@ -22,13 +22,13 @@ ASKED_BY = "midturn"
 def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prompter:
     """Return the prompter of this terminal, as it is configured; `gate` holds back what else is written while it asks."""
     from midturn.terminal.prompter import TerminalPrompter  # only a person who is there needs it
-    from midturn.terminal.settings import PromptSettings
+    from midturn.terminal.settings import PrompterSettings
 
     if settings is None:
         return TerminalPrompter()
     prompt = settings.prompt
     return TerminalPrompter(
-        PromptSettings(
+        PrompterSettings(
             mode=prompt.mode,
             settle=prompt.settle_ms / 1_000,
             text_menu=prompt.text_menu,

@@ -101,10 +101,10 @@ def display_for(screen: Screen, settings: Settings) -> TurnDisplay:
 
 
 def _terminal_display(gate: Gate, settings: Settings) -> TurnDisplay:
-    from midturn.terminal.output import DisplaySettings, TerminalDisplay
+    from midturn.terminal.output import OutputSettings, TerminalDisplay
 
     hidden = frozenset(name for name, tool in settings.tools.items() if tool.hidden)
-    shown = DisplaySettings(hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode)
+    shown = OutputSettings(hidden=hidden, reasoning=settings.display.reasoning, mode=settings.prompt.mode)
     return TerminalDisplay(shown, gate, nobody_reads=forget_stdout)
 
 

@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 from msgspec import Struct
 
-from midturn.assistant.settings import AssistantSettings
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.session import Kit, session_parts
@@ -70,10 +70,10 @@ def tool_policy(name: str, routes: Mapping[str, Target], *, source: Source, run:
     )
 
 
-def _same_or_named(main: Model, models: Models) -> Callable[[AssistantSettings], Model]:
+def _same_or_named(main: Model, models: Models) -> Callable[[ChosenAssistant], Model]:
     """Return how models are found: the main one where it is meant, else by name."""
 
-    def find(settings: AssistantSettings) -> Model:
+    def find(settings: ChosenAssistant) -> Model:
         return main if settings.model in ("", main.name) else models.for_assistant(settings)
 
     return find

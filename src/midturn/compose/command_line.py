@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from midturn.assistant.settings import INHERIT, assistant_settings
+from midturn.assistant.chosen import INHERIT, chosen_assistant
 from midturn.compose.models import SCRIPTED, Models, refuse_unusable
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.session import Kit, session_parts
@@ -135,6 +135,6 @@ def _side_models(settings: Settings) -> Iterator[str]:
     main = _main_table(settings)
     targets = [question.target.assistant for tool in settings.tools.values() for question in tool.policy.questions.values()]
     for target in [None, *targets]:
-        model = assistant_settings(main, settings.inquiry, target).model
+        model = chosen_assistant(main, settings.inquiry, target).model
         if model and model != INHERIT:
             yield model

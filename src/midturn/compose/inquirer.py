@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.assistant.settings import AssistantSettings
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.compose.agent import tool_policy
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts, Silence
@@ -74,7 +74,7 @@ class _Policies(Mapping[str, ToolPolicy]):
         return len(self._of)
 
 
-def _answering(parts: InquirerParts, settings: AssistantSettings) -> Model:
+def _answering(parts: InquirerParts, settings: ChosenAssistant) -> Model:
     if parts.model and settings.model in ("", parts.model.name):
         return parts.model
     if not settings.model:

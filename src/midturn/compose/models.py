@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from midturn.assistant.settings import AssistantSettings
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.config.settings import LlmProvider
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ConfigError
@@ -85,7 +85,7 @@ class Models(Struct, frozen=True, kw_only=True):
         self.made[model.name, -1] = made  # to be closed with the others
         return made
 
-    def for_assistant(self, settings: AssistantSettings) -> Model:
+    def for_assistant(self, settings: ChosenAssistant) -> Model:
         """Return the model that answers a question.
 
         Raises:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.assistant.settings import AssistantSettings
+from midturn.assistant.chosen import ChosenAssistant
 from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.routing.policy import ToolPolicy
@@ -29,7 +29,7 @@ class Kit(Struct, frozen=True, kw_only=True):
     """
 
     model: Model
-    model_for: Callable[[AssistantSettings], Model]
+    model_for: Callable[[ChosenAssistant], Model]
     main: JsonObject
     inquiry: JsonObject = {}
     tools: Mapping[str, Tool]

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from midturn.config.assign import ANSWER
 from midturn.config.tree import Entry, Tree, branch, entry, plain
 from midturn.core.json_value import Json
+from midturn.core.names import ASK_USER
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy, Words
 from midturn.core.source import ASSISTANT, Source
 
@@ -18,7 +19,7 @@ def tool_policy(name: str, tool: Tree) -> ToolPolicy:
     """Return what applies to the tool `name`, whose values are `tool`."""
     values = plain(tool)
     return ToolPolicy(
-        source=ASSISTANT if name == "ask_user" else Source.tool(name),
+        source=ASSISTANT if name == ASK_USER else Source.tool(name),
         run=cast("RunPolicy", values["run"]),
         result=cast("ResultPolicy", values["result"]),
         detached=msgspec.convert(values["detached"], DetachedPolicies),

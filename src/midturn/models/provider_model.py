@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from msgspec.structs import replace
 
-from midturn.core.exchange import ModelEvent, ModelRequest
+from midturn.core.exchange import DEFAULT_TIMEOUT, ModelEvent, ModelRequest
 from midturn.core.json_value import Json, JsonObject
 from midturn.models.reached_model import ReachedModel
 from midturn.models.registry import Lookup, model_named
@@ -34,7 +34,7 @@ class ProviderModel:
         parameters: JsonObject | None = None,
         headers: Mapping[str, str] | None = None,
         max_retries: int = RetryPolicy().max_retries,
-        timeout: float = 120.0,
+        timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         """Say how a model is reached; nothing is sent yet.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from midturn.assistant.chosen import ChosenAssistant, chosen_assistant
 from midturn.assistant.responder import Consultation, consult
-from midturn.assistant.settings import AssistantSettings, assistant_settings
 from midturn.core.events import Event, InquiryRequest
 from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
@@ -22,7 +22,7 @@ class Assistants:
 
     def __init__(
         self,
-        model_for: Callable[[AssistantSettings], Model],
+        model_for: Callable[[ChosenAssistant], Model],
         tables: tuple[JsonObject, JsonObject],
         turn: TurnSettings,
         surroundings: Surroundings,
@@ -35,6 +35,6 @@ class Assistants:
     async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
         """Return a checked answer to the request, or why there is none."""
         target = self._turn.tools[tool].question(request.question_id).target.assistant
-        settings = assistant_settings(*self._tables, target)
+        settings = chosen_assistant(*self._tables, target)
         main = self._surroundings.request(events)
         return await consult(self._model_for(settings), Consultation(asked=request, tool=tool, main=main, settings=settings))

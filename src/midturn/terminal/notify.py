@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from midturn.core.prompt import Prompt
 from midturn.prompts.cells import clip
 from midturn.prompts.content import asked_by, one_line
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 
 _LONGEST = 120
 _SAVE_TITLE = "\x1b[22;2t"
@@ -18,7 +18,7 @@ _MULTIPLEXERS = ("screen", "tmux")
 _SEVEN_SEVEN_SEVEN = ("rxvt", "foot", "contour")
 
 
-def calling(prompt: Prompt, settings: PromptSettings, environment: Mapping[str, str]) -> str:
+def calling(prompt: Prompt, settings: PrompterSettings, environment: Mapping[str, str]) -> str:
     """Return what makes the terminal call its person; the title is put back by `called_off`."""
     text = _in_a_string(f"{asked_by(prompt)}: {one_line(prompt.question.text)}")
     bell = "\a" if settings.bell else ""
@@ -27,7 +27,7 @@ def calling(prompt: Prompt, settings: PromptSettings, environment: Mapping[str, 
     return f"{bell}{_SAVE_TITLE}\x1b]2;{text}\x1b\\{_notification(text, environment)}"
 
 
-def called_off(settings: PromptSettings, environment: Mapping[str, str]) -> str:
+def called_off(settings: PrompterSettings, environment: Mapping[str, str]) -> str:
     """Return what puts the title back."""
     return _RESTORE_TITLE if settings.notify and _has_title(environment) else ""
 

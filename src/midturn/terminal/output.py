@@ -26,7 +26,7 @@ from midturn.terminal.told import Ledger
 _MODEL = "the model"
 
 
-class DisplaySettings(Struct, frozen=True, kw_only=True):
+class OutputSettings(Struct, frozen=True, kw_only=True):
     """`hidden` names tools that are not mentioned, `reasoning` shows the model's, `mode` is `prompt.mode`."""
 
     hidden: frozenset[str] = frozenset()
@@ -43,13 +43,13 @@ class TerminalDisplay:
 
     def __init__(
         self,
-        settings: DisplaySettings | None = None,
+        settings: OutputSettings | None = None,
         gate: Gate | None = None,
         nobody_reads: Callable[[], None] = lambda: None,
         streams: tuple[TextIO | None, TextIO | None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings = settings or DisplaySettings()
+        self._settings = settings or OutputSettings()
         gate = gate or Gate()
         out, err = streams or (sys.stdout, sys.stderr)
         page = Page(Outlet(out, gate, nobody_reads), Outlet(err, gate), choose_look(self._settings.mode, os.environ))

@@ -17,12 +17,12 @@ from midturn.terminal.device import Device
 from midturn.terminal.editor import NoEdit, edit
 from midturn.terminal.lines import Interrupted, LineReader
 from midturn.terminal.restore import Restored
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 
 TAKEN_AWAY = "(the question was taken away)"
 
 
-async def ask_plain(prompt: Prompt, device: Device, settings: PromptSettings) -> Reply:
+async def ask_plain(prompt: Prompt, device: Device, settings: PrompterSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     scene = Scene(prompt, device.size.columns)
     with Restored(device) as restored, closing(plain_dialog(scene)) as dialog:

@@ -18,7 +18,7 @@ from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.notify_command import NotifyCommand, question_of
 from midturn.terminal.plain import ask_plain
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 from midturn.terminal.turnstile import TERMINAL
 
 _HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
@@ -33,8 +33,8 @@ class TerminalPrompter:
     concurrent = False
     via = "terminal"
 
-    def __init__(self, settings: PromptSettings | None = None, gate: Gate | None = None) -> None:
-        self._settings = settings or PromptSettings()
+    def __init__(self, settings: PrompterSettings | None = None, gate: Gate | None = None) -> None:
+        self._settings = settings or PrompterSettings()
         self._gate = gate or Gate()
         self._notify = NotifyCommand(self._settings.notify_command, self._tell)
         self._waiting: OpenQuestion | None = None

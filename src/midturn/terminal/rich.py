@@ -24,7 +24,7 @@ from midturn.terminal.paint import Canvas
 from midturn.terminal.plain import TAKEN_AWAY
 from midturn.terminal.readiness import readable_now
 from midturn.terminal.restore import Restored
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 
 FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 """Plain colours, wrapping on, the cursor seen, pastes unmarked."""
@@ -32,7 +32,7 @@ LEAVE_SCREEN = "\x1b[?1049l"
 """From the screen of its own back to the usual one; only where that one is shown."""
 
 
-async def ask_rich(prompt: Prompt, device: Device, settings: PromptSettings) -> Reply:
+async def ask_rich(prompt: Prompt, device: Device, settings: PrompterSettings) -> Reply:
     """Ask on `device` and return what the person did; the terminal is left as it was found."""
     with Restored(device, f"{FAREWELL}{called_off(settings, os.environ)}") as restored:
         restored.set(key_mode(restored.found))

@@ -7,7 +7,7 @@ from msgspec import Struct
 from midturn.terminal.mode import ModeSetting
 
 
-class PromptSettings(Struct, frozen=True, kw_only=True):
+class PrompterSettings(Struct, frozen=True, kw_only=True):
     """How prompts look and behave.
 
     `settle` is how long (seconds) no key may have been pressed before keys count; `text_menu` shows a row of keys before each text

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from midturn.core.names import BUILT_IN_TOOLS
+from midturn.core.names import ASK_USER, BUILT_IN_TOOLS
 from midturn.core.source import Source
 from midturn.errors import ConfigError
 from midturn.ports import Tool
 from midturn.tools.names import name_problem
-
-_ASKS_AS_ASSISTANT = "ask_user"
 
 
 def source_of(tool: Tool) -> Source:
@@ -31,7 +29,7 @@ def _problem(name: str, source: object) -> str | None:
     match source:
         case Source("tool", own) if own == name:
             return None
-        case Source("assistant") if name == _ASKS_AS_ASSISTANT:
+        case Source("assistant") if name == ASK_USER:
             return None
         case Source("other", str(own)) if own not in BUILT_IN_TOOLS and name_problem("_".join(own.split(" "))) is None:
             return None  # a name of several words, such as "Claude Code"

@@ -12,11 +12,12 @@ from msgspec import UNSET, Struct
 from midturn.core.form.form import Form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import items, members, objects, text
+from midturn.core.names import QUESTION_ID
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.errors import AnswerError, Problem, QuestionError
 
-_ID = re.compile(r"(?!__)[A-Za-z0-9_-]{1,64}")
+_ID = re.compile(QUESTION_ID)
 _TEXT_BOUNDS = ("format", "minLength", "maxLength", "pattern")
 _NUMBER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LONGEST = 2048

@@ -17,6 +17,7 @@ from msgspec import Struct
 from midturn.core.asker import Asker
 from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import members
+from midturn.core.names import ASK_USER
 from midturn.errors import QuestionError
 from midturn.foreign.errand import Errand, Outcome
 from midturn.foreign.errands import Errands
@@ -31,7 +32,6 @@ from midturn.tools.ask_user_arguments import AskedFor, read_arguments
 Result: TypeAlias = types.CallToolResult | types.InputRequiredResult
 _LOG = logging.getLogger(__name__)
 _FORM = "form"  # the name of our one request in a result that requires input
-_TOOL = "ask_user"
 _PROGRESS = 10.0  # seconds between two signs of life
 _GONE = "The agent has asked something else since."
 _CALL_AGAIN = "Go on with what does not depend on it, or ask again with the tool `check_answer` after a while."
@@ -92,7 +92,7 @@ class Asking:
             return results.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
         caller = self.caller(context)
         errands = self.errands(caller)
-        errand = await self._again(errands, params, arguments) or await errands.questions(self._id(caller), _TOOL, arguments, asked.form)
+        errand = await self._again(errands, params, arguments) or await errands.questions(self._id(caller), ASK_USER, arguments, asked.form)
         await self._withdraw(errands, errand)
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
         try:
@@ -182,7 +182,7 @@ class Asking:
         wanted = canonical(arguments)
         state = await errands.found(params.request_state) if params.request_state else None
         for errand in [*([state] if state else []), *self._left]:
-            if errand.tool == _TOOL and canonical(errand.arguments) == wanted:
+            if errand.tool == ASK_USER and canonical(errand.arguments) == wanted:
                 self._left = [left for left in self._left if left.conversation != errand.conversation]
                 return errand
         return None

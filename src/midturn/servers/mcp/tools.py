@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from mcp import types
 
+from midturn.core.names import ASK_USER
 from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
 
-ASK: Final = ("ask_user", "ask_person")
+ASK: Final = (ASK_USER, "ask_person")
 """One tool under two names: a client hides every tool that is called `ask_user`, and a model takes either."""
 CHECK: Final = "check_answer"
 PERMIT: Final = "permission_prompt"

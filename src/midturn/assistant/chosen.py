@@ -14,8 +14,10 @@ INHERIT: Final = "inherit"
 """As `model.id`: the main assistant's model, whatever is set for questions in general."""
 
 
-class AssistantSettings(Struct, frozen=True, kw_only=True):
-    """One assistant. `system_prompt` is None where the main one's is meant; `cache` is `off`, `short`, `long` or a duration.
+class ChosenAssistant(Struct, frozen=True, kw_only=True):
+    """The assistant that answers one question.
+
+    `system_prompt` is None where the main one's is meant; `cache` is `off`, `short`, `long` or a duration.
 
     `shares_cache`: it is the main assistant with its cache on, so that a side request can hit what the main thread has cached.
     """
@@ -28,7 +30,7 @@ class AssistantSettings(Struct, frozen=True, kw_only=True):
     shares_cache: bool = False
 
 
-def assistant_settings(main: JsonObject, inquiry: JsonObject | None = None, target: JsonObject | None = None) -> AssistantSettings:
+def chosen_assistant(main: JsonObject, inquiry: JsonObject | None = None, target: JsonObject | None = None) -> ChosenAssistant:
     """Merge the table `assistant`, `conversation.inquiry.assistant` and a question's `target`, field by field; the last one wins.
 
     `model.id = "inherit"` takes the main model, and skips what `inquiry` says about models.
@@ -41,7 +43,7 @@ def assistant_settings(main: JsonObject, inquiry: JsonObject | None = None, targ
     request = _table(merged, "request")
     cache = str(request.get("cache", DEFAULT_CACHE))
     same = _same_assistant(main, {**merged, "model": model})
-    return AssistantSettings(
+    return ChosenAssistant(
         model=str(model.get("id") or ""),
         parameters=_table(model, "parameters"),
         system_prompt=None if _prompt(merged) == _prompt(main) else _prompt(merged),
