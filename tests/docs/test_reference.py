@@ -20,7 +20,7 @@ from midturn.core.turn.effects import Effect, Record
 from midturn.core.turn.inputs import Happened
 from midturn.core.turn.stage import QUESTIONS, STAGES, Move, Stage
 from midturn.models.script import ScriptedReply
-from midturn.prompts.command import Command, commands
+from midturn.prompts.keys import Command, commands
 from support.command_tables import command_tables
 from support.documents import ROOT, assert_section
 from support.key_tables import built_in_tools, key_tables, names_for_every_tool

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
 from midturn.errors import ContextTooLong, ModelError
+from midturn.models.retry import WORTH_ANOTHER_TRY, Failure
 
-Failure: TypeAlias = Literal[
-    "key", "quota", "busy", "server", "unknown_model", "too_long", "filtered", "unreachable", "broken", "silent", "garbled", "rejected"
-]
 _TEXTS: Final[dict[Failure, str]] = {
     "key": "{model}: {host} refused the API key{said}. Check {key}.",
     "quota": "{model}: the quota or the credit of the account is used up{said}. Top it up, or use another model.",
@@ -26,8 +23,6 @@ _TEXTS: Final[dict[Failure, str]] = {
     "garbled": "{host} sent something that is not an answer{said}.",
     "rejected": "{model}: {host} rejected the request{said}.",
 }
-_TRANSIENT: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})
-_MAY_PASS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
 _SHOWN = 300
 
 
@@ -58,14 +53,9 @@ def explain(failure: Failure, place: Place, report: Report) -> ModelError:
         near=report.suggestion,
     )
     kind = ContextTooLong if failure == "too_long" else ModelError
-    error = kind(text, status=report.status, retry_after=report.retry_after, transient=failure in _TRANSIENT)
+    error = kind(text, status=report.status, retry_after=report.retry_after, transient=failure in WORTH_ANOTHER_TRY)
     error.failure = failure
     return error
-
-
-def is_transient(status: int | None) -> bool:
-    """Whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
-    return status is None or status in _MAY_PASS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def one_line(text: str) -> str:

@@ -37,11 +37,12 @@ from midturn.core.exchange import (
 )
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ModelError
-from midturn.models.failures import Failure, Place, Report, explain
+from midturn.models.failures import Place, Report, explain
 from midturn.models.nearest import suggested_models
 from midturn.models.parameters import check_parameters, retention
 from midturn.models.profiles import How, ModelSpec, Profile, how_to_ask, how_to_shape, thinking_ends_with_text
 from midturn.models.received import clean, read_arguments
+from midturn.models.retry import Failure
 from midturn.models.transcript import Call, Message, Result, Said, UserMessage, Words, transcript, with_tail, words_in_result
 
 ANSWER_TOOL = "give_answer"

@@ -21,7 +21,7 @@ from midturn.core.exchange import (
 )
 from midturn.core.json_value import Json
 from midturn.errors import ModelError
-from midturn.models.failures import is_transient
+from midturn.models.retry import is_transient
 from midturn.models.script import ScriptedCall, ScriptedFailure, ScriptedReply
 
 

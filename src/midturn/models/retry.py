@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from http import HTTPStatus
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +18,19 @@ from midturn.ports import Clock, Model
 _TAIL = 60  # characters of a cut answer that the error repeats
 _WHOLE_SECONDS = 3.0  # a shorter wait is said with a decimal
 _KEPT = 4 * _TAIL  # white space may be folded away
+
+
+Failure: TypeAlias = Literal[
+    "key", "quota", "busy", "server", "unknown_model", "too_long", "filtered", "unreachable", "broken", "silent", "garbled", "rejected"
+]
+"""What can go wrong at a provider."""
+WORTH_ANOTHER_TRY: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})
+_MAY_PASS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
+
+
+def is_transient(status: int | None) -> bool:
+    """Say whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
+    return status is None or status in _MAY_PASS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):

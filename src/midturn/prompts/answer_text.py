@@ -11,8 +11,8 @@ from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.secret import SecretValue
-from midturn.prompts.command import scope
 from midturn.prompts.content import compact, one_line, other_text, scalar_text
+from midturn.prompts.keys import scope
 
 HIDDEN = "(hidden)"
 

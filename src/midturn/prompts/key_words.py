@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from midturn.prompts.cells import cells
-from midturn.prompts.command import Command, Commands
+from midturn.prompts.keys import Command, Commands
 
 BETWEEN = " · "
 ENTER = "(Enter)"

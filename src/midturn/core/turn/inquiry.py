@@ -13,7 +13,6 @@ from midturn.core.events import (
     CancelReason,
     InquiryAnswered,
     InquiryCancelled,
-    InquiryRedacted,
     InquiryRequest,
 )
 from midturn.core.form.steps import Ask
@@ -38,7 +37,6 @@ from midturn.core.routing import (
     route,
 )
 from midturn.core.routing.messages import LimitName
-from midturn.core.secret import SecretValue
 from midturn.core.turn.decision import (
     BY_DEFAULT,
     Asked,
@@ -56,6 +54,7 @@ from midturn.core.turn.decision import (
 )
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.core.turn.memory import answer_key
+from midturn.core.turn.redaction import recorded_answer
 from midturn.errors import AnswerError
 
 NO_SECRET_IN_WORDS = "a secret is not taken from the command line, where the shell's history keeps it; the words were not used."  # noqa: S105  no secret
@@ -281,10 +280,7 @@ class Inquiry(Struct, frozen=True):
 
     def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:
         give = Give(self.request.question_id, answered, self.id, who.by)
-        if isinstance(answered.value, SecretValue):
-            return Closing(give, (InquiryRedacted(id=self.id, answered_by=who),))
-        record = InquiryAnswered(id=self.id, answer=answered.value, answered_by=who, reason=answered.reason, remembered=answered.remember)
-        return Closing(give, (record,))
+        return Closing(give, (recorded_answer(self.id, answered, who),))
 
     def _cancel(self, reason: CancelReason, then: GoBack | Leave | Refuse | Escalate, metadata: dict[str, Json] | None = None) -> Closing:
         return Closing(then, (InquiryCancelled(id=self.id, reason=reason, metadata=metadata),))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from midturn.prompts.command import Commands, find, find_named
 from midturn.prompts.content import one_line, skipped, yes_no_default
+from midturn.prompts.keys import Commands, find, find_named
 from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.scene import Scene
 

@@ -11,8 +11,8 @@ from midturn.core.visible import exact
 from midturn.prompts.accept import NotAccepted
 from midturn.prompts.body import PLAIN_GUTTER
 from midturn.prompts.cells import clip, hang
-from midturn.prompts.command import Command, Commands, Step
 from midturn.prompts.content import shown_lines
+from midturn.prompts.keys import Command, Commands, Step
 from midturn.prompts.plain.dialog import Edit, Say, Saying
 from midturn.prompts.plain.entry import CONTINUE, read_entry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from midturn.prompts.command import Command, Commands, Step, find
+from midturn.prompts.keys import Command, Commands, Step, find
 from midturn.prompts.plain.dialog import Say, Saying
 
 CONTINUE = "> "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from midturn.core.prompt import AnswersSubject
 from midturn.core.reply import Submitted
 from midturn.prompts.body import reviewed_places
-from midturn.prompts.command import find_named
 from midturn.prompts.content import one_line
 from midturn.prompts.jump import BackTo
+from midturn.prompts.keys import find_named
 from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.scene import Scene
 

@@ -11,8 +11,8 @@ from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import clip, hang
-from midturn.prompts.command import HELP, Command, Commands, Step, commands, find_named, leaves
 from midturn.prompts.content import asked_by, quoted_label, split_lines
+from midturn.prompts.keys import HELP, Command, Commands, Step, commands, find_named, leaves
 from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import Entry, Say, Saying
 from midturn.prompts.plain.entry import read_text

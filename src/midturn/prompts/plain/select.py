@@ -13,8 +13,8 @@ from midturn.core.reply import Answered, Reply
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.choosing import bounds, choose, choose_many, is_option
-from midturn.prompts.command import Step, find, find_named
 from midturn.prompts.content import first_other, initial, marked, skipped
+from midturn.prompts.keys import Step, find, find_named
 from midturn.prompts.plain.dialog import Dialog, Saying
 from midturn.prompts.plain.entry import read_text
 from midturn.prompts.plain.listing import Listing

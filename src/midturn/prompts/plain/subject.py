@@ -8,8 +8,8 @@ from functools import partial
 from midturn.core.prompt import CallSubject, Prompt, ResultSubject
 from midturn.core.reply import Edited
 from midturn.prompts.accept import accept_arguments
-from midturn.prompts.command import Command, Step
 from midturn.prompts.content import pretty
+from midturn.prompts.keys import Command, Step
 from midturn.prompts.plain.dialog import Saying
 from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill
 

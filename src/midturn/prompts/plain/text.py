@@ -9,10 +9,10 @@ from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.prompts.accept import NotAccepted, accept, accept_json, accept_number
-from midturn.prompts.command import HELP, Command, Commands
 from midturn.prompts.content import initial, pretty
 from midturn.prompts.emptiness import EMPTY_SECRET, EMPTY_TEXT, Empty
 from midturn.prompts.json_text import skeleton
+from midturn.prompts.keys import HELP, Command, Commands
 from midturn.prompts.native import expected, is_number, is_text, number_text
 from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill

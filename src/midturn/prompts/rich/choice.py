@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.command import Command, Commands, Step, find
 from midturn.prompts.key_words import BETWEEN, fitting, named
+from midturn.prompts.keys import Command, Commands, Step, find
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells

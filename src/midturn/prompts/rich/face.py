@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import Protocol, TypeAlias
 
 from midturn.core.reply import Reply
-from midturn.prompts.command import Command
+from midturn.prompts.keys import Command
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.screen import Frame, Row, Size

@@ -11,9 +11,9 @@ from midturn.core.prompt import CallSubject, Prompt, ResultSubject
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, Replied, Submitted
 from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept_json, accept_number
-from midturn.prompts.command import Command, Commands, Step, find, leaves
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.emptiness import EMPTY_TEXT, Empty
+from midturn.prompts.keys import Command, Commands, Step, find, leaves
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape
 from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Face, Outcome, Sign

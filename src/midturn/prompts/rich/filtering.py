@@ -10,9 +10,9 @@ from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.choosing import bounds
-from midturn.prompts.command import OTHER
 from midturn.prompts.content import first_other, label, marked, one_line
 from midturn.prompts.finding import Finder, Hit
+from midturn.prompts.keys import OTHER
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste

@@ -12,8 +12,8 @@ from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.command import Command, Commands, Step, find
 from midturn.prompts.content import first_other, marked, skipped
+from midturn.prompts.keys import Command, Commands, Step, find
 from midturn.prompts.rich.choice import help_rows, key_row
 from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import Key, Paste

@@ -7,8 +7,8 @@ from typing import cast
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType
 from midturn.prompts.choosing import bounds
-from midturn.prompts.command import Commands
 from midturn.prompts.content import marked
+from midturn.prompts.keys import Commands
 from midturn.prompts.rich.face import Outcome
 from midturn.prompts.rich.key import ENTER
 from midturn.prompts.rich.listing import Listing, chosen_values

@@ -9,8 +9,8 @@ from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, hang
-from midturn.prompts.command import Command, Step, commands
 from midturn.prompts.content import about, asked_by, quoted_label, split_lines
+from midturn.prompts.keys import Command, Step, commands
 from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Face, Outcome, Sign
