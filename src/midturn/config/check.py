@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Leaf, Node
-from midturn.config.suggest import suggestion
 from midturn.config.tree import Entry, KeyPath, Origin, Tree, dotted
 from midturn.config.values import WrongValue, checked
+from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 
 _LINE = 60  # characters of a value that are shown
@@ -93,7 +93,7 @@ def known_child(node: Node, path: KeyPath) -> Node:
     if name in node.keys:
         return node.keys[name]
     if node.names is None:
-        raise ConfigError(f"unknown key `{dotted(path)}`. {suggestion(node, path)}".rstrip())
+        raise ConfigError(f"unknown key `{dotted(path)}`. {_suggestion(node, path)}".rstrip())
     if re.fullmatch(node.names.pattern, name) or (name == "*" and node.names.star is not None):
         return node.child(name)
     raise ConfigError(f"`{dotted(path)}`: {dotted(path[-1:])} cannot be {node.names.what}; it must match {node.names.pattern}")
@@ -112,3 +112,25 @@ def _shown(value: Any, leaf: Leaf) -> str:
         return "that"
     text = dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LINE else text[: _LINE - 1] + "…"
+
+
+def _suggestion(node: Branch, path: KeyPath) -> str:
+    """Say which key of `node` is meant by the unknown key `path`, or where a key of that name stands, or what is known here."""
+    near = did_you_mean(path[-1], node.keys)
+    if near:
+        return near.strip()
+    elsewhere = next((known for known in _paths(KEYS) if known[-1] == path[-1]), None)
+    if elsewhere is not None:
+        return f"Did you mean `{dotted(elsewhere)}`?"
+    return f"Known here: {', '.join(f'`{name}`' for name in node.keys)}." if node.keys else ""
+
+
+def _paths(node: Node, path: KeyPath = ()) -> Iterator[KeyPath]:
+    if path:
+        yield path
+    if not isinstance(node, Branch):
+        return
+    for name, child in node.keys.items():
+        yield from _paths(child, (*path, name))
+    if node.names is not None and isinstance(node.names.node, Branch):
+        yield from _paths(node.names.node, (*path, "<name>"))

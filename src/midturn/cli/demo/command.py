@@ -14,7 +14,6 @@ from msgspec import Struct
 from midturn.cli.attachment import is_attached
 from midturn.cli.conversation.audit_trail import print_inquiries
 from midturn.cli.conversation.transcript import print_transcript
-from midturn.cli.demo.person import ScriptedPerson
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for
@@ -25,12 +24,14 @@ from midturn.cli.shown import block
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.config.assign import Assignment
 from midturn.core.json_value import Json
-from midturn.core.reply import WentBack
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Reply, WentBack
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
+from midturn.prompts.answer_text import reply_text
 from midturn.runtime.prompter import Prompter
 from midturn.store.workspace import Workspace
-from midturn.testing.prompter import Scripted
+from midturn.testing.prompter import Scripted, ScriptedPrompter
 
 HERE = Path(__file__).parent
 DEMO = "the demo"
@@ -42,6 +43,17 @@ class Play(Struct, frozen=True):
     script: str
     request: str
     answers: dict[str, Scripted]
+
+
+class _ScriptedPerson(ScriptedPrompter):
+    """The person of the demo: answers by script, and shows each answer in a line, for there is no terminal to watch them at."""
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Reply as the script says, and show it."""
+        reply = await super().prompt(prompt)
+        place = f"[{prompt.index}/{prompt.total}] " if prompt.total > 1 else ""
+        note("  {} asks: {}{}  {}", prompt.asked_by, place, prompt.question.text, reply_text(prompt, reply))
+        return reply
 
 
 RELEASE = Play(
@@ -77,7 +89,7 @@ def play(chosen: Play, *, attached: bool) -> ExitStatus:
     person: Prompter | None = None
     if not attached:
         note("There is no terminal to ask at, so a scripted person answers.")
-        person = ScriptedPerson(chosen.answers)
+        person = _ScriptedPerson(chosen.answers)
     note("")
     run = TurnRun(place=place, loaded=load_for(place, Flags(assignments=_configuration(chosen))), attached=True, prompter=person)
     runner = TurnRunner(run)
