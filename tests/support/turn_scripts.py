@@ -158,6 +158,7 @@ def at_once(stage: Stage) -> list[list[Called]]:
         return coroutines(stage)
     tool = stage.tool()
     answered = stage.attached or tool.detached["tool"] == "defer"
+    reviewed = stage.attached or tool.detached["deliver"] != "deny"  # a review that is denied ends the call
 
     def round_() -> Round:
         if not answered:
@@ -166,7 +167,7 @@ def at_once(stage: Stage) -> list[list[Called]]:
         asks: list[Ask] = []
         for id in ids:
             asks.append(stage.only(stage.ask(id, asks)))
-        return Round(tuple(asks), "await", review=len(asks) > 1 and stage.pick(False, True))
+        return Round(tuple(asks), "await", review=reviewed and len(asks) > 1 and stage.pick(False, True))
 
     manners = {f"manner {id}": stage.pick(0, 0, 10) for id in (*KINDS, "review")}
     people = {f"person {id}": stage.pick(0, 4, 7, 9) for id in KINDS}
