@@ -24,7 +24,7 @@ def test_a_text_that_is_one_json_object_is_read(text: str) -> None:
 
 
 def test_a_structured_value_is_read() -> None:
-    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == Given(["a"], "fine", {"k": 1})
+    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == Given(["a"], "fine")
 
 
 def test_a_missing_or_blank_reason_is_none() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from midturn.core.exchange import Finished, Part, StructuredPart, TextPart, ToolCallPart
+from midturn.core.exchange import Finished, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 
@@ -23,7 +23,6 @@ class Given(Struct, frozen=True):
 
     answer: Json
     reason: str | None
-    metadata: dict[str, Json] | None = None
 
 
 class Wrong(Struct, frozen=True):
@@ -51,10 +50,10 @@ def read_answer(finished: Finished) -> Verdict:
     value = _parse(text) if part is None else part.value
     if isinstance(value, Wrong):
         return value
-    return _shaped(value, _metadata(finished.parts))
+    return _shaped(value)
 
 
-def _shaped(value: Json, metadata: dict[str, Json] | None) -> Verdict:
+def _shaped(value: Json) -> Verdict:
     if not isinstance(value, Mapping):
         return Wrong("it is not a JSON object with the keys `reason` and `answer`")
     if "answer" not in value:
@@ -65,7 +64,7 @@ def _shaped(value: Json, metadata: dict[str, Json] | None) -> Verdict:
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         return Wrong("`reason` is not a string")
-    return Given(value["answer"], _brief((reason or "").strip()) or None, metadata)
+    return Given(value["answer"], _brief((reason or "").strip()) or None)
 
 
 def _brief(reason: str) -> str:
@@ -86,7 +85,3 @@ def _unfenced(text: str) -> str:
     if opening.strip() in {"```", "```json"} and rest.rstrip().endswith("```"):
         return rest.rstrip().removesuffix("```")
     return text
-
-
-def _metadata(parts: Sequence[Part]) -> dict[str, Json] | None:
-    return next((part.metadata for part in reversed(parts) if part.metadata), None)

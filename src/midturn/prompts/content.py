@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import cast
 
 from msgspec import UNSET, UnsetType
 
@@ -16,8 +16,6 @@ from midturn.prompts.cells import steady
 
 RETURN = "⏎"
 TAB_STOP = 4
-
-Choices: TypeAlias = SelectType | MultiSelectType
 
 
 def one_line(text: str) -> str:

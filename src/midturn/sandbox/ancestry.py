@@ -41,8 +41,3 @@ def ancestors(pid: int | None = None) -> Iterator[Process]:
         here = process(here.parent)
         if here is not None:
             yield here
-
-
-def descends_from(pid: int, started: int) -> bool:
-    """Say whether this process descends from that one."""
-    return any((one.pid, one.started) == (pid, started) for one in ancestors())
