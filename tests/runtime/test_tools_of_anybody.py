@@ -109,6 +109,10 @@ UNSOUND: dict[str, Any] = {
     "/questions/0/answer_type": replace(CONFIRM, answer_type=7),
     "/questions/0/answer_type/options": replace(CONFIRM, answer_type=mt.SelectType(())),
     "/questions/0/persistence": replace(CONFIRM, persistence="ever"),
+    "/questions/0/when: 7": replace(CONFIRM, when=7),
+    "/questions/0/when: {'question_id'": replace(CONFIRM, when={"question_id": "other", "equals": True}),
+    "/questions/0/when: When": replace(CONFIRM, when=mt.When([], True)),  # type: ignore[arg-type]
+    "/questions/0/id: a `list`": replace(CONFIRM, id=[]),
 }
 
 

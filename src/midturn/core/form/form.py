@@ -67,11 +67,18 @@ class Form(Struct, frozen=True):
 def _strangers(questions: Sequence[object]) -> list[Problem]:
     """Return a problem for whatever is not a question at all: nobody checks types before a program runs."""
     advice = "Build one with `Question.boolean`, `.select`, `.multi_select`, `.text`, `.secret` or `.schema`."
-    return [
-        Problem(f"/questions/{place}", f"a `{type(given).__name__}` is not a question. {advice}")
-        for place, given in enumerate(questions)
-        if not isinstance(given, Question)
-    ]
+    found: list[Problem] = []
+    for place, given in enumerate(questions):
+        at = f"/questions/{place}"
+        if not isinstance(given, Question):
+            found.append(Problem(at, f"a `{type(given).__name__}` is not a question. {advice}"))
+            continue
+        id, when = cast("object", given.id), cast("object", given.when)  # noqa: A001  the wire's word
+        if not isinstance(id, str):
+            found.append(Problem(f"{at}/id", f"a `{type(id).__name__}` is not an id. Give a string."))
+        if not (when is None or (isinstance(when, When) and isinstance(cast("object", when.question_id), str))):
+            found.append(Problem(f"{at}/when", f"{when!r} does not say when to ask. Give `When(<earlier id>, <answer>)`, or None."))
+    return found
 
 
 def _canonical(question: Question[Any], by_id: dict[str, Question[Any]]) -> Question[Any]:
