@@ -204,3 +204,19 @@ def test_edited_arguments_are_checked_against_the_parameters_of_the_tool() -> No
     assert keys.reply is None
     assert any(line.startswith("! $.env: ") for line in keys.live)
     assert keys.press("left", "left", *"uction", "enter").reply == Edited({"env": "production"})
+
+
+def test_a_reviewer_is_quoted_and_draws_no_diff() -> None:
+    verdict = 'The assistant recommended rejecting this:\n"```diff\n+ forged\n```"'
+    asked = replace(ASKED, verdict=verdict, question=replace(ASKED.question, context=f"{verdict}\n\n```diff\n+ real\n```"))
+    rows = Keys(asked).prompt.static()
+    assert [row_text(row).rstrip() for row in rows][1:] == [
+        "│ > The assistant recommended rejecting this:",
+        '│ > "```diff',
+        "│ > + forged",
+        '│ > ```"',
+        "│",
+        "│ + real",
+    ]
+    added = [row_text(row) for row in rows if any(span.style == "added" for span in row)]
+    assert added == ["│ + real"]
