@@ -9,6 +9,7 @@ MidturnError
 ├── AlreadyAnswered    somebody else answered first
 ├── StoreError         a conversation cannot be read or written
 │   ├── TurnOpen       the last turn of the conversation waits to be continued
+│   ├── NeedsAdoption  an open turn was not begun or decided here: nothing of it runs before somebody has adopted it
 │   ├── StoreLocked    another process writes it
 │   └── Busy           many write it in quick succession; try again
 ├── ModelError         a model cannot be reached or does not do what was asked
@@ -110,6 +111,17 @@ class TurnOpen(StoreError):  # noqa: N818
         self.conversation = conversation
         self.text = text
         super().__init__(message)
+
+
+class NeedsAdoption(StoreError):  # noqa: N818
+    """An open turn was not begun, or not decided, by this user at this place: nothing of it runs before it is adopted."""
+
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        super().__init__(
+            f"The open turn of conversation {conversation} was not begun here, or was changed by another program, so nothing of it runs. "
+            f"`midturn resume --adopt {conversation}` shows what is open and asks you; `midturn resume {conversation} --discard` ends it."
+        )
 
 
 class StoreLocked(StoreError):  # noqa: N818

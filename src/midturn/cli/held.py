@@ -49,6 +49,11 @@ class Held:
         return self.journal.conversation
 
     @property
+    def directory(self) -> str:
+        """The real path of its directory."""
+        return self._place.directory(self.conversation)
+
+    @property
     def events(self) -> Sequence[Event]:
         """Everything recorded so far."""
         return self.journal.events

@@ -32,8 +32,8 @@ class Flags(Struct, frozen=True, kw_only=True):
 _EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 
 
-def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
-    """Read the configuration, under what the flags of earlier turns set for the conversation."""
+def load_for(place: Place, flags: Flags, events: Sequence[Event] = (), conversation: str | None = None) -> Loaded:
+    """Read the configuration, under what the flags of earlier turns set for the conversation, whose `events` these are."""
     request = LoadRequest(
         cwd=place.cwd,
         root=place.workspace.root if place.workspace else None,
@@ -41,6 +41,7 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded
         cfg=flags.cfg,
         flags=flags.assignments,
         toggles=flags.toggles,
+        conversation=place.directory(conversation) if conversation else "",
         recorded=[event.delta for event in events if isinstance(event, ConfigDelta)],
     )
     loaded = load(request)

@@ -70,6 +70,10 @@ class Place(Struct, frozen=True, kw_only=True):
             return self.workspace.current(self.files)
         return self.files.newest()
 
+    def directory(self, conversation: str) -> str:
+        """Return the real path of a conversation's directory: what its user's flags are sealed for."""
+        return str(self.files.path(conversation).resolve())
+
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""
         if self.workspace and not self.is_own_store:

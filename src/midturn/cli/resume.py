@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from midturn.cli.adopting import adopt, adopt_all
 from midturn.cli.attachment import is_attached
 from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
@@ -37,6 +38,8 @@ class Resume(Struct, frozen=True, kw_only=True):
     discard: bool = False
     ready: bool = False
     watch: bool = False
+    adopt: bool = False
+    all: bool = False
     non_interactive: bool = False
     store: Path | None = None
     output: OutputFormat = "text"
@@ -47,6 +50,8 @@ class Resume(Struct, frozen=True, kw_only=True):
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
 @click.option("--ready", is_flag=True, help="Go on with every turn of which a question was answered.")
 @click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
+@click.option("--adopt", is_flag=True, help="Look at an open turn that came from elsewhere, and take it over.")
+@click.option("--all", is_flag=True, help="With --adopt: every such turn.")
 @with_non_interactive
 @with_store
 @with_output
@@ -62,6 +67,9 @@ def run_resume(resume: Resume) -> ExitStatus:
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)
+    if resume.adopt:
+        done = adopt_all(place) if resume.all else adopt(place, place.conversation(resume.id))
+        return ExitStatus.DONE if done else ExitStatus.ERROR
     with Held.existing(place, place.conversation(resume.id)) as held:
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
@@ -93,7 +101,7 @@ def resume_held(place: Place, held: Held, *, attached: bool, output: OutputForma
 
 
 def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat) -> TurnRunner:
-    loaded = load_for(place, Flags(), held.events)
+    loaded = load_for(place, Flags(), held.events, held.conversation)
     report_ignored(loaded, attached=attached)
     return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events)))
 
@@ -111,6 +119,10 @@ def discard(held: Held) -> None:
 
 
 def _check(resume: Resume) -> None:
+    if resume.all and (not resume.adopt or resume.id):
+        raise click.UsageError("`--all` adopts every turn that came from elsewhere: use it with `--adopt`, and without an ID.")
+    if resume.adopt and (resume.discard or resume.ready):
+        raise click.UsageError("`--adopt` takes a turn over: use it alone.")
     if resume.watch and not resume.ready:
         raise click.UsageError("`--watch` stays for turns that become ready: use it with `--ready`.")
     if resume.ready and (resume.id or resume.discard):

@@ -62,6 +62,8 @@ class TurnRunner:
         for warning in self._servers.warnings:
             note(line("midturn: {}", block(warning)))
         parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=self._servers.tools)
+        if run.place.files.lacks_key:
+            note("midturn: no key can be kept in your state directory, so this turn would have to be adopted to be resumed.")
         self.interrupted = False
         """Whether Ctrl-C was pressed while it ran, even if too late for the turn."""
         self._run = run

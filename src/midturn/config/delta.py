@@ -9,12 +9,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.config.approvals import sha256
 from midturn.config.assign import Assignment
 from midturn.config.sealed_values import close_values, leave_out_values, open_values, stay_closed
 from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json, JsonObject, canonical
-from midturn.files.private import create_private, ensure_private, read_private
+from midturn.files.seal_key import known_seal_key, seal_key
 
 _SHAPE = {"cfg", "flags", "toggles", "seal"}
 
@@ -30,33 +29,34 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
     toggles: tuple[Toggle, ...] = ()
     seal: str = ""
 
-    def to_record(self, state: Path) -> dict[str, Json] | None:
+    def to_record(self, state: Path, conversation: str = "") -> dict[str, Json] | None:
         """Return the value of `config_delta.delta`, None where nothing was set. The key of the seal is made in `state` once.
+
+        It is sealed for this `conversation` (its directory): in another one it says nothing.
 
         Answers and private values are closed with it, or left out where there is no key.
         """
         if not (self.cfg or self.flags or self.toggles):
             return None
         lean = replace(self, cfg=_lean(self.cfg), flags=_lean(self.flags), seal="")
-        try:
-            key = _key(state)
-        except OSError:  # `resume` says which flags do not hold without a seal
+        key = seal_key(state)
+        if key is None:  # `resume` says which flags do not hold without a seal
             return _json(replace(lean, cfg=leave_out_values(lean.cfg), flags=leave_out_values(lean.flags)))
         closed = replace(lean, cfg=close_values(lean.cfg, key), flags=close_values(lean.flags, key))
-        return _json(replace(closed, seal=_seal(closed, key)))
+        return _json(replace(closed, seal=_seal(closed, key, conversation)))
 
-    def is_sealed(self, state: Path) -> bool:
-        """Say whether this user set it."""
-        key = read_private(_key_file(state))
+    def is_sealed(self, state: Path, conversation: str = "") -> bool:
+        """Say whether this user set it, for this conversation."""
+        key = known_seal_key(state)
         if not key or not self.seal:
             return False
         from hmac import compare_digest  # only a recorded delta needs it
 
-        return compare_digest(_seal(self, key), self.seal)
+        return compare_digest(_seal(self, key, conversation), self.seal)
 
-    def opened(self, state: Path) -> Delta:
+    def opened(self, state: Path, conversation: str = "") -> Delta:
         """Return what was given, for the user whose seal it has; for others, what of it is not closed."""
-        key = read_private(_key_file(state)) if self.is_sealed(state) else None
+        key = known_seal_key(state) if self.is_sealed(state, conversation) else None
         if key:
             return replace(self, cfg=open_values(self.cfg, key), flags=open_values(self.flags, key))
         return replace(self, cfg=stay_closed(self.cfg), flags=stay_closed(self.flags))
@@ -81,26 +81,8 @@ def _json(delta: Delta) -> dict[str, Json]:
     return cast("dict[str, Json]", msgspec.json.decode(msgspec.json.encode(delta)))
 
 
-def _seal(delta: Delta, key: bytes) -> str:
+def _seal(delta: Delta, key: bytes, conversation: str) -> str:
     import hmac  # only a delta needs it
 
-    return hmac.digest(key, canonical(_json(replace(delta, seal=""))), "sha256").hex()
-
-
-def _key_file(state: Path) -> Path:
-    return state / "seal-key"
-
-
-def _key(state: Path) -> bytes:
-    file = _key_file(state)
-    found = read_private(file)
-    if found:
-        return found
-    import secrets  # once per user
-
-    ensure_private(state)
-    create_private(file, sha256(secrets.token_bytes(32)).encode())
-    made = read_private(file)
-    if not made:
-        raise PermissionError(f"{file}: not a file that only you can write")
-    return made
+    about = f"midturn: flags\0{conversation}\0".encode(errors="surrogateescape")
+    return hmac.digest(key, about + canonical(_json(replace(delta, seal=""))), "sha256").hex()

@@ -19,7 +19,7 @@ from midturn.config.merge import merge
 from midturn.config.places import shown
 from midturn.config.scripts import scripts
 from midturn.config.tree import KeyPath, Origin, Tree
-from midturn.config.trust import FileTrust, Waiting, enabled, no_effect, restrained, waiting, without
+from midturn.config.trust import FileTrust, Waiting, enabled, restrained, waiting, without
 from midturn.core.json_value import overlay
 from midturn.errors import ConfigError
 
@@ -81,20 +81,22 @@ class Layers:
         """Lay values from flags or variables on top, as one layer."""
         self.add(name, *self._assigned(assignments))
 
-    def recorded(self, delta: Delta, state: Path) -> None:
-        """Lay what the flags of an earlier process set for this conversation on top; without its user's seal, what is safe of it."""
-        given = delta.opened(state)
+    def recorded(self, delta: Delta, state: Path, conversation: str) -> set[str]:
+        """Lay what the flags of an earlier process set for this conversation on top; without its user's seal, what is safe of it.
+
+        Returns the keys that have no effect.
+        """
+        given = delta.opened(state, conversation)
         parts = (self._assigned(given.cfg), self._assigned(given.flags))
+        idle: set[str] = set()
         weak = waiting(overlay(*parts[0], *parts[1]), self.merged)
-        if weak and not delta.is_sealed(state):
-            if idle := [one for one in enabled(weak) if one.differs]:
-                self.ignored.append(
-                    f"The flags recorded in this conversation are not known to be yours, so {no_effect(idle)}. Give them again."
-                )
+        if weak and not delta.is_sealed(state, conversation):
+            idle = {one.key for one in enabled(weak) if one.differs}
             parts = ([without(tree, weak) for tree in parts[0]], [without(tree, weak) for tree in parts[1]])
             self._withhold(weak)
         self.add("recorded --cfg", *parts[0])
         self.add("recorded flags", *parts[1])
+        return idle
 
     def file(self, name: str, cwd: Path) -> Assignment:
         """Read a file that a flag names."""

@@ -19,7 +19,7 @@ from midturn.config.resolve import resolve
 from midturn.config.resolving import Resolving
 from midturn.config.settings import Settings
 from midturn.config.tree import Tree
-from midturn.config.trust import FileTrust
+from midturn.config.trust import FileTrust, no_effect
 from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
@@ -29,7 +29,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     """What to read.
 
     `root` is the workspace (None: there is none), `cwd` where the command was given, `cfg` each `--cfg` in order, `flags` what other
-    flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first.
+    flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first, and
+    `conversation` its directory.
     """
 
     cwd: Path
@@ -39,6 +40,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     flags: Sequence[Assignment] = ()
     toggles: Sequence[Toggle] = ()
     recorded: Sequence[Json] = ()
+    conversation: str = ""
     user_file: Path = msgspec.field(default_factory=user_config_file)
     state: Path = msgspec.field(default_factory=state_directory)
 
@@ -69,13 +71,17 @@ def load(request: LoadRequest) -> Loaded:
     _files(layers, request)
     layers.assigned("environment", _based(environment_values(request.environment), request.cwd))
     recorded = [delta for delta in map(read_delta, request.recorded) if delta is not None]
-    for delta in recorded:
-        layers.recorded(delta, request.state)
     given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
+    again = {one.key for one in (*given.cfg, *given.flags)}
+    for delta in recorded:
+        if idle := layers.recorded(delta, request.state, request.conversation) - again:
+            layers.ignored.append(_not_yours(sorted(idle)))
     layers.assigned("--cfg", given.cfg)
     layers.assigned("flags", given.flags)
     layers.tighten()
-    toggles = tuple(toggle for delta in recorded for toggle in delta.toggles if not toggle.on or delta.is_sealed(request.state))
+    toggles = tuple(
+        toggle for delta in recorded for toggle in delta.toggles if not toggle.on or delta.is_sealed(request.state, request.conversation)
+    )
     settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), (*toggles, *given.toggles))
     if layers.problems:
         raise ConfigError("\n".join(layers.problems))
@@ -87,6 +93,10 @@ def load(request: LoadRequest) -> Loaded:
         files=tuple(layers.files),
         given=given,
     )
+
+
+def _not_yours(keys: Sequence[str]) -> str:
+    return f"The flags recorded in this conversation are not known to be yours, so {no_effect(keys)}. Give them again."
 
 
 def _files(layers: Layers, request: LoadRequest) -> None:

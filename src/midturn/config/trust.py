@@ -42,16 +42,16 @@ class FileTrust(Struct, frozen=True, kw_only=True):
     @property
     def notice(self) -> str | None:
         """Say what has no effect, by name, and what to do; None where all of it holds anyway."""
-        idle = [one for one in self.enables if one.differs]
+        idle = [one.key for one in self.enables if one.differs]
         if not idle:
             return None
         return f"{self.name} is not trusted, so {no_effect(idle)}. `midturn trust` shows what it enables and asks you."
 
 
-def no_effect(enables: Sequence[Enabled]) -> str:
+def no_effect(names: Sequence[str]) -> str:
     """Write the end of a sentence: which keys have no effect."""
-    keys = ", ".join(f"`{one.key}`" for one in enables)
-    return f"{keys} {'has' if len(enables) == 1 else 'have'} no effect"
+    keys = ", ".join(f"`{name}`" for name in names)
+    return f"{keys} {'has' if len(names) == 1 else 'have'} no effect"
 
 
 class Waiting(Struct, frozen=True):

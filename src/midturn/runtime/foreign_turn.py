@@ -19,7 +19,7 @@ from midturn.core.stream import open_turn, pending
 from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn, is_call
-from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
+from midturn.errors import CallEnded, MidturnError, NeedsAdoption, Suspended, TurnOpen
 from midturn.ports import Happening, ToolEnded
 from midturn.runtime.driver import Driver, Ending
 from midturn.runtime.foreign_call import ForeignCall, ForeignTools
@@ -79,6 +79,8 @@ class ForeignTurn:
         journal = self._services.journal
         window = open_turn(journal.events)
         if window:
+            if journal.needs_adoption:
+                raise NeedsAdoption(journal.conversation)
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = next((event.content for event in window.events if isinstance(event, ChatRequest)), "")
             if text in ("", began):

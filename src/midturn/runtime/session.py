@@ -10,7 +10,7 @@ from midturn.core.turn.effects import Effect
 from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
-from midturn.errors import NotOpen, TurnOpen
+from midturn.errors import NeedsAdoption, NotOpen, TurnOpen
 from midturn.ports import Journal
 from midturn.runtime.driver import Driver, Ending
 from midturn.runtime.services import Services
@@ -55,8 +55,11 @@ class Session:
 
         Raises:
             NotOpen: The last turn has ended.
+            NeedsAdoption: It was not begun or decided here.
             StoreError: The disk refused.
         """
+        if self._services.journal.needs_adoption:
+            raise NeedsAdoption(self._services.journal.conversation)
         turn, effects = Turn.resume(open_window(self._services.journal), self._settings, self._services.ids)
         return await self._drive(turn, effects)
 

@@ -16,12 +16,13 @@ from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
 from midturn.errors import StoreError, StoreLocked
-from midturn.store import lock, reader
+from midturn.store import adoption, lock, reader
 from midturn.store.clock import now, pause
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
+from midturn.store.folder_seals import FolderSeals
 from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
@@ -30,6 +31,7 @@ from midturn.store.metadata import Metadata, change_metadata, write_first_metada
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
+from midturn.store.seal import Verdict
 from midturn.store.seen_turns import Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
@@ -48,6 +50,7 @@ class FileConversations:
         self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
+        self._seals = FolderSeals(self._directories.folders)
 
     # Holding --------------------------------------------------------------------------------------------------------------
 
@@ -56,7 +59,7 @@ class FileConversations:
         with ExitStack() as undone:
             with self._directories.new(first_words) as folder:
                 write_first_metadata(folder, Metadata(title=title(first_words), created_at=now()))
-                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits))
+                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
             undone.pop_all()
         return _journal(writer)
 
@@ -64,7 +67,7 @@ class FileConversations:
         """Hold a conversation."""
         with ExitStack() as undone:
             folder = undone.enter_context(self._folder(id))
-            writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits))
+            writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
             journal = _journal(writer)
             undone.pop_all()
         return journal
@@ -89,8 +92,8 @@ class FileConversations:
         except StoreLocked:
             return None
         with self._folder(id) as folder:
-            turn = _last_turn(folder)
-            if is_due(turn) and may_try(folder, turn.events[-1].event_id):
+            turn = self._seals.last_turn(folder)
+            if not turn.needs_adoption and is_due(turn) and may_try(folder, turn.events[-1].event_id):
                 return journal
         journal.close()
         return None
@@ -105,9 +108,9 @@ class FileConversations:
         """Append what is decided, under the lock."""
         with self._folder(id) as folder:
             try:
-                writer = await Writer.open(folder, lock.for_a_moment(), self._limits)
+                writer = await Writer.open(folder, lock.for_a_moment(), self._limits, self._seals.chain(folder))
             except StoreLocked as held:
-                return HeldBy(conversation=id, turn=_last_turn(folder), holder=held.holder, since=held.since or "")
+                return HeldBy(conversation=id, turn=self._seals.last_turn(folder), holder=held.holder, since=held.since or "")
             with writer:
                 turn = writer.last_turn()
                 writer.mend(turn.events)
@@ -119,14 +122,14 @@ class FileConversations:
         """Return the last turn as it is now, and who holds the conversation for a turn."""
         with self._folder(id) as folder:
             holder = lock.holder_now(folder)
-            turn = _last_turn(folder)
+            turn = self._seals.last_turn(folder)
             _name(folder, id, turn.events)
         return HeldBy(conversation=id, turn=turn, holder=str(holder), since=holder.since or "") if holder else Settled(turn)
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
         """Put an answer beside the conversation, where its holder finds it."""
         with self._folder(held.conversation) as folder:
-            return lock.is_held(folder) and FileAnswers(folder).put(answer)
+            return lock.is_held(folder) and FileAnswers(folder, self._seals.chain(folder)).put(answer)
 
     # Reading --------------------------------------------------------------------------------------------------------------
 
@@ -196,6 +199,31 @@ class FileConversations:
             folder.sync()
             parent.sync()
         return conversation_id(folder.path.name) or ""
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether new conversations should be sealed here, and cannot be."""
+        return self._seals.lacks_key
+
+    def needs_adoption(self, id: str) -> bool:
+        """Say whether the last turn is open and was not begun or decided here."""
+        with self._folder(id) as folder:
+            return self._seals.last_turn(folder).needs_adoption
+
+    async def adopt(self, id: str) -> None:
+        """Take over an open turn that came from elsewhere: what was decided in it is asked again, and what stays is sealed."""
+        with self._folder(id) as folder:
+            await self._seals.write(folder, adoption.adopt)
+
+    async def reseal(self, id: str) -> None:
+        """Seal the last turn as it is now: its user has edited it."""
+        with self._folder(id) as folder:
+            await self._seals.write(folder, adoption.reseal)
+
+    def verdicts(self, id: str) -> list[Verdict] | None:
+        """Say for each turn whether its seals hold; None where the store is not sealed."""
+        with self._folder(id) as folder:
+            return None if is_jp(folder.path) else self._seals.verdicts(folder)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
@@ -280,7 +308,9 @@ class FileConversations:
 
     def _is_ready(self, seen: Seen) -> bool:
         with Folder.at(seen.path) as folder:
-            return was_answered(LastTurn(seen.turn, FileAnswers(folder).collect())) and not lock.is_held(folder)
+            if not was_answered(LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect())) or lock.is_held(folder):
+                return False
+            return not self._seals.last_turn(folder).needs_adoption
 
     def _folder(self, id: str) -> Folder:
         return Folder.at(self.path(id))
@@ -295,11 +325,6 @@ def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:
     if open_turn(turn) and not is_named(folder, id):
         with suppress(StoreError):  # it cannot be written here: then it is found by looking
             name_open(folder, id)
-
-
-def _last_turn(folder: Folder) -> LastTurn:
-    with reader.EventReader(folder) as events:
-        return LastTurn(events.last_turn(), FileAnswers(folder).collect())
 
 
 def _after(questions: Iterator[OpenQuestion], last: str) -> Iterator[OpenQuestion]:

@@ -21,6 +21,7 @@ import msgspec
 from midturn.errors import AnswerError
 from midturn.store.clock import pause
 from midturn.store.folder import Folder, telling
+from midturn.store.seal import Chain
 from midturn.store.submission import HandedOver
 
 NAME = "answers"
@@ -32,8 +33,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class FileAnswers:
     """The `answers/` of a conversation's directory."""
 
-    def __init__(self, conversation: Folder) -> None:
+    def __init__(self, conversation: Folder, chain: Chain | None = None) -> None:
+        """With a `chain`, answers are sealed, and those that were not sealed here are none."""
         self._conversation = conversation
+        self._chain = chain
 
     @property
     def _path(self) -> Path:
@@ -45,7 +48,8 @@ class FileAnswers:
         with telling("hand an answer over in", self._path):
             self._conversation.make_inside(NAME)
             with self._conversation.inside(NAME) as folder:
-                folder.write_new(temporary, msgspec.json.encode(answer) + b"\n")
+                text = msgspec.json.encode(answer)
+                folder.write_new(temporary, (self._chain.vouch(text) if self._chain else text) + b"\n")
                 try:
                     os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
                     folder.sync()
@@ -59,7 +63,7 @@ class FileAnswers:
         """Read all of them; a file that is not an answer is put aside under another name."""
         with telling("read the answers in", self._path), self._open() as folder:
             names = [name for name in folder.names() if name.endswith(".json")] if folder else []
-            found = [answer for name in names if folder and (answer := _read(folder, name))]
+            found = [answer for name in names if folder and (answer := _read(folder, name, self._chain))]
         return tuple(sorted(found, key=lambda answer: (answer.at, answer.event_id)))
 
     def remove(self, event_id: str) -> None:
@@ -98,10 +102,17 @@ class FileFeed:
         self._answers.remove(event_id)
 
 
-def _read(folder: Folder, name: str) -> HandedOver | None:
+def _decoded(text: bytes, chain: Chain | None) -> HandedOver:
+    if chain and not chain.vouches(text.rstrip()):
+        raise ValueError("it was not handed over here")
+    answer = msgspec.json.decode(text, type=HandedOver)
+    answer.submission.as_reply()
+    return answer
+
+
+def _read(folder: Folder, name: str, chain: Chain | None) -> HandedOver | None:
     try:
-        answer = msgspec.json.decode(folder.read(name), type=HandedOver)
-        answer.submission.as_reply()
+        answer = _decoded(folder.read(name), chain)
     except FileNotFoundError:  # taken meanwhile
         return None
     except OSError as error:

@@ -37,6 +37,11 @@ class HeldConversation:
         """Everything recorded so far, oldest first."""
         return self._journal.events
 
+    @property
+    def needs_adoption(self) -> bool:
+        """Whether the open turn was not begun or decided here: nothing of it may run."""
+        return self._journal.needs_adoption
+
     async def append(self, batch: Sequence[Event]) -> None:
         """Write a batch at once; when this returns, it is durable.
 

@@ -21,33 +21,38 @@ from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader, read_events
+from midturn.store.seal import Chain
 from midturn.store.tidying import is_closed, may_close
 
 
 class Writer:
     """The lock and the file of a conversation, until `close`."""
 
-    def __init__(self, folder: Folder, lock: Lock, limits: Limits) -> None:
+    def __init__(self, folder: Folder, lock: Lock, limits: Limits, chain: Chain | None) -> None:
         """Open the file, repaired where a process died while it wrote. The lock is released with the writer, or where this fails."""
         self.folder = folder
-        self.answers = FileAnswers(folder)
+        self.answers = FileAnswers(folder, chain)
+        self._chain = chain
         self._limits = limits
         self._lock = lock
         try:
             self.file = EventFile(folder)
+            if chain:
+                with EventReader(folder) as reader:
+                    chain.follow(reader.last_lines())
         except BaseException:
             lock.release()
             raise
 
     @classmethod
-    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS) -> Self:
-        """Take the lock, signed as `holder`, and open the file.
+    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS, chain: Chain | None = None) -> Self:
+        """Take the lock, signed as `holder`, and open the file. With a `chain`, what is written is sealed.
 
         Raises:
             StoreLocked: Another process writes the conversation.
             StoreError: It cannot be opened or repaired.
         """
-        return cls(folder, await Lock.take(folder, holder), limits)
+        return cls(folder, await Lock.take(folder, holder), limits, chain)
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +68,13 @@ class Writer:
     def last_turn(self) -> LastTurn:
         """Read the last turn, from the end of the file, and what was handed over."""
         with EventReader(self.folder) as reader:
-            return LastTurn(reader.last_turn(), self.answers.collect())
+            events = reader.last_turn()
+            return LastTurn(events, self.answers.collect(), self.needs_adoption and open_turn(events) is not None)
+
+    @property
+    def needs_adoption(self) -> bool:
+        """Whether what needs a seal of ours in the last turn has none that holds."""
+        return self._chain is not None and self._chain.verdict != "sealed"
 
     def append(self, batch: Sequence[Event]) -> tuple[Event, ...]:
         """Write a batch at once and return it as it was written; it is durable when this returns.
@@ -74,11 +85,14 @@ class Writer:
         if not batch:
             return ()
         written = numbered(batch)
-        lines = encode_batch(written, self._limits)
+        lines, after = encode_batch(written, self._limits), None
+        if self._chain:
+            lines, after = self._chain.sealed(lines)
         if any(map(starts_turn, written)):
             self.file.check_ours()
             name_open(self.folder, self._id)
         self.file.append(lines)
+        self._chain = after
         if any(isinstance(event, TurnEnd) for event in written):
             name_finished(self.folder, self._id)
         return written
@@ -130,6 +144,11 @@ class FileJournal:
     def path(self) -> Path:
         """The conversation's directory."""
         return self._writer.folder.path
+
+    @property
+    def needs_adoption(self) -> bool:
+        """Whether the open turn was not begun or decided here."""
+        return open_turn(self._events) is not None and self._writer.needs_adoption
 
     @property
     def syncs(self) -> int:

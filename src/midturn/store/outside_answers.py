@@ -11,7 +11,7 @@ from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancell
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
 from midturn.core.stream import last_turn, pending
-from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem, StoreError, StoreLocked
+from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, NotOpen, Problem, StoreError, StoreLocked
 from midturn.store.admission import Admission
 from midturn.store.batch import stamped
 from midturn.store.clock import pause
@@ -92,7 +92,7 @@ class OutsideAnswers:
     async def _settle(self, at: Address, decision: _Decision) -> Settled | HeldBy:
         try:
             return await self._port.settle(at.conversation, decision)
-        except (StoreLocked, Busy):
+        except (StoreLocked, Busy, NeedsAdoption):
             raise
         except StoreError as error:
             if at.conversation not in await self._port.ids(after=None):
@@ -165,6 +165,8 @@ class _Decision:
         self._batch(turn)
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
+        if turn.needs_adoption:
+            raise NeedsAdoption(self._at.conversation)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
 

@@ -27,6 +27,8 @@ class LastTurn(Struct, frozen=True):
 
     events: Sequence[Event]
     handed: tuple[HandedOver, ...] = ()
+    needs_adoption: bool = False
+    """Whether the store is sealed, and the turn was not begun or decided here: nothing of it may run."""
 
 
 Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]

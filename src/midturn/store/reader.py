@@ -67,6 +67,11 @@ class EventReader:
             events = read_events(self._fd, self._end, self.path)[-len(events) :]  # only the whole file knows the number of a line
         return tuple(events)
 
+    def last_lines(self) -> list[bytes]:
+        """Read the lines of the last turn as they are, without their newlines."""
+        with telling("read", self.path):
+            return [line.text for line in last_turn(self._fd, self._end)]
+
     def unfinished_turn(self) -> tuple[Event, ...]:
         """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
         with telling("read", self.path):

@@ -13,6 +13,7 @@ command = lazy_group(
         "grep": Entry("midturn.cli.conversation.grep", "Search what was said and done."),
         "use": Entry("midturn.cli.conversation.use", "Make one the current one."),
         "edit": Entry("midturn.cli.conversation.edit", "Change a title or labels, or open the file."),
+        "verify": Entry("midturn.cli.conversation.verify", "Say whether one was begun and decided here."),
         "fork": Entry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
         "rm": Entry("midturn.cli.conversation.rm", "Remove conversations for good."),
         "export": Entry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),

@@ -108,33 +108,34 @@ def begin(query: Query, place: Place, requested: TurnRequested, opened: Callable
     with Held.new(limited, requested.content) as held:
         place.set_current(held.conversation)
         opened(held.conversation)
-        return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded)))
+        return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded, held)))
 
 
 def go_on(query: Query, place: Place, held: Held, requested: TurnRequested) -> ExitStatus:
     """Run a turn in a conversation that is held."""
-    loaded = _load(query, place, held.events)
+    loaded = _load(query, place, held.events, held.conversation)
     runner = _runner(query, place, loaded)
     status = resolve_open_turn(place, held, attached=_attached(query))
     if status is not None:
         note("midturn: your new request was not sent.")
         return status
     place.set_current(held.conversation)
-    return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded)))
+    return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded, held)))
 
 
 def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     """Print the request that would be sent, as JSON, and send nothing. No secret can be in it: the stream has none."""
     from midturn.models.logged import request_json  # only here
 
-    events = place.store.read_sync(place.conversation(query.id)).events if query.continues or query.id else ()
-    parts = CommandParts(settings=_load(query, place, events).settings, root=place.root)
+    number = place.conversation(query.id) if query.continues or query.id else None
+    events = place.store.read_sync(number).events if number else ()
+    parts = CommandParts(settings=_load(query, place, events, number).settings, root=place.root)
     say_json(request_json(parts.settings.assistant.model.id, next_request(parts, events, asked)))
     return ExitStatus.DONE
 
 
-def _load(query: Query, place: Place, events: Sequence[Event]) -> Loaded:
-    loaded = load_for(place, _flags(query), events)
+def _load(query: Query, place: Place, events: Sequence[Event], conversation: str | None = None) -> Loaded:
+    loaded = load_for(place, _flags(query), events, conversation)
     report_ignored(loaded, attached=_attached(query))
     check_answers(query.answer, loaded.settings, events)
     return loaded
@@ -159,5 +160,5 @@ def _flags(query: Query) -> Flags:
     return Flags(cfg=query.cfg, toggles=query.toggles, assignments=assignments, defer=query.defer)
 
 
-def _delta(loaded: Loaded) -> JsonObject | None:
-    return loaded.given.to_record(state_directory())
+def _delta(loaded: Loaded, held: Held) -> JsonObject | None:
+    return loaded.given.to_record(state_directory(), held.directory)

@@ -51,7 +51,7 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
         ModelError: The model stayed down; the turn is open.
     """
     async with await place.store.open(conversation) as journal:
-        loaded = load_for(place, Flags(), journal.events)
+        loaded = load_for(place, Flags(), journal.events, journal.conversation)
         if loaded.ignored:
             raise ConfigError("\n".join(loaded.ignored))
         parts = CommandParts(settings=loaded.settings, root=place.root, attached=prompter is not None)

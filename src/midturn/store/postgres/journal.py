@@ -80,6 +80,11 @@ class PostgresJournal:
         """The conversation's id."""
         return self._held.id
 
+    @property
+    def needs_adoption(self) -> bool:
+        """Whether the open turn was not begun here: a database is not sealed."""
+        return False
+
     async def append(self, batch: Sequence[Event]) -> None:
         """Record a batch in one statement.
 

@@ -1,0 +1,59 @@
+"""`midturn resume --adopt`: shows what an open turn that came from elsewhere would do, and takes it over if its user says so."""
+
+from __future__ import annotations
+
+from midturn.cli.asking import confirmed
+from midturn.cli.output import note, say, tell
+from midturn.cli.place import Place
+from midturn.cli.shown import line
+from midturn.core.events import ChatRequest, Event, ToolCallRequest, ToolCallResponse
+from midturn.core.json_value import shown
+from midturn.core.question import Question
+from midturn.core.stream import open_turn
+from midturn.errors import NotOpen
+
+_HINT = "Nobody is here to look at it: adopt it at a terminal, or end it with `midturn resume --discard`."
+
+
+def adopt(place: Place, conversation: str) -> bool:
+    """Show an open turn and ask; say whether it is ours now.
+
+    Raises:
+        NotOpen: There is none.
+    """
+    window = open_turn(place.store.read_sync(conversation).events)
+    if window is None:
+        raise NotOpen(f"Conversation {conversation} has no open turn.")
+    if not place.files.needs_adoption(conversation):
+        tell("The open turn of conversation {} is yours already.", conversation)
+        return True
+    _show(conversation, list(window.events))
+    question = Question.boolean("adopt", "Take this turn over? Its approvals and answers are asked again, its flags are dropped.")
+    if not confirmed(question, _HINT):
+        note("midturn: nothing was taken over.")
+        return False
+    place.run(place.files.adopt(conversation))
+    note("midturn: the turn is yours. `midturn resume {}` goes on with it.", conversation)
+    return True
+
+
+def adopt_all(place: Place) -> bool:
+    """Adopt one open turn after the other; say whether all are ours now."""
+    waiting = [number for number, _ in place.files.looks() if place.files.needs_adoption(number)]
+    if not waiting:
+        tell("No open turn waits to be adopted.")
+    return sum([adopt(place, number) for number in waiting]) == len(waiting)
+
+
+def _show(conversation: str, turn: list[Event]) -> None:
+    say("Conversation {}", conversation)
+    done = {event.call for event in turn if isinstance(event, ToolCallResponse)}
+    for event in turn:
+        match event:
+            case ChatRequest(content=content):
+                say("  asked: {}", content)
+            case ToolCallRequest(name=name, arguments=arguments):
+                ran = "has run" if event.event_id in done else "would run"
+                say(line("  {}: {} {}", ran, name, shown(arguments)))
+            case _:
+                pass

@@ -1,0 +1,32 @@
+"""The key with which a user's decisions are sealed: made once, kept in the state directory, outside every workspace."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Final
+
+from platformdirs.unix import Unix
+
+from midturn.files.private import create_private, ensure_private, read_private
+
+NAME: Final = "seal-key"
+
+
+def seal_key(state: Path | None = None) -> bytes | None:
+    """Return the key, made where there is none yet; None where it can neither be read nor made."""
+    state = Unix("midturn", appauthor=False).user_state_path if state is None else state
+    found = known_seal_key(state)
+    if found:
+        return found
+    try:
+        ensure_private(state)
+        create_private(state / NAME, secrets.token_hex(32).encode())
+    except OSError:
+        return None
+    return known_seal_key(state)
+
+
+def known_seal_key(state: Path) -> bytes | None:
+    """Return the key that is there; one that others could have written is none."""
+    return read_private(state / NAME) or None

@@ -1,0 +1,96 @@
+"""Taking over a turn that was begun elsewhere: what was decided there is asked again, and what stays is sealed here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from midturn.core.codec import decode_event, encode_event
+from midturn.core.events import (
+    Approval,
+    ConfigDelta,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    OpaqueEvent,
+    ToolCallResponse,
+)
+from midturn.store.batch import numbered
+from midturn.store.clock import now_in_a_name
+from midturn.store.event_file import NAME
+from midturn.store.folder import Folder
+from midturn.store.reader import EventReader
+from midturn.store.seal import Chain, without_seal
+from midturn.store.tail import clean, mark
+
+
+def adopt(folder: Folder, chain: Chain) -> None:
+    """Take over the last turn of a conversation whose lock is held; its file stays beside the new one, as `events.foreign-<time>`."""
+    before = _bytes(folder)
+    folder.write_new(f"events.foreign-{now_in_a_name()}", before)
+    _rewrite(folder, chain, undecided)
+
+
+def reseal(folder: Folder, chain: Chain) -> None:
+    """Seal the last turn of a conversation whose lock is held, as it is now: its user has edited it."""
+    _rewrite(folder, chain, lambda lines: [[without_seal(line) for line in batch] for batch in _batches(lines)])
+
+
+def undecided(lines: Sequence[bytes]) -> list[list[bytes]]:
+    """Return the batches of a turn without what was decided in it: approvals, flags, answers to calls that have no response yet.
+
+    The answers of finished calls stay, for they explain their results; none of them is remembered.
+    """
+    batches = [[decode_event(clean(without_seal(line)), "") for line in batch] for batch in _batches(lines)]
+    events = [event for batch in batches for event in batch]
+    finished = {event.call for event in events if isinstance(event, ToolCallResponse)}
+    open_questions = {event.id for event in events if isinstance(event, InquiryRequest) and event.call not in finished}
+    kept = [list(_kept(batch, open_questions)) for batch in batches]
+    return [[encode_event(event) for event in numbered(batch)] for batch in kept if batch]
+
+
+def _kept(batch: Iterable[Event], open_questions: set[str]) -> Iterator[Event]:
+    for event in batch:
+        match event:
+            case Approval() | ConfigDelta():
+                continue
+            case OpaqueEvent() if event.more:
+                continue
+            case InquiryRequest(id=id) | InquiryAnswered(id=id) | InquiryCancelled(id=id) | InquiryRedacted(id=id) if id in open_questions:
+                continue
+            case InquiryAnswered(remembered=True):
+                yield msgspec.structs.replace(event, remembered=False)
+            case _:
+                yield event
+
+
+def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    for line in lines:
+        batch.append(line)
+        if mark(line).more <= 0:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _rewrite(folder: Folder, chain: Chain, change: Callable[[Sequence[bytes]], list[list[bytes]]]) -> None:
+    with EventReader(folder) as reader:
+        turn = reader.last_lines()
+    whole = _bytes(folder)
+    head = whole[: whole.rfind(turn[0] + b"\n")] if turn else whole
+    written: list[bytes] = []
+    for batch in change(turn):
+        sealed, chain = chain.sealed([line + b"\n" for line in batch])
+        written += sealed
+    folder.replace(NAME, head + b"".join(written))
+
+
+def _bytes(folder: Folder) -> bytes:
+    with os.fdopen(folder.open(NAME, os.O_RDONLY), "rb") as file:
+        return file.read()

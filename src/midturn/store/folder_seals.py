@@ -1,0 +1,68 @@
+"""The seals of the folders of a store: which are sealed, what is checked of a conversation, and what is sealed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from midturn.core.stream import open_turn
+from midturn.store import lock
+from midturn.store.folder import Folder
+from midturn.store.handover import FileAnswers
+from midturn.store.ids import NEW, conversation_id
+from midturn.store.port import LastTurn
+from midturn.store.reader import EventReader
+from midturn.store.seal import Chain, Seals, Verdict
+from midturn.store.tail import mark
+
+
+class FolderSeals:
+    """Each folder's seals; a folder that is no workspace's and not the user's own has none."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._of = {folder: Seals.of(folder) for folder in folders}
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether what is written in the first folder should be sealed, and cannot be."""
+        seals = next(iter(self._of.values()), None)
+        return seals is not None and seals.key is None
+
+    def chain(self, folder: Folder) -> Chain | None:
+        """Return the chain of a conversation, given its directory."""
+        seals = self._of.get(folder.path.parent)
+        name = folder.path.name.removeprefix(NEW)
+        return seals.chain(conversation_id(name) or name) if seals else None
+
+    def last_turn(self, folder: Folder) -> LastTurn:
+        """Read the last turn of a conversation, and find out whether it was begun and decided here."""
+        chain = self.chain(folder)
+        with EventReader(folder) as events:
+            turn = events.last_turn()
+            foreign = chain is not None and open_turn(turn) is not None and chain.follow(events.last_lines()) != "sealed"
+            return LastTurn(turn, FileAnswers(folder, chain).collect(), foreign)
+
+    def verdicts(self, folder: Folder) -> list[Verdict] | None:
+        """Say for each turn whether its seals hold; None where the folder is not sealed."""
+        chain = self.chain(folder)
+        if chain is None:
+            return None
+        with EventReader(folder) as events:
+            lines = events.lines()
+        begins = [index for index, line in enumerate(lines) if mark(line).type == "turn_start"] or [0]
+        return [chain.follow(lines[begin:end]) for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True)]
+
+    async def write(self, folder: Folder, how: Callable[[Folder, Chain], None]) -> None:
+        """Write the last turn of a conversation anew, under its lock.
+
+        Raises:
+            StoreLocked: Somebody writes it.
+        """
+        chain = self.chain(folder)
+        if chain is None:
+            return
+        held = await lock.Lock.take(folder, lock.for_a_moment())
+        try:
+            how(folder, chain)
+        finally:
+            held.release()

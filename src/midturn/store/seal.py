@@ -1,0 +1,135 @@
+"""Seals: what was begun and decided counts only where it was begun and decided.
+
+Conversations lie in workspaces, and those are cloned and pulled. In a sealed store each batch that begins a turn, calls a tool or decides
+something carries, on its last line, a message authentication code under a key of the user's: over the conversation, the place of the
+store, the seal before it, and all bytes since that one. A turn that others have written, changed or moved has none that hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+from platformdirs.unix import Unix
+
+from midturn.files.seal_key import seal_key
+from midturn.store.tail import mark
+
+Verdict: TypeAlias = Literal["sealed", "unsealed", "changed"]
+"""Of a turn: its seals hold; what needs one has none; or a seal does not fit what it stands under."""
+
+SEALED_KINDS: Final = frozenset({"turn_start", "tool_call_request", "inquiry_response", "approval", "config_delta"})
+_LENGTH: Final = 16  # bytes of a code: enough, and every batch carries it
+_SEAL: Final = re.compile(rb',"seal":"([A-Za-z0-9_-]{22})"\}$')
+
+
+class Seals(Struct, frozen=True):
+    """The seals of one store: the user's key, and the real path of its directory. Without a key nothing is sealed, and nothing holds."""
+
+    key: bytes | None
+    place: str
+
+    @classmethod
+    def of(cls, folder: Path) -> Seals | None:
+        """Return the seals of a store's directory; None where it is not sealed: only a workspace's and the user's own are."""
+        real = Path(os.path.realpath(folder))
+        in_workspace = real.name == "conversations" and real.parent.name == ".midturn"
+        if in_workspace or real.is_relative_to(os.path.realpath(Unix("midturn", appauthor=False).user_data_path)):
+            return cls(seal_key(), str(real))
+        return None
+
+    def chain(self, conversation: str) -> Chain:
+        """Begin to seal, or to check, a conversation."""
+        return Chain(self.key, f"midturn\0{conversation}\0{self.place}\0".encode(errors="surrogateescape"))
+
+
+class Chain:
+    """The seals of the last turn, one after the other; `verdict` says whether those that were followed hold."""
+
+    def __init__(self, key: bytes | None, about: bytes) -> None:
+        self._key = key
+        self._about = about
+        self.verdict: Verdict = "unsealed"
+        self._begin(b"")
+
+    def _begin(self, before: bytes) -> None:
+        self._code = hmac.new(self._key or b"", self._about + before + b"\0", hashlib.sha256)
+
+    def follow(self, lines: Iterable[bytes]) -> Verdict:
+        """Check the lines of a turn, without their newlines."""
+        needs, self.verdict = False, "sealed" if self._key else "unsealed"
+        for line in lines:
+            found = mark(line)
+            if found.type == "turn_start":
+                self._begin(b"")
+            needs = needs or found.type in SEALED_KINDS
+            seal = _SEAL.search(line)
+            if seal and self._fits(line[: seal.start()] + b"}\n", seal[1]):
+                needs = False
+                continue
+            if seal:
+                self.verdict = "changed"
+            self._code.update(line + b"\n")
+            if needs and found.more <= 0:
+                self._fall("unsealed")
+        if needs:
+            self._fall("unsealed")
+        return self.verdict
+
+    def _fall(self, verdict: Verdict) -> None:
+        if self.verdict == "sealed":
+            self.verdict = verdict
+
+    def _fits(self, bare: bytes, seal: bytes) -> bool:
+        code = self._code.copy()
+        code.update(bare)
+        if self._key is None or not hmac.compare_digest(_text(code), seal):
+            return False
+        self._begin(seal)
+        return True
+
+    def sealed(self, lines: Sequence[bytes]) -> tuple[list[bytes], Chain]:
+        """Return a batch (lines with their newlines) with its seal, where it needs one, and the chain that goes on after it."""
+        kinds = {mark(line).type for line in lines}
+        after = Chain(self._key, self._about)
+        after.verdict = self.verdict
+        if "turn_start" in kinds:
+            after.verdict = "sealed" if self._key else "unsealed"
+        else:
+            after._code = self._code.copy()
+        for line in lines:
+            after._code.update(line)
+        if self._key is None or not kinds & SEALED_KINDS:
+            return list(lines), after
+        seal = _text(after._code)
+        after._begin(seal)
+        return [*lines[:-1], lines[-1].rstrip(b"\n")[:-1] + b',"seal":"' + seal + b'"}\n'], after
+
+    def vouch(self, text: bytes) -> bytes:
+        """Return a single JSON object, which is not part of the file, with a seal of its own."""
+        return text if self._key is None else text[:-1] + b',"seal":"' + self._single(text) + b'"}'
+
+    def vouches(self, text: bytes) -> bool:
+        """Say whether such an object was sealed here."""
+        seal = _SEAL.search(text)
+        return bool(seal and self._key and hmac.compare_digest(self._single(text[: seal.start()] + b"}"), seal[1]))
+
+    def _single(self, text: bytes) -> bytes:
+        return _text(hmac.new(self._key or b"", self._about + b"answer\0" + text, hashlib.sha256))
+
+
+def without_seal(line: bytes) -> bytes:
+    """Return a line as it was before it was sealed."""
+    seal = _SEAL.search(line)
+    return line[: seal.start()] + b"}" if seal else line
+
+
+def _text(code: hmac.HMAC) -> bytes:
+    return urlsafe_b64encode(code.digest()[:_LENGTH]).rstrip(b"=")
