@@ -11,7 +11,7 @@ FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 
-.PHONY: demo test check test-real hangups torture format pins bench clean docs docs-serve
+.PHONY: attacks demo test check test-real hangups torture format pins bench clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -56,6 +56,10 @@ docs: $(READY)
 
 docs-serve: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8765
+
+# How many of the attacks on each promise of SECURITY.md work.
+attacks: $(READY)
+	@$(BIN)/python tests/attacks.py
 
 bench: $(READY)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done

@@ -41,6 +41,7 @@ STATUSES = {
 TARGETS = {
     "demo": "plays a turn in which tools ask you things",
     "test": "runs every test, and says what they cover",
+    "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
     "check": "looks at style, types and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",
     "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",

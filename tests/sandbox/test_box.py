@@ -168,3 +168,14 @@ def test_a_package_of_the_workspace_runs_with_npx(place: Place) -> None:
 
 def test_without_a_sandbox_by_its_users_will_there_is_none(place: Place) -> None:
     assert place.can(f"cat {place.ssh}/file", place.box(Declared(enable=False)))
+
+
+def test_a_server_that_stays_is_started_confined_by_whoever_starts_it(place: Place) -> None:
+    argv, variables = place.box(network=True).launched(
+        ("/bin/sh", "-c", f"cat {place.ssh}/file; echo x > $TMPDIR/t && cat file"), place.root, os.environ["PATH"]
+    )
+
+    finished = subprocess.run(argv, capture_output=True, text=True, cwd=place.root, check=False, env={**os.environ, **variables})
+
+    assert finished.stdout == "content\n"
+    assert "Permission denied" in finished.stderr

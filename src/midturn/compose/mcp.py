@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from midturn.compose.tools import own_things
 from midturn.config.settings import McpServer, Settings
 from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
+from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE
 from midturn.tools.environment import child_environment
 from midturn.tools.executable import CommandError, find_executable
@@ -50,7 +52,10 @@ class Connected:
             except CommandError as error:
                 self.warnings.append(f"The MCP server `{name}` cannot be used, and its tools are absent: {error}")
                 continue
-            environment = {**child_environment(os.environ, server.environment), VARIABLE: name}
+            passed = child_environment(os.environ, server.environment)
+            box = Box(server.sandbox, own_things(), command=server.command, network=True)
+            command, variables = box.launched(command, root, passed.get("PATH", os.defpath))
+            environment = {**passed, **variables, VARIABLE: name}
             specs.append(
                 ServerSpec(
                     name=name,

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.files.private import ensure_private
-from midturn.sandbox.confine import Confined, confined, offer
+from midturn.sandbox.confine import Confined, confine, confined, offer
 from midturn.sandbox.profile import Declared, Profile, Room, Surroundings, profile
 
 _MASKED = ".midturn"
@@ -65,6 +65,17 @@ class Box:
             yield Started(confined(argv, within, cwd=cwd, masked=(str(root / _MASKED),)), room.environment())
         finally:
             shutil.rmtree(room.temporary, ignore_errors=True)
+
+    def launched(self, argv: tuple[str, ...], root: Path, path: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """Return the command line and the variables with which somebody else starts a process that stays (an MCP server)."""
+        if not argv or not self._declared.enable or offer().means == "none":
+            return argv, {}
+        root = root.resolve()
+        cache = self._cache(root)
+        room = Room(cache / "tmp", cache)
+        ensure_private(room.temporary)
+        within = room.within(self.profile(root, path), program=argv[0])
+        return confine(argv, within, cwd=str(root), masked=(str(root / _MASKED),)), room.environment()
 
     def profile(self, root: Path, path: str) -> Profile:
         """Return what a process of this tool may reach, apart from its room."""

@@ -1,0 +1,32 @@
+"""`make attacks`: runs the tests that SECURITY.md points to; prints for each promise how many attacks were tried, and how many worked."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<tests>`tests/[^|]+) \|$", re.MULTILINE)
+
+
+def main() -> int:
+    """Print one line a promise; the status is 1 if an attack worked."""
+    broken = 0
+    for row in _ROW.finditer((ROOT / "SECURITY.md").read_text(encoding="utf-8")):
+        files = re.findall(r"`([^`]+)`", row["tests"])
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-n", "0", *files], capture_output=True, text=True, cwd=ROOT, check=False
+        )
+        counted = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)", done.stdout)}
+        worked = sum(number for word, number in counted.items() if word not in {"passed", "skipped"})
+        broken += worked
+        sys.stdout.write(
+            f"{worked:4} of {counted.get('passed', 0) + worked:5} worked, {counted.get('skipped', 0):3} not tried: {row['promise']}\n"
+        )
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

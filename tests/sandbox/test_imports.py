@@ -1,0 +1,42 @@
+"""Importing midturn opens no connection, starts no process, and writes nothing; what SECURITY.md points to is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from support.documents import ROOT
+
+WATCH = """
+import sys
+seen = []
+
+def hook(event, arguments):
+    if event.startswith(("socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.remove", "os.mkdir")):
+        seen.append(event)
+    elif event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        seen.append(f"writes {arguments[0]}")
+
+sys.dont_write_bytecode = True
+sys.addaudithook(hook)
+__import__(sys.argv[1])
+print(sorted(set(seen)))
+"""
+MODULES = ("midturn", "midturn.agent", "midturn.cli.main", "midturn.compose.command_line", "midturn.store.stores", "midturn.sandbox.box")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_importing_opens_no_connection_starts_no_process_and_writes_nothing(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WATCH, module], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
+
+
+def test_every_test_that_the_security_policy_points_to_is_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "SECURITY.md").read_text(encoding="utf-8"))
+
+    assert len(named) > 15
+    assert [path for path in named if not (ROOT / path).exists()] == []
