@@ -24,7 +24,7 @@ from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.terminal.prompter import TerminalPrompter
-from midturn.terminal.settings import PromptSettings
+from midturn.terminal.settings import PrompterSettings
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec
 
@@ -51,7 +51,7 @@ os._exit(0)
 
 async def ask(rounds: int) -> None:
     """In the child: ask for a text once, then yes or no in every round, saying when."""
-    prompter = TerminalPrompter(PromptSettings(settle=0, notify=False, bell=False))
+    prompter = TerminalPrompter(PrompterSettings(settle=0, notify=False, bell=False))
     await prompter.prompt(NOTE)
     for _ in range(rounds):
         os.write(3, f"{time.perf_counter()}\n".encode())
@@ -61,7 +61,7 @@ async def ask(rounds: int) -> None:
 async def turns(rounds: int, moments: str) -> None:
     """In the child: run a turn in every round, in which a command asks."""
     spec = CommandSpec(name="deploy", command=(sys.executable, "-ISc", ASKER), protocol="outcome", environment={"MOMENTS": moments})
-    prompter = TerminalPrompter(PromptSettings(settle=0, notify=False, bell=False))
+    prompter = TerminalPrompter(PrompterSettings(settle=0, notify=False, bell=False))
     agent = mt.Agent(mt.FunctionModel(_deploys), tools=[CommandTool(spec)], prompter=prompter)
     for _ in range(rounds):
         await agent.run("Ship it")

@@ -250,7 +250,7 @@ def test_the_same_turn_where_everything_is_drawn_has_no_sequence_but_ours(midtur
     with midturn.on_a_terminal("query", "-m", evil_turn(midturn), "hi", size=(100, 200), plain=False) as terminal:
         terminal.wait_for("Enter picks")
         terminal.send("2")
-        terminal.wait_for("all keys")
+        terminal.wait_for("y yes")
         terminal.send("y")
         assert terminal.wait_for_end() == 0
 

@@ -155,7 +155,7 @@ def test_reply_keeps_what_was_typed_for_the_next_time(midturn: CommandLine, *, p
         person = FormPerson(session, plain=plain)
         person.reply(NOTE, "a long story\r")
         person.reply("Who?", f"r{enter}")
-        session.wait_for("reply")
+        session.wait_for("Your reply")
         session.send("what do you mean?\r")
         person.look(NOTE)
         assert "a long story" in (person.new if plain else session.rows[-2])
@@ -223,6 +223,8 @@ def test_end_turn_in_the_middle_of_a_form_ends_the_turn(midturn: CommandLine) ->
         person = FormPerson(session)
         person.reply(APPLY, "y\r")
         person.reply(ENV, "s\r")
+        session.wait_for("Type s again")
+        session.send("s\r")
         assert session.wait_for_end() == 130
 
     assert inquiries(midturn) == [("call_1.apply.1", "user", True), ("call_1.env.1", "cancelled", "user")]

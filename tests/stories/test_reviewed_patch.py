@@ -110,8 +110,8 @@ def test_a_rejection_goes_to_the_person_who_is_there(midturn: CommandLine, key: 
     with Loopback(PATCH, NO, DONE) as server:
         reviewed = Reviewed(midturn, server)
         with reviewed.watched() as terminal:
-            terminal.wait_at("?: ")
-            assert '| The assistant recommended rejecting this:\n| "The patch drops a test."\n' in terminal.text
+            terminal.wait_at("help: ")
+            assert '| > The assistant recommended rejecting this:\n| > "The patch drops a test."\n' in terminal.text
             terminal.send("\r")  # nothing is the default here
             terminal.wait_for_quiet(_READS)
             terminal.send(f"{key}\r")
@@ -129,9 +129,9 @@ def test_a_reviewer_that_fails_has_not_said_no(midturn: CommandLine) -> None:
     with Loopback(PATCH, Fails(status=401, message="invalid x-api-key", code="authentication_error"), DONE) as server:
         reviewed = Reviewed(midturn, server)
         with reviewed.watched() as terminal:
-            terminal.wait_at("?: ")
-            assert "| The assistant that was asked could not answer:" in terminal.text
-            assert "Check $ANTHROPIC_API_KEY" in " ".join(terminal.text.replace("\n|", "").split())
+            terminal.wait_at("help: ")
+            assert "| > The assistant that was asked could not answer:" in terminal.text
+            assert "Check $ANTHROPIC_API_KEY" in " ".join(terminal.text.replace("\n| > … ", "").split())
             terminal.wait_for_quiet(_READS)
             terminal.send("y\r")
             assert terminal.wait_for_end() == 0

@@ -41,4 +41,4 @@ class FormPerson:
         if self._plain:
             return question in self.new and self.new.rstrip(" ").endswith(_ENDS)
         live = (row.removeprefix(question) for row in self.session.rows[-8:] if row.startswith(question))
-        return any(not rest or rest.startswith(" [") for rest in live)  # what was answered stands beside its question
+        return any(not rest or rest.startswith(" [") or " · " in rest for rest in live)  # beside an answered one stands its answer
