@@ -1,6 +1,7 @@
 """What all tests share: `real` marks a test that needs a part which is not Python (a database, a browser, an agent).
 
-`make test` skips such tests, saying why. `make test-real` installs the parts first and runs them; there, a skip is a failure.
+`make test` skips such tests, saying why. `make test-real` installs the parts first and runs them; there, a skip is a failure. Somebody
+else's program that a registry may withdraw (`may_be_missing=True`) is the one exception: that it is missing is said, and no failure.
 
 Tests that are started in the background (`nohup make test`, or `make test &` in a script) inherit signals that are ignored. The processes
 that tests start must not inherit that in turn, since they are sent these signals.
@@ -39,7 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if REAL and item.get_closest_marker("real") is not None and report.skipped and not hasattr(report, "wasxfail"):
+    marker = item.get_closest_marker("real")
+    must_run = marker is not None and not marker.kwargs.get("may_be_missing", False)
+    if REAL and must_run and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} was skipped, though its part should be here: {report.longrepr}"
     return report

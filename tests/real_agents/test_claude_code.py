@@ -13,7 +13,7 @@ from support.cli import CommandLine
 from support.fake_messages import FakeMessages
 from support.hooks import answers, stored, until, wait_for
 
-pytestmark = [pytest.mark.real("Node"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(300)]
 
 
 def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> subprocess.Popen[str]:
