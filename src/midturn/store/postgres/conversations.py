@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import cast
 
 import msgspec
@@ -88,7 +89,7 @@ class PostgresConversations:
 
     async def _claim(self, limit: int) -> list[PostgresJournal]:
         holder = await self.database.holder()
-        rows = await self.database.rows(statements.CLAIM, {"holder": holder, "limit": limit})
+        rows = sorted(await self.database.rows(statements.CLAIM, {"holder": holder, "limit": limit}), key=itemgetter("id"))
         for row in rows:
             self.database.held[row["id"]] = row["fence"]
         return [await self._loaded(row) for row in rows]
