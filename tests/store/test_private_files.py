@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
+from midturn.files.private import ensure_private
 from midturn.store.conversation import Conversation
-from midturn.store.folder import Folder, ensure_private
+from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers
 from midturn.store.stores import FileStore, open_store
 from midturn.store.submission import HandedOver, Submission

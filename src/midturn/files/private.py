@@ -26,7 +26,7 @@ def ensure_private(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a directory that only its owner may enter.
+    """Create a directory that only its owner may enter, whatever the umask.
 
     Raises:
         FileExistsError: There is something of this name.

@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midturn.errors import StoreError
-from midturn.store.folder import Folder, ensure_private, make_private, telling
+from midturn.files.private import ensure_private, make_private
+from midturn.store.folder import Folder, telling
 from midturn.store.ids import NEW, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 

@@ -38,32 +38,6 @@ def telling(doing: str, path: Path) -> Generator[None]:
         raise StoreError(f"Cannot {doing} {path}: {_reason(error)}.") from error
 
 
-def make_private(path: Path) -> None:
-    """Create a directory that only its owner may enter, whatever the umask.
-
-    Raises:
-        FileExistsError: There is something of this name.
-    """
-    path.mkdir(mode=0o700)
-    path.chmod(0o700)
-
-
-def ensure_private(path: Path) -> None:
-    """Create a directory as `make_private` does, and what is missing above it; one that is there is left as it is.
-
-    Raises:
-        FileExistsError: There is something else of this name.
-    """
-    if path.is_dir():
-        return
-    ensure_private(path.parent)
-    try:
-        make_private(path)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
-
-
 _ROOM = "Make room on the disk, then try again; what was recorded before is safe"
 _RIGHTS = "Give yourself the right to write there, then try again"
 _LOCKS = "This file system has no locks, so two processes could write one conversation; keep the store on one that has"

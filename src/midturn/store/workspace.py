@@ -10,8 +10,9 @@ import stat
 from pathlib import Path
 
 from midturn.errors import StoreError
+from midturn.files.private import ensure_private
 from midturn.store.file_conversations import FileConversations
-from midturn.store.folder import Folder, ensure_private, telling
+from midturn.store.folder import Folder, telling
 
 NAME = ".midturn"
 _ID = re.compile(r"[0-9]{1,20}")
