@@ -19,14 +19,14 @@ demo: $(READY)
 
 test: $(READY)
 	@$(BIN)/python -m coverage erase
-	@$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report= $(ARGS)
+	@tools/run_tests --cov --cov-append --cov-report= $(ARGS)
 	@$(BIN)/python -m coverage report
 
 # What needs parts that are not Python: installed with the system's package manager, then tried. There, a skipped test is a failure.
 test-real: parts $(addprefix test-,$(REAL_PARTS))
 
 $(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
-	@MIDTURN_REAL=1 tools/with_parts $(BIN)/python -m pytest -n 2 --dist worksteal -m real $(FOLDER_$*)
+	@MIDTURN_REAL=1 tools/with_parts tools/run_tests -m real $(FOLDER_$*)
 
 parts:
 	@tools/install_parts

@@ -8,6 +8,12 @@ from pathlib import Path
 SCREENS = Path(__file__).parents[1] / "terminal" / "screens"
 
 
+def golden(name: str) -> str:
+    """Return what is kept in `screens/<name>.txt`; nothing while it is being written for the first time."""
+    path = SCREENS / f"{name}.txt"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
 def assert_golden(name: str, drawn: str) -> None:
     """Compare with the file `screens/<name>.txt`; with `UPDATE_SCREENS=1` in the environment, write it instead."""
     path = SCREENS / f"{name}.txt"

@@ -100,6 +100,13 @@ class PtySession:
         body = "".join(f"|{row}|\n" for row in shown)
         return f"{edge} {title}\n{body}{edge} cursor column {self.screen.cursor.x}, row {self.screen.cursor.y}\n"
 
+    def framed_as(self, expected: str, title: str, *, seconds: float = 10) -> str:
+        """Draw the screen once it is a part of `expected`: a repaint arrives in pieces. Draw it as it is when it never is."""
+        deadline = time.monotonic() + seconds
+        while self.framed(title) not in expected and time.monotonic() < deadline and self.read():
+            pass
+        return self.framed(title)
+
     def _before_cursor(self) -> str:
         return self.screen.display[self.screen.cursor.y][: self.screen.cursor.x]
 

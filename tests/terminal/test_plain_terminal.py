@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from midturn.core.question.answer_type import SchemaType, SecretType, TextType
-from support.golden import assert_golden
+from support.golden import assert_golden, golden
 from support.prompt_catalogue import PROMPTS
 from support.pty_session import ASK_ONCE, TESTS, PtySession, ask_once
 
@@ -39,12 +39,13 @@ def wait_until_asked(session: PtySession) -> None:
 @pytest.mark.parametrize("name", sorted(PROMPTS))
 def test_each_prompt_looks_as_it_did(name: str, columns: int, result: Path) -> None:
     """The whole screen, cursor included; and not one byte that moves, colours or rings."""
+    expected = golden(f"plain_{columns}/{name}")
     with plain(name, result, size=(columns, 48)) as session:
         wait_until_asked(session)
-        asked = session.framed(f"{name}: as asked")
+        asked = session.framed_as(expected, f"{name}: as asked")
         session.send(":?\n" if isinstance(PROMPTS[name].question.answer_type, TextType | SchemaType | SecretType) else "?\n")
         session.wait_until(lambda: session.raw.count(b"Ctrl-C or Ctrl-D") == 1 and session.raw.endswith((b": ", b"> ")), "help")
-        helped = session.framed(f"{name}: help")
+        helped = session.framed_as(expected, f"{name}: help")
         session.send("\x03")
 
         assert session.wait_for_end() == 0
