@@ -11,7 +11,7 @@ FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 
-.PHONY: attacks demo test check test-real hangups torture format pins bench clean docs docs-serve
+.PHONY: attacks demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -36,6 +36,7 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory bench-check
 
 torture: $(READY)
 	@tools/install_parts
@@ -62,7 +63,11 @@ attacks: $(READY)
 	@$(BIN)/python tests/attacks.py
 
 bench: $(READY)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(filter-out benchmarks/check.py benchmarks/counted.py benchmarks/turns.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Compares what can be counted (bytes, syncs, files opened, calls, modules that a command imports) with benchmarks/figures.json.
+bench-check: $(READY)
+	@$(BIN)/python benchmarks/check.py $(ARGS)
 
 # Pins every package with its hashes, without the address of any index.
 pins: $(READY)

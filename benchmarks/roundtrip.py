@@ -13,79 +13,16 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
 import midturn as mt
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from counted import Disk
 from midturn.core.json_value import Json
+from turns import deploy, deploy_twice, history, prepared, turn
 
 HISTORIES = (0, 100, 1_000)
-
-
-@mt.tool
-async def deploy(env: str, ctx: mt.ToolContext) -> str:
-    """Deploy the service."""
-    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"]))
-    return f"deployed {env} to {region}"
-
-
-@mt.tool
-async def deploy_twice(env: str, ctx: mt.ToolContext) -> str:
-    """Deploy the service, after two questions."""
-    sure = await ctx.ask(mt.Question.boolean("sure", "Sure?"))
-    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"]))
-    return f"deployed {env} to {region}: {sure}"
-
-
-def model(tool: str) -> mt.FunctionModel:
-    """Return a model that calls the tool once and then finishes: what a real one takes is not measured here."""
-    call = ToolCallPart("call_1", tool, {"env": "staging"})
-
-    def say(request: ModelRequest) -> ToolCallPart | TextPart:
-        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else call
-
-    return mt.FunctionModel(say)
-
-
-class Counted:
-    """Counts what the disk is asked for while it stands in place of the real calls."""
-
-    def __init__(self) -> None:
-        self.syncs = 0
-        self._fdatasync, self._fsync = os.fdatasync, os.fsync
-
-    def __enter__(self) -> Self:
-        os.fdatasync = self._counting(self._fdatasync)
-        os.fsync = self._counting(self._fsync)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.fdatasync, os.fsync = self._fdatasync, self._fsync
-
-    def _counting(self, sync: Callable[[int], None]) -> Callable[[int], None]:
-        def counting(fd: int) -> None:
-            self.syncs += 1
-            sync(fd)
-
-        return counting
-
-
-def history(events: int, moment: str = "2026-01-01T00:00:00.000000Z") -> bytes:
-    """Return finished turns of earlier days, about 350 bytes an event."""
-    lines: list[bytes] = []
-    for turn in range(events // 4):
-        filler = "x" * 280
-        lines += [
-            msgspec.json.encode({"type": "turn_start", "timestamp": moment, "event_id": f"a{turn}", "metadata": {"filler": filler}}),
-            msgspec.json.encode({"type": "chat_request", "timestamp": moment, "event_id": f"b{turn}", "content": filler}),
-            msgspec.json.encode({"type": "chat_response", "timestamp": moment, "event_id": f"c{turn}", "message": filler}),
-            msgspec.json.encode({"type": "turn_end", "timestamp": moment, "event_id": f"d{turn}", "status": "completed"}),
-        ]
-    return b"".join(line + b"\n" for line in lines)
 
 
 class Measured(msgspec.Struct):
@@ -96,31 +33,12 @@ class Measured(msgspec.Struct):
     written: int
 
 
-async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json]) -> None:
-    """Run until suspended, then answer and resume with fresh objects until the turn is done."""
-    name = tool.definition.name
-    result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
-    for answer in answers:
-        await mt.open_store(store).answer(result.pending[0].id, answer)
-        result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).resume(conversation)
-    if result.status != "completed":
-        raise SystemExit(f"the turn ended {result.status}: {result.error}")
-
-
-def prepared(root: Path, events: int) -> tuple[Path, str]:
-    """Make a store with one conversation of that many events."""
-    conversation = mt.open_store(root).new_sync("ship it")
-    (path,) = root.glob(f"{conversation}-*")
-    (path / "events.jsonl").write_bytes(history(events))
-    return path, conversation
-
-
 def measure(events: int, tool: mt.Tool, answers: list[Json]) -> tuple[Measured, bytes]:
     """Measure one round, and return what it wrote."""
     with tempfile.TemporaryDirectory() as directory:
         path, conversation = prepared(Path(directory), events)
         before = (path / "events.jsonl").stat().st_size
-        with Counted() as counted:
+        with Disk() as counted:
             start = time.perf_counter()
             asyncio.run(turn(Path(directory), conversation, tool, answers))
             seconds = time.perf_counter() - start

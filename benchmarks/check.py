@@ -1,0 +1,179 @@
+"""Figures that are the same on every machine: bytes, syncs, files opened, calls of our own functions, modules that a command imports.
+
+They are compared with `figures.json` beside this file. One that got worse is an error; one that got better is said, to be written down
+with `python benchmarks/check.py --write`. Exact figures may not grow at all, counts of calls and modules by a few in a hundred: versions
+of Python and of libraries differ a little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+import midturn as mt
+from counted import Calls, Disk, modules
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.core.json_value import Json
+from turns import deploy, deploy_twice, model, prepared, turn
+
+RECORDED = Path(__file__).with_name("figures.json")
+RUNS = 3
+QUESTIONS = 100
+OPEN = 300
+PLAY = {"replies": [{"calls": [{"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}]}, {"text": "Done."}]}
+COMMAND = "from midturn.__main__ import main; main()"
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A figure, and by which part of itself it may differ without being worse."""
+
+    value: float
+    slack: float = 0.0
+
+
+def counted(events: int, tool: mt.Tool, answers: list[Json], folder: str = "store") -> tuple[Disk, Calls, int]:
+    """Run a turn to its end; return what was counted, and the bytes that it wrote."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory, folder)
+        path, conversation = prepared(root, events)
+        before = (path / "events.jsonl").stat().st_size
+        with Disk() as disk, Calls() as calls:
+            asyncio.run(turn(root, conversation, tool, answers))
+        return disk, calls, (path / "events.jsonl").stat().st_size - before
+
+
+def turns() -> dict[str, Figure]:
+    """Count what a turn costs, by the length of the history before it."""
+    found: dict[str, Figure] = {}
+    counted(100, deploy, ["eu-1"])  # what is loaded and kept once is no cost of a turn
+    for events in (0, 1_000):
+        disk, calls, written = min((counted(events, deploy, ["eu-1"]) for _ in range(RUNS)), key=lambda each: each[1].count)
+        what = f"a turn of one question after {events:,} events"
+        found[f"{what}: bytes"] = Figure(written)
+        found[f"{what}: syncs"] = Figure(disk.syncs)
+        found[f"{what}: files and directories opened"] = Figure(disk.opened)
+        found[f"{what}: calls"] = Figure(calls.count, 0.05)
+    disk, _, written = counted(0, deploy_twice, [True, "eu-1"])
+    found["a turn of two questions: bytes"] = Figure(written)
+    found["a turn of two questions: syncs"] = Figure(disk.syncs)
+    found["a turn of one question, sealed: bytes"] = Figure(counted(0, deploy, ["eu-1"], ".midturn/conversations")[2])
+    return found
+
+
+def many_questions() -> dict[str, Figure]:
+    """Count what the first and the last ten of many questions of one turn cost."""
+    counts: list[int] = []
+
+    @mt.tool
+    async def interview(ctx: mt.ToolContext) -> str:
+        """Ask a lot."""
+        for number in range(QUESTIONS):
+            await ctx.ask(mt.Question.text(f"q{number}", "And?"))
+        return "done"
+
+    def say(request: ModelRequest) -> ToolCallPart | TextPart:
+        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "interview", {})
+
+    class Person:
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            del prompt
+            counts.append(calls.count)
+            return mt.Answered("yes")
+
+    with tempfile.TemporaryDirectory() as directory, Calls() as calls:
+        agent = mt.Agent(mt.FunctionModel(say), tools=[interview], store=mt.open_store(directory), prompter=Person())
+        asyncio.run(agent.run("Go"))
+    first, last = counts[11] - counts[1], counts[-1] - counts[-11]
+    return {
+        "a question, the first of a hundred in a turn: calls": Figure(round(first / 10), 0.05),
+        "a question, the last of a hundred in a turn: calls": Figure(round(last / 10), 0.05),
+    }
+
+
+def many_conversations() -> dict[str, Figure]:
+    """Count what an answer and a list cost in a store with hundreds of conversations that wait."""
+    with tempfile.TemporaryDirectory() as directory:
+        store = mt.open_store(directory)
+        agent = mt.Agent(model("deploy"), tools=[deploy], store=store)
+        asked = [agent.run_sync("Ship it").pending[0].id for _ in range(OPEN)]
+        return {
+            f"an answer among {OPEN}": _disk(lambda: mt.open_store(directory).answer_sync(asked[7], "eu-1")),
+            f"the open questions of {OPEN}, again": _disk(store.pending_sync, before=store.pending_sync),
+            f"a page of ids among {OPEN}, again": _disk(lambda: store.ids_sync(limit=50), before=store.ids_sync),
+        }
+
+
+def _disk(work: Callable[[], object], before: Callable[[], object] = str) -> Figure:
+    """Count files opened and directories listed."""
+    before()
+    with Disk() as disk:
+        work()
+    return Figure(disk.opened + disk.listed)
+
+
+def imports() -> dict[str, Figure]:
+    """Count the modules that commands import, ours and others'."""
+    found: dict[str, Figure] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("COV", "PYTHON", "XDG_", "MIDTURN"))}
+        environment = {**kept, "HOME": directory, "PYTHONHASHSEED": "0"}
+        (root / "play.json").write_text(json.dumps(PLAY))
+
+        def run(*arguments: str) -> None:
+            loaded = modules(COMMAND, *arguments, environment=environment, cwd=root)
+            note(f"`midturn {arguments[0]}`" if arguments else "", loaded)
+
+        def note(what: str, loaded: set[str]) -> None:
+            ours = sum(name.partition(".")[0] == "midturn" for name in loaded)
+            found[f"{what}: modules of ours"] = Figure(ours, 0.02)
+            found[f"{what}: modules of others"] = Figure(len(loaded) - ours, 0.1)
+
+        for what, program in (("`import midturn`", "import midturn"), ("`midturn.Agent`", "import midturn; midturn.Agent, midturn.tool")):
+            note(what, modules(program, environment=environment))
+        run("init")
+        for arguments in (("--version",), ("--help",), ("query", "-m", "scripted:play.json", "--defer", "hello"), ("inbox",)):
+            run(*arguments)
+        (waiting,) = mt.open_store(root / ".midturn/conversations").pending_sync()
+        run("answer", waiting.id, "yes", "--resume")
+    return found
+
+
+def compared(recorded: dict[str, float], found: dict[str, Figure]) -> tuple[list[str], list[str]]:
+    """Return what got worse, and what is otherwise not as it was recorded."""
+    worse: list[str] = []
+    other = [f"{name}: {value:g} is recorded, and nothing is measured" for name, value in recorded.items() if name not in found]
+    for name, figure in found.items():
+        before = recorded.get(name)
+        said = f"{name}: {figure.value:g}" + ("" if before is None else f", {before:g} before")
+        if before is not None and figure.value > before * (1 + figure.slack):
+            worse.append(said)
+        elif before is None or figure.value < before * (1 - figure.slack):
+            other.append(said)
+    return worse, other
+
+
+def main() -> None:
+    """Count, and compare or write."""
+    found = turns() | many_questions() | many_conversations() | imports()
+    if "--write" in sys.argv:
+        RECORDED.write_text(json.dumps({name: figure.value for name, figure in found.items()}, indent=2) + "\n")
+        return
+    worse, other = compared(json.loads(RECORDED.read_text()), found)
+    for row in other:
+        print(f"not as recorded: {row}")
+    for row in worse:
+        print(f"worse: {row}")
+    if worse:
+        raise SystemExit("Make it as it was, or say in the commit why it is worth its price: `python benchmarks/check.py --write`.")
+
+
+if __name__ == "__main__":
+    main()

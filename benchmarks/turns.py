@@ -1,0 +1,116 @@
+"""The turn that is measured: one tool call with a question or two, suspended to disk and resumed by fresh objects, after a history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+import midturn as mt
+from midturn.core.codec import encode_event
+from midturn.core.events import (
+    AnsweredBy,
+    ChatRequest,
+    ChatResponse,
+    Event,
+    InquiryAnswered,
+    InquiryRequest,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+    TurnStart,
+)
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.core.json_value import Json
+from midturn.core.source import Source
+
+MOMENT = "2026-01-01T00:00:00.000000Z"
+REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"]).persisted()
+
+
+@mt.tool
+async def deploy(env: str, ctx: mt.ToolContext) -> str:
+    """Deploy the service."""
+    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"]))
+    return f"deployed {env} to {region}"
+
+
+@mt.tool
+async def deploy_twice(env: str, ctx: mt.ToolContext) -> str:
+    """Deploy the service, after two questions."""
+    sure = await ctx.ask(mt.Question.boolean("sure", "Sure?"))
+    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"]))
+    return f"deployed {env} to {region}: {sure}"
+
+
+def model(tool: str) -> mt.FunctionModel:
+    """Return a model that calls the tool once and then finishes: what a real one takes is not measured here."""
+    call = ToolCallPart("call_1", tool, {"env": "staging"})
+
+    def say(request: ModelRequest) -> ToolCallPart | TextPart:
+        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else call
+
+    return mt.FunctionModel(say)
+
+
+def history(events: int, moment: str = MOMENT) -> bytes:
+    """Return finished turns of earlier days, about 350 bytes an event."""
+    lines: list[bytes] = []
+    for turn in range(events // 4):
+        filler = "x" * 280
+        lines += [
+            msgspec.json.encode({"type": "turn_start", "timestamp": moment, "event_id": f"a{turn}", "metadata": {"filler": filler}}),
+            msgspec.json.encode({"type": "chat_request", "timestamp": moment, "event_id": f"b{turn}", "content": filler}),
+            msgspec.json.encode({"type": "chat_response", "timestamp": moment, "event_id": f"c{turn}", "message": filler}),
+            msgspec.json.encode({"type": "turn_end", "timestamp": moment, "event_id": f"d{turn}", "status": "completed"}),
+        ]
+    return b"".join(line + b"\n" for line in lines)
+
+
+def agent_history(events: int) -> bytes:
+    """Return finished turns with a call and a question in each, about 290 bytes an event."""
+    return b"".join(line for turn in range(events // 8) for line in _agent_turn(turn))
+
+
+def _agent_turn(turn: int) -> list[bytes]:
+    filler = "x" * 280
+    call = f"c{turn}"
+    said: list[Event] = [
+        TurnStart(event_id=f"a{turn}", timestamp=MOMENT),
+        ChatRequest(event_id=f"b{turn}", timestamp=MOMENT, content=filler),
+        ToolCallRequest(event_id=call, timestamp=MOMENT, id="call_1", name="deploy", arguments={"env": "staging", "note": filler}),
+        InquiryRequest(
+            event_id=f"d{turn}",
+            timestamp=MOMENT,
+            id="call_1.region.1",
+            call=call,
+            tool_call_id="call_1",
+            question_id="region",
+            source=Source.tool("deploy"),
+            question=REGION,
+        ),
+        InquiryAnswered(event_id=f"e{turn}", timestamp=MOMENT, id="call_1.region.1", answer="eu-1", answered_by=AnsweredBy("user")),
+        ToolCallResponse(event_id=f"f{turn}", timestamp=MOMENT, id="call_1", call=call, content=filler),
+        ChatResponse(event_id=f"g{turn}", timestamp=MOMENT, message=filler),
+        TurnEnd(event_id=f"h{turn}", timestamp=MOMENT, status="completed"),
+    ]
+    return [encode_event(event) + b"\n" for event in said]
+
+
+async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json]) -> None:
+    """Run until suspended, then answer and resume with fresh objects until the turn is done."""
+    name = tool.definition.name
+    result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
+    for answer in answers:
+        await mt.open_store(store).answer(result.pending[0].id, answer)
+        result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).resume(conversation)
+    if result.status != "completed":
+        raise SystemExit(f"the turn ended {result.status}: {result.error}")
+
+
+def prepared(root: Path, events: int) -> tuple[Path, str]:
+    """Make a store with one conversation of that many events."""
+    conversation = mt.open_store(root).new_sync("ship it")
+    (path,) = root.glob(f"{conversation}-*")
+    (path / "events.jsonl").write_bytes(history(events))
+    return path, conversation
