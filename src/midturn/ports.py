@@ -238,7 +238,7 @@ class ModelFinished(Struct, frozen=True):
     """The model's response is complete."""
 
 
-class ToolStarted(Struct, frozen=True):
+class ToolBegan(Struct, frozen=True):
     """A tool runs (again, after an answer: `again`)."""
 
     call: ToolCall
@@ -267,7 +267,7 @@ class Notice(Struct, frozen=True):
     seconds: float = 0.0
 
 
-Happening: TypeAlias = TextShown | ReasoningShown | ModelStarted | ModelFinished | ToolStarted | ToolEnded | Recorded | Notice
+Happening: TypeAlias = TextShown | ReasoningShown | ModelStarted | ModelFinished | ToolBegan | ToolEnded | Recorded | Notice
 
 
 class Display(Protocol):

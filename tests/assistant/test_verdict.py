@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.assistant.verdict import Given, Wrong, read_answer
+from midturn.assistant.verdict import ReadAnswer, Wrong, read_answer
 from midturn.core.exchange import Finished, Part, ReasoningPart, StopReason, StructuredPart, TextPart, ToolCallPart
 
 
-def read(*parts: Part, stop: StopReason = "stop") -> Given | Wrong:
+def read(*parts: Part, stop: StopReason = "stop") -> ReadAnswer | Wrong:
     return read_answer(Finished(parts, stop_reason=stop))
 
 
@@ -20,17 +20,17 @@ def read(*parts: Part, stop: StopReason = "stop") -> Given | Wrong:
     ],
 )
 def test_a_text_that_is_one_json_object_is_read(text: str) -> None:
-    assert read(ReasoningPart("hm"), TextPart(text)) == Given(True, "fine")
+    assert read(ReasoningPart("hm"), TextPart(text)) == ReadAnswer(True, "fine")
 
 
 def test_a_structured_value_is_read() -> None:
-    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == Given(["a"], "fine")
+    assert read(StructuredPart({"reason": "fine", "answer": ["a"]}, {"k": 1})) == ReadAnswer(["a"], "fine")
 
 
 def test_a_missing_or_blank_reason_is_none() -> None:
-    assert read(StructuredPart({"answer": 1})) == Given(1, None)
-    assert read(StructuredPart({"answer": 1, "reason": "  "})) == Given(1, None)
-    assert read(StructuredPart({"answer": 1, "reason": None})) == Given(1, None)
+    assert read(StructuredPart({"answer": 1})) == ReadAnswer(1, None)
+    assert read(StructuredPart({"answer": 1, "reason": "  "})) == ReadAnswer(1, None)
+    assert read(StructuredPart({"answer": 1, "reason": None})) == ReadAnswer(1, None)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
 from midturn.models.transcript import (
     TAIL,
-    Call,
+    Called,
     ModelMessage,
     Result,
     Said,
@@ -26,7 +26,7 @@ def test_events_become_messages_by_turns() -> None:
 
     assert transcript(events) == [
         UserMessage((Words("Read the plan"),)),
-        ModelMessage((Said("hm", thought=True), Said("I will"), Call("call_1", "fs_read_file", {"path": "plan.md"}))),
+        ModelMessage((Said("hm", thought=True), Said("I will"), Called("call_1", "fs_read_file", {"path": "plan.md"}))),
         UserMessage((Result("call_1", "fs_read_file", "the plan", False), Words("Thanks"))),
     ]
 
@@ -38,7 +38,7 @@ def test_a_structured_answer_is_said_as_json() -> None:
 def test_arguments_that_are_no_object_are_quoted() -> None:
     (message,) = transcript([ToolCallRequest(id="x", name="t", arguments="{oops")])
 
-    assert message == ModelMessage((Call("x", "t", {"invalid_arguments": "{oops"}),))
+    assert message == ModelMessage((Called("x", "t", {"invalid_arguments": "{oops"}),))
 
 
 def test_legacy_results_find_their_call_by_its_id() -> None:
@@ -57,7 +57,7 @@ def test_ids_are_unique_whatever_a_provider_used(ids: list[str]) -> None:
         ]
 
     parts = [part for message in transcript(events) for part in message.parts]
-    calls = [part.id for part in parts if isinstance(part, Call)]
+    calls = [part.id for part in parts if isinstance(part, Called)]
     assert len(set(calls)) == len(calls)
     assert [part.id for part in parts if isinstance(part, Result)] == calls
 

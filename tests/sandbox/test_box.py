@@ -15,7 +15,7 @@ import pytest
 
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import confine, offer
-from midturn.sandbox.profile import Declared, Surroundings, profile
+from midturn.sandbox.profile import Declared, Workplace, profile
 from midturn.tools.process import Command, Finished, run_process
 
 pytestmark = pytest.mark.skipif(offer().means != "landlock", reason="there is no Landlock here")
@@ -144,7 +144,7 @@ def test_it_ends_nobody_outside(place: Place) -> None:
 
 def test_another_program_may_start_a_process_in_it(place: Place) -> None:
     """An MCP client starts its servers itself."""
-    where = Surroundings(root=place.root, home=place.home, private=(place.state, place.config), path=os.environ["PATH"])
+    where = Workplace(root=place.root, home=place.home, private=(place.state, place.config), path=os.environ["PATH"])
     argv = confine(("sh", "-c", f"cat file; cat {place.ssh}/file; cat {place.state}/file"), profile(Declared(), where, network=True))
 
     finished = subprocess.run(argv, capture_output=True, text=True, cwd=place.root, check=False)

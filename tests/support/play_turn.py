@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from midturn.core.prompt import ToolCall
-from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolEnded, ToolStarted
+from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.prompter import TerminalPrompter
@@ -47,9 +47,9 @@ class Player:
             case ["answered"]:
                 show(ModelFinished())
             case ["tool", name, arguments]:
-                show(ToolStarted(_call(name, arguments)))
+                show(ToolBegan(_call(name, arguments)))
             case ["again", name]:
-                show(ToolStarted(_call(name, {}), again=True))
+                show(ToolBegan(_call(name, {}), again=True))
             case ["result", name, content, is_error]:
                 show(ToolEnded(_call(name, {}), content, is_error))
             case ["notice", text, seconds]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
 from midturn.core.reply import Reply
 from midturn.core.stream import OpenQuestion, pending
-from midturn.core.turn.effects import EndTurn, LeaveOpen, Suspend
+from midturn.core.turn.effects import EndTurn, LeaveOpen, SuspendTurn
 from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.turn import Turn
 from midturn.core.turn.visit import Visit
@@ -30,10 +30,10 @@ def play(script: Script, events: Sequence[Event] = ()) -> World:
         match _process(world, attached=attached):
             case EndTurn():
                 return world
-            case Suspend() if script.later == "attach" and not script.attached:
+            case SuspendTurn() if script.later == "attach" and not script.attached:
                 assert not attached, "nobody could be asked although somebody sits there"
                 attached = True
-            case Suspend():
+            case SuspendTurn():
                 _settle(world)
                 if isinstance(world.events[-1], TurnEnd):
                     return world
@@ -42,7 +42,7 @@ def play(script: Script, events: Sequence[Event] = ()) -> World:
     raise AssertionError("the turn never ends")
 
 
-def _process(world: World, *, attached: bool) -> Suspend | LeaveOpen | EndTurn:
+def _process(world: World, *, attached: bool) -> SuspendTurn | LeaveOpen | EndTurn:
     """Run one process, until the machine is done."""
     given = settings(world.script, attached=attached)
     ids = ids_after(world.events)

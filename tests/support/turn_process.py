@@ -24,7 +24,7 @@ from midturn.core.turn.effects import (
     StopAssistant,
     StopModel,
     StopTool,
-    Suspend,
+    SuspendTurn,
     Warn,
 )
 from midturn.core.turn.inputs import (
@@ -35,7 +35,7 @@ from midturn.core.turn.inputs import (
     Interrupted,
     PromptFailed,
     ToolAwaits,
-    ToolFinished,
+    ToolDone,
     ToolReturned,
     UserReplied,
 )
@@ -47,7 +47,7 @@ from support.turn_script import Act, Awaits, Called, Ends, GivesUp, Heard, Retur
 from support.turn_world import World, decision
 
 MOST_STEPS = 3_000
-Ending: TypeAlias = Suspend | LeaveOpen | EndTurn
+Ending: TypeAlias = SuspendTurn | LeaveOpen | EndTurn
 
 
 class RunningTool:
@@ -105,7 +105,7 @@ class Process:
         self._perform(effects)
         for _ in range(MOST_STEPS):
             if self._ending:
-                assert not self._prompts or isinstance(self._ending, Suspend | LeaveOpen), "a prompt stays open after the end"
+                assert not self._prompts or isinstance(self._ending, SuspendTurn | LeaveOpen), "a prompt stays open after the end"
                 return self._ending
             ready = self._ready()
             if ready:
@@ -180,7 +180,7 @@ class Process:
             case Warn(text):
                 assert text not in self._warned, "a warning is given once"
                 self._warned.add(text)
-            case Suspend() | LeaveOpen() | EndTurn():
+            case SuspendTurn() | LeaveOpen() | EndTurn():
                 self._ending = effect
             case _ as other:
                 assert_never(other)
@@ -216,7 +216,7 @@ class Process:
                 if left:
                     self._ask_in_vain(call, tool, left)
                 if self._tools.pop(call, None):
-                    self._step(ToolFinished(call, ToolError(content) if fails else Success(content)))
+                    self._step(ToolDone(call, ToolError(content) if fails else Success(content)))
             case Stuck():
                 self._step(Interrupted())
             case None:

@@ -24,7 +24,7 @@ from midturn.core.turn.inputs import (
     ModelAnswered,
     OnFailure,
     ToolAwaits,
-    ToolFinished,
+    ToolDone,
     ToolReturned,
     TurnRequested,
     UserReplied,
@@ -108,11 +108,11 @@ class Played:
 
     def succeeds(self, call: str, content: str = "ok") -> tuple[Effect, ...]:
         """Have the tool succeed."""
-        return self.step(ToolFinished(call, Success(content)))
+        return self.step(ToolDone(call, Success(content)))
 
     def fails(self, call: str, message: str = "no") -> tuple[Effect, ...]:
         """Have the tool fail."""
-        return self.step(ToolFinished(call, ToolError(message)))
+        return self.step(ToolDone(call, ToolError(message)))
 
     def wanted(self, kind: type[E]) -> list[E]:
         """Return the effects of this kind in the last step."""

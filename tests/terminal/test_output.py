@@ -10,7 +10,7 @@ import re
 import pytest
 
 from midturn.core.prompt import ToolCall
-from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolEnded, ToolStarted
+from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.spinner import FRAMES
@@ -86,7 +86,7 @@ def test_no_row_begins_like_a_row_of_a_prompt(mode: str, gutter: str, cut: int) 
 
 def test_tools_and_notices_go_to_stderr() -> None:
     watched = Watched(terminal=False).show(
-        ToolStarted(CALL), ToolStarted(CALL, again=True), ToolEnded(CALL, "no such\nhost", is_error=True), Notice("tried\x1b again")
+        ToolBegan(CALL), ToolBegan(CALL, again=True), ToolEnded(CALL, "no such\nhost", is_error=True), Notice("tried\x1b again")
     )
 
     assert watched.out.getvalue() == ""
@@ -96,14 +96,14 @@ def test_tools_and_notices_go_to_stderr() -> None:
 def test_hidden_tools_are_not_mentioned() -> None:
     settings = OutputSettings(hidden=frozenset({"deploy"}))
 
-    watched = Watched(terminal=False, settings=settings).show(ToolStarted(CALL), ToolEnded(CALL, "x", is_error=True))
+    watched = Watched(terminal=False, settings=settings).show(ToolBegan(CALL), ToolEnded(CALL, "x", is_error=True))
 
     assert watched.err.getvalue() == ""
 
 
 def test_a_line_is_finished_before_a_tool_is_named() -> None:
     watched = Watched(settings=OutputSettings(mode="plain"))
-    watched.show(TextShown("I will deploy"), ModelFinished(), ToolStarted(CALL))
+    watched.show(TextShown("I will deploy"), ModelFinished(), ToolBegan(CALL))
 
     assert watched.out.getvalue() == "I will deploy\n"
 
@@ -123,7 +123,7 @@ def test_everything_is_held_while_a_prompt_is_open() -> None:
     watched = Watched(gate=gate)
 
     with gate.shut():
-        watched.show(TextShown("words"), ToolStarted(CALL))
+        watched.show(TextShown("words"), ToolBegan(CALL))
         assert watched.out.getvalue() + watched.err.getvalue() == ""
 
     assert SGR.sub("", watched.out.getvalue()) == "words\n"
@@ -183,7 +183,7 @@ def test_the_turn_goes_on_when_nobody_reads() -> None:
     streams = (Closed(terminal=False), Stream(terminal=False))
     display = TerminalDisplay(nobody_reads=lambda: told.append("gone"), streams=streams)
     display.show(TextShown("words"))
-    display.show(ToolStarted(CALL))
+    display.show(ToolBegan(CALL))
 
     assert told[0] == "gone"
     assert streams[1].getvalue() == "· deploy\n"

@@ -18,7 +18,7 @@ from midturn.core.turn.inputs import TurnRequested
 from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import MidturnError, ModelError, TurnOpen
 from midturn.ports import Journal
-from midturn.runtime.driver import Ending
+from midturn.runtime.driver import RunEnding
 from midturn.runtime.session import Session
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
@@ -81,7 +81,7 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     return schema_as_json(wanted)[0]
 
 
-def result_of(conversation: str, turn: Sequence[Event], ending: Ending) -> RunResult:
+def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding) -> RunResult:
     """Read a result from the events of a turn."""
     said = [event for event in turn if isinstance(event, ChatResponse)]
     structured = [event.structured for event in said if event.structured is not UNSET]

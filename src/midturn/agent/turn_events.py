@@ -13,7 +13,7 @@ from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancell
 from midturn.core.exchange import ReasoningDelta, TextDelta
 from midturn.core.prompt import ToolCall
 from midturn.core.stream import OpenQuestion, pending
-from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolEnded, ToolStarted as ToolRuns
+from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
 
 
 class ToolStarted(Struct, frozen=True):
@@ -69,7 +69,7 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
             return ReasoningDelta(text)
         case Notice(text, seconds) if seconds > 0:
             return ModelRetried(text, seconds)
-        case ToolRuns(call, again=False):
+        case ToolBegan(call, again=False):
             return ToolStarted(call)
         case ToolEnded(call, content, is_error, exception):
             return ToolFinished(call, content, is_error, exception)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from midturn.assistant.chosen import ChosenAssistant
 from midturn.assistant.request import second_request, side_request
 from midturn.assistant.trim import size, trimmed
-from midturn.assistant.verdict import LONGEST, Given, Verdict, Wrong, read_answer
+from midturn.assistant.verdict import LONGEST, ReadAnswer, Verdict, Wrong, read_answer
 from midturn.core.events import InquiryRequest
 from midturn.core.exchange import Finished, ModelRequest, TextDelta, TextPart, Usage
 from midturn.core.json_value import Json
@@ -94,14 +94,14 @@ class _Attempt:
         request = side_request(consultation.main, asked, consultation.tool, consultation.settings, schema)
         request, finished = await self._ask_fitting(request)
         verdict = self._checked(read_answer(finished))
-        if isinstance(verdict, Given) and verdict.reason is None:
+        if isinstance(verdict, ReadAnswer) and verdict.reason is None:
             verdict = Wrong("the key `reason` is missing or empty")
         if isinstance(verdict, Wrong):
             finished = await self._ask(second_request(request, finished.parts, verdict.problem))
             verdict = self._checked(read_answer(finished))
         metadata = self.metadata(next((part.metadata for part in reversed(finished.parts) if part.metadata), None))
         match verdict:
-            case Given(answer, reason):
+            case ReadAnswer(answer, reason):
                 return AssistantReplied(asked.id, answer, self._model.name, reason, metadata)
             case Wrong(problem):
                 return AssistantFailed(asked.id, f"its second answer was wrong too: {problem}", metadata)

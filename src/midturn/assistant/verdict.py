@@ -18,7 +18,7 @@ LONGEST: Final = 256 * 1024
 _LONGEST_REASON: Final = 2_048  # characters that are kept: it is recorded, shown, and told to the main model
 
 
-class Given(Struct, frozen=True):
+class ReadAnswer(Struct, frozen=True):
     """A response of the right shape; whether `answer` fits the question is not decided yet."""
 
     answer: Json
@@ -31,7 +31,7 @@ class Wrong(Struct, frozen=True):
     problem: str
 
 
-Verdict: TypeAlias = Given | Wrong
+Verdict: TypeAlias = ReadAnswer | Wrong
 
 
 def read_answer(finished: Finished) -> Verdict:
@@ -64,7 +64,7 @@ def _shaped(value: Json) -> Verdict:
     reason = value.get("reason")
     if reason is not None and not isinstance(reason, str):
         return Wrong("`reason` is not a string")
-    return Given(value["answer"], _brief((reason or "").strip()) or None)
+    return ReadAnswer(value["answer"], _brief((reason or "").strip()) or None)
 
 
 def _brief(reason: str) -> str:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from midturn.agent.result import RunResult
+from midturn.cli.answer_flags import unused_answers
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.given_answers import unused_answers
 from midturn.cli.layout import table
 from midturn.cli.output import note, say_json
 from midturn.cli.shown import Shown, block, joined, line

@@ -23,7 +23,7 @@ from midturn.compose.mcp import Connected
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
-from midturn.runtime.driver import Ending
+from midturn.runtime.driver import RunEnding
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
@@ -96,7 +96,7 @@ class TurnRunner:
             return self._left_open(held, ending)
         return self._tell(result_of(held.conversation, session.window, ending), session)
 
-    async def _perform(self, session: Session, requested: TurnRequested | None) -> Ending:
+    async def _perform(self, session: Session, requested: TurnRequested | None) -> RunEnding:
         work = session.resume if requested is None else lambda: session.run(requested)
 
         def interrupt() -> None:
@@ -108,7 +108,7 @@ class TurnRunner:
         finally:
             await self._command_line.aclose()
 
-    def _left_open(self, held: Held, ending: Ending) -> ExitStatus:
+    def _left_open(self, held: Held, ending: RunEnding) -> ExitStatus:
         result = RunResult(conversation=held.conversation, status="failed", error=ending.error, usage=ending.usage)
         if self._run.output == "json":
             print_result(result, status="open")

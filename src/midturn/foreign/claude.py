@@ -11,7 +11,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, objects, text
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.errand import Approved, Elsewhere, Given, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
 
@@ -72,14 +72,14 @@ class Claude:
                 return _decision({"behavior": "deny", "message": words.replied(said)})
             case TurnStopped():
                 return _decision({"behavior": "deny", "message": words.ENDED, "interrupt": True})
-            case Elsewhere() | Given():
+            case Elsewhere() | AnswersGiven():
                 return Said()
 
     def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
         """Tell what was answered."""
         if text(document.get("hook_event_name")) == "Elicitation":
             return _elicited(document, outcome)
-        if isinstance(outcome, Given):
+        if isinstance(outcome, AnswersGiven):
             arguments: JsonObject = {**members(document.get("tool_input")), "answers": answers_by_text(occasion.form, outcome)}
             return _decision({"behavior": "allow", "updatedInput": arguments})
         return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
@@ -157,7 +157,7 @@ def _option(option: JsonObject) -> Json:
     return {"value": text(option.get("label")), **({"description": description} if description else {})}
 
 
-def answers_by_text(form: Form, given: Given) -> dict[str, Json]:
+def answers_by_text(form: Form, given: AnswersGiven) -> dict[str, Json]:
     """Return the answers by the text of their questions, as they came: several are joined by commas."""
     return {question.context or question.text: words.answer_in_words(given.answers.get(question.id)) for question in form.questions}
 
@@ -181,7 +181,7 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
 def _elicited(document: JsonObject, outcome: Outcome) -> Said:
     answer: dict[str, Json] = {"hookEventName": "Elicitation"}
     match outcome:
-        case Given(answers):
+        case AnswersGiven(answers):
             elicited = form_of(document.get("requested_schema"), "")
             return Said({"hookSpecificOutput": {**answer, "action": "accept", "content": elicited.content(answers)}})
         case RepliedTo() | Refused():

@@ -49,7 +49,7 @@ class Refused(Struct, frozen=True):
     reason: str | None = None
 
 
-class Given(Struct, frozen=True):
+class AnswersGiven(Struct, frozen=True):
     """The answers, by question id; None where one was skipped. `reason` is what was said with the last of them."""
 
     answers: Mapping[str, Json]
@@ -70,7 +70,7 @@ class Elsewhere(Struct, frozen=True):
     """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
 
 
-Outcome: TypeAlias = Approved | Refused | Given | RepliedTo | TurnStopped | Elsewhere
+Outcome: TypeAlias = Approved | Refused | AnswersGiven | RepliedTo | TurnStopped | Elsewhere
 
 
 def begin(errand: Errand, words: str) -> tuple[Event, ...]:

@@ -15,9 +15,9 @@ from midturn.core.json_value import Json, JsonObject, canonical
 from midturn.core.stream import OpenQuestion, pending
 from midturn.errors import CallEnded, NotOpen, StoreError, StoreLocked, Suspended
 from midturn.foreign.errand import (
+    AnswersGiven,
     Elsewhere,
     Errand,
-    Given,
     Outcome,
     answers_of,
     asked,
@@ -78,7 +78,7 @@ class Errands:
             return outcome
         first = asked(turn)
         if is_over(turn):
-            return Given(answers_of(turn), reason_of(turn)) if answers_of(turn) else Elsewhere()
+            return AnswersGiven(answers_of(turn), reason_of(turn)) if answers_of(turn) else Elsewhere()
         if first is None:
             return None
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
@@ -190,7 +190,7 @@ class Errands:
                 await call.ask_form(form)
                 _leave_open(call, form)
         except _Collected as collected:
-            return Given(collected.answers, reason_of(await self.turn(errand)))
+            return AnswersGiven(collected.answers, reason_of(await self.turn(errand)))
         except StoreLocked:  # somebody answers just now
             return None
         except (Suspended, CallEnded):

@@ -9,7 +9,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
-from midturn.foreign.errand import Given, Outcome
+from midturn.foreign.errand import AnswersGiven, Outcome
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
 from midturn.foreign.running import started_with
@@ -66,7 +66,7 @@ class Qwen:
 
     def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
-        if isinstance(outcome, Given):
+        if isinstance(outcome, AnswersGiven):
             listed = "\n".join(f"{asked.text} {words.answer_in_words(outcome.answers.get(asked.id))}" for asked in occasion.form.questions)
             return self.denied(document, f"The user has answered already:\n{listed}")
         why = words.denial(outcome)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midturn.core.json_value import Json, canonical
 from midturn.core.loose_json import members, text
-from midturn.foreign.errand import Approved, Elsewhere, Given, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
 
 NOBODY = (
     "Nobody has answered yet. The question stays open: the user finds it with `midturn inbox`. "
@@ -52,7 +52,7 @@ def decided(outcome: Outcome) -> str:
     match outcome:
         case Approved(arguments=None):
             return ALLOWED
-        case Given(answers):
+        case AnswersGiven(answers):
             return canonical(answers).decode()
         case _:
             return told("The call", outcome).removeprefix("midturn: ")
@@ -61,7 +61,7 @@ def decided(outcome: Outcome) -> str:
 def denial(outcome: Outcome) -> str:
     """Return why a call may not run, for agents that take nothing but that; nothing where it may, or where nobody here has decided."""
     match outcome:
-        case Approved(arguments=None) | Elsewhere() | Given():
+        case Approved(arguments=None) | Elsewhere() | AnswersGiven():
             return ""
         case Approved(arguments=arguments):
             return edited(arguments)
@@ -82,7 +82,7 @@ def told(asked: str, outcome: Outcome) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: {asked}: {edited(arguments)}"
         case Refused(reason):
             return f"midturn: {asked}: {refused(reason)}"
-        case Given(answers):
+        case AnswersGiven(answers):
             listed = "; ".join(f"{key}: {answer_in_words(value)}" for key, value in answers.items())
             said = answer_in_words(next(iter(answers.values()))) if len(answers) == 1 else listed
             return f"midturn: {asked} was answered by the user: {said}"

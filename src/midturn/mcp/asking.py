@@ -23,7 +23,7 @@ _OPEN = "open_address"
 _CANCEL = types.ElicitResult(action="cancel")
 
 
-class Asked:
+class Elicited:
     """What one call has asked so far: what is asked again after a new start has its answer already."""
 
     def __init__(self, ask: Ask) -> None:

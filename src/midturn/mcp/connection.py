@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
-from midturn.mcp.asking import Asked
+from midturn.mcp.asking import Elicited
 from midturn.mcp.spec import ServerSpec
 
 _LOG = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Connection:
         if self._errors:
             self._errors.close()
 
-    async def call(self, tool: str, arguments: dict[str, Any], asked: Asked, silence: float) -> types.CallToolResult:
+    async def call(self, tool: str, arguments: dict[str, Any], asked: Elicited, silence: float) -> types.CallToolResult:
         """Call a tool; what the server asks meanwhile is asked.
 
         Args:
@@ -188,7 +188,7 @@ class Connection:
 class _Call:
     """One call, over as many rounds as the server asks in."""
 
-    def __init__(self, connection: Connection, session: Any, asked: Asked, limit: asyncio.Timeout, silence: float) -> None:
+    def __init__(self, connection: Connection, session: Any, asked: Elicited, limit: asyncio.Timeout, silence: float) -> None:
         self._connection = connection
         self._session = session
         self._asked = asked

@@ -43,7 +43,7 @@ from midturn.models.parameters import check_parameters, retention
 from midturn.models.profiles import How, ModelSpec, Profile, how_to_ask, how_to_shape, thinking_ends_with_text
 from midturn.models.received import clean, read_arguments
 from midturn.models.retry import Failure
-from midturn.models.transcript import Call, Message, Result, Said, UserMessage, Words, transcript, with_tail, words_in_result
+from midturn.models.transcript import Called, Message, Result, Said, UserMessage, Words, transcript, with_tail, words_in_result
 
 ANSWER_TOOL = "give_answer"
 _AHEAD = 64  # events that may arrive before they are taken
@@ -269,7 +269,7 @@ def _user_part(part: Words | Result, spec: ModelSpec) -> lib.ModelRequestPart:
             assert_never(other)
 
 
-def _model_part(part: Said | Call, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
+def _model_part(part: Said | Called, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
     """Yield the part with what its provider wants back. Another model's reasoning is left out: nobody else can read it."""
     opaque = _opaque(part, spec)
     kept = _only(opaque, _KEPT_OF_PART)
@@ -280,13 +280,13 @@ def _model_part(part: Said | Call, spec: ModelSpec) -> Iterator[lib.ModelRespons
         case Said(text):
             if text:
                 yield lib.TextPart(text, **kept)
-        case Call(id, name, arguments):
+        case Called(id, name, arguments):
             yield lib.ToolCallPart(name, dict(arguments), id, **kept)
         case _ as other:
             assert_never(other)
 
 
-def _opaque(part: Said | Call, spec: ModelSpec) -> Mapping[str, Json]:
+def _opaque(part: Said | Called, spec: ModelSpec) -> Mapping[str, Json]:
     """Return what this very model once sent along with the part."""
     kept = (part.metadata or {}).get("provider")
     return kept if isinstance(kept, dict) and kept.get("model") == spec.id else {}

@@ -40,7 +40,7 @@ class Said(Struct, frozen=True):
     metadata: dict[str, Json] | None = None
 
 
-class Call(Struct, frozen=True):
+class Called(Struct, frozen=True):
     """A call of a tool by the model."""
 
     id: str
@@ -50,7 +50,7 @@ class Call(Struct, frozen=True):
 
 
 UserPart: TypeAlias = Words | Result
-ModelPart: TypeAlias = Said | Call
+ModelPart: TypeAlias = Said | Called
 
 
 class UserMessage(Struct, frozen=True):
@@ -79,7 +79,7 @@ def transcript(events: Iterable[Event]) -> list[Message]:
         if by_user:
             messages.append(UserMessage(tuple(part for part in group if isinstance(part, Words | Result))))
         else:
-            messages.append(ModelMessage(tuple(part for part in group if isinstance(part, Said | Call))))
+            messages.append(ModelMessage(tuple(part for part in group if isinstance(part, Said | Called))))
     return messages
 
 
@@ -128,14 +128,14 @@ class _Parts:
                 case _:
                     continue
 
-    def _call(self, event: ToolCallRequest) -> Call:
+    def _call(self, event: ToolCallRequest) -> Called:
         wire_id, number = event.id, 1
         while wire_id in self._used:
             number += 1
             wire_id = f"{event.id}_{number}"
         self._used.add(wire_id)
         self._calls[event.event_id or f"id:{event.id}"] = self._calls[f"id:{event.id}"] = (wire_id, event.name)
-        return Call(wire_id, event.name, _as_object(event.arguments), event.metadata)
+        return Called(wire_id, event.name, _as_object(event.arguments), event.metadata)
 
 
 def _said(event: ChatResponse) -> Said:

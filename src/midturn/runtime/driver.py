@@ -26,13 +26,13 @@ from midturn.core.turn.effects import (
     StopAssistant,
     StopModel,
     StopTool,
-    Suspend,
+    SuspendTurn,
     Warn,
 )
 from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
-from midturn.ports import Notice, ToolEnded, ToolStarted
+from midturn.ports import Notice, ToolBegan, ToolEnded
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
 from midturn.runtime.elsewhere import Elsewhere
@@ -46,7 +46,7 @@ from midturn.runtime.tool_runs import ToolRuns
 _BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
 
 
-class Ending(Struct, frozen=True):
+class RunEnding(Struct, frozen=True):
     """How a run of a turn ended: `completed`, `ended_by_user`, `failed` (with `error`), `suspended`, or `open` (the model is down).
 
     `failure` is what the model that is down raised.
@@ -76,9 +76,9 @@ class Driver:
         self._elsewhere = Elsewhere(services.answers, services.journal, report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
-        self._ending: Ending | None = None
+        self._ending: RunEnding | None = None
 
-    async def run(self, effects: Sequence[Effect]) -> Ending:
+    async def run(self, effects: Sequence[Effect]) -> RunEnding:
         """Perform `effects`, and everything that follows from them.
 
         Raises:
@@ -103,7 +103,7 @@ class Driver:
         """Feed the machine with something that did not happen in here."""
         self._happenings.put_nowait(happened)
 
-    async def _loop(self, effects: Sequence[Effect]) -> Ending:
+    async def _loop(self, effects: Sequence[Effect]) -> RunEnding:
         seconds = self._surroundings.limits.seconds
         if seconds is not None:
             self._spawn(self._watch(seconds))
@@ -111,7 +111,7 @@ class Driver:
         await self._perform(effects)
         if self._turn.is_over and self._ending is None:  # it has ended long ago: there is nothing to wait for
             ended = self._turn.record.ended
-            return Ending(ended.status if ended else "open", ended.error if ended else None)
+            return RunEnding(ended.status if ended else "open", ended.error if ended else None)
         while self._ending is None:
             if self._turn.only_people_can_move_it and await self._is_quiet():
                 await self._perform(self._turn.rest())
@@ -149,7 +149,7 @@ class Driver:
             case StopModel():
                 self._response.stop()
             case RunTool(call):
-                self._services.display.show(ToolStarted(call, again=call.event in self._started))
+                self._services.display.show(ToolBegan(call, again=call.event in self._started))
                 self._started.add(call.event)
                 self._tools.start(effect, self._spawn)
             case GiveAnswers():
@@ -166,12 +166,12 @@ class Driver:
                 self._consulting.stop(id)
             case Warn(text, event):
                 self._services.display.show(Notice(text + self._where(event) if event else text))
-            case Suspend():
-                self._ending = Ending("suspended", usage=self._response.usage)
+            case SuspendTurn():
+                self._ending = RunEnding("suspended", usage=self._response.usage)
             case LeaveOpen(error):
-                self._ending = Ending("open", error, self._response.usage, self._response.failure)
+                self._ending = RunEnding("open", error, self._response.usage, self._response.failure)
             case EndTurn(status, error):
-                self._ending = Ending(status, error, self._response.usage)
+                self._ending = RunEnding(status, error, self._response.usage)
             case _ as other:
                 assert_never(other)
 

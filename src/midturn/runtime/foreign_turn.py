@@ -21,7 +21,7 @@ from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn, is_call
 from midturn.errors import CallEnded, MidturnError, NeedsAdoption, Suspended, TurnOpen
 from midturn.ports import Happening, ToolEnded
-from midturn.runtime.driver import Driver, Ending
+from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.foreign_call import ForeignCall, ForeignTools
 from midturn.runtime.recorder import record_effects
 from midturn.runtime.services import Services
@@ -68,7 +68,7 @@ class ForeignTurn:
         self._made: Counter[bytes] = Counter()
         self._turn: Turn | None = None
         self._driver: Driver | None = None
-        self._task: asyncio.Task[Ending] | None = None
+        self._task: asyncio.Task[RunEnding] | None = None
 
     async def begin(self, text: str, author: str | None = None) -> None:
         """Record what the user said, unless the turn was left open; one that was left open with nothing to do is ended first.
@@ -220,7 +220,7 @@ class ForeignTurn:
         events = self._services.journal.events
         return self._driver is not None and bool(events) and isinstance(events[-1], TurnEnd)
 
-    def _running(self) -> tuple[Driver, asyncio.Task[Ending]]:
+    def _running(self) -> tuple[Driver, asyncio.Task[RunEnding]]:
         """Return the driver that runs now; after a suspension another one goes on with the turn.
 
         Raises:

@@ -12,7 +12,7 @@ from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import NeedsAdoption, NotOpen, TurnOpen
 from midturn.ports import Journal
-from midturn.runtime.driver import Driver, Ending
+from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 
@@ -37,7 +37,7 @@ class Session:
         window = last_turn(self._services.journal.events)
         return window.events if window else ()
 
-    async def run(self, requested: TurnRequested) -> Ending:
+    async def run(self, requested: TurnRequested) -> RunEnding:
         """Run a new turn.
 
         Raises:
@@ -50,7 +50,7 @@ class Session:
         turn = Turn(self._settings, self._services.ids)
         return await self._drive(turn, turn.step(requested))
 
-    async def resume(self) -> Ending:
+    async def resume(self) -> RunEnding:
         """Continue the open turn exactly where its events end.
 
         Raises:
@@ -68,7 +68,7 @@ class Session:
         if self._driver:
             self._driver.interrupt()
 
-    async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> Ending:
+    async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> RunEnding:
         self._driver = Driver(turn, self._services, self._surroundings)
         try:
             return await self._driver.run(effects)

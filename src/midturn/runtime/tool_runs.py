@@ -12,7 +12,7 @@ from midturn.core.outcome import NeedsInput
 from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
-from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAwaits, ToolFinished, ToolReturned
+from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool
 from midturn.runtime.asked_form import fit_to_be_asked
 from midturn.runtime.executing import execute
@@ -82,7 +82,7 @@ class ToolRuns:
             case outcome:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
-                self._report(ToolFinished(call.event, outcome))
+                self._report(ToolDone(call.event, outcome))
 
     def _end_asks(self, call: str) -> list[int]:
         """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind. Return their asks."""

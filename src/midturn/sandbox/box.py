@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from midturn.files.private import ensure_private
 from midturn.sandbox.confine import Confined, confine, confined, offer
-from midturn.sandbox.profile import Declared, Profile, Room, Surroundings, profile
+from midturn.sandbox.profile import Declared, Profile, Room, Workplace, profile
 
 _MASKED = ".midturn"
 
@@ -81,7 +81,7 @@ class Box:
         """Return what a process of this tool may reach, apart from its room."""
         known = self._profiles.get((root, path))
         if known is None:
-            where = Surroundings(root=root, home=self._own.home, private=self._own.private, path=path)
+            where = Workplace(root=root, home=self._own.home, private=self._own.private, path=path)
             known = self._profiles[root, path] = profile(self._declared, where, network=self._network)
         return known
 

@@ -47,7 +47,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     network: bool
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class Workplace(Struct, frozen=True, kw_only=True):
     """Where a process works. `private` is what no grant may cover: our configuration, keys, and records."""
 
     root: Path
@@ -56,7 +56,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     path: str = os.defpath
 
 
-def profile(declared: Declared, where: Surroundings, *, network: bool) -> Profile:
+def profile(declared: Declared, where: Workplace, *, network: bool) -> Profile:
     """Put together what a process may reach; `network` holds where nothing is declared."""
     private = [path.resolve() for path in where.private]
     read = [*_SYSTEM, *_etc(), *_programs(where), *_stated(declared.read, where)]
@@ -74,7 +74,7 @@ def _etc() -> Iterator[str]:
     yield from _uncovered([Path("/etc")], hidden)
 
 
-def _programs(where: Surroundings) -> Iterator[Path]:
+def _programs(where: Workplace) -> Iterator[Path]:
     """Yield where programs and their packages are: Python's own, what `PATH` names, and what package managers keep at home."""
     yield from (Path(sys.prefix), Path(sys.base_prefix))
     for entry in where.path.split(os.pathsep):
@@ -83,7 +83,7 @@ def _programs(where: Surroundings) -> Iterator[Path]:
     yield from (where.home / name for name in _OF_HOME)
 
 
-def _stated(paths: Iterable[str], where: Surroundings) -> Iterator[Path]:
+def _stated(paths: Iterable[str], where: Workplace) -> Iterator[Path]:
     for path in paths:
         yield where.home / path[2:] if path.startswith("~/") else where.home if path == "~" else where.root / path
 

@@ -11,7 +11,7 @@ from typing import TextIO
 from msgspec import Struct
 
 from midturn.core.visible import exact
-from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, Recorded, TextShown, ToolEnded, ToolStarted
+from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
 from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
 from midturn.terminal.heartbeat import Heartbeat
@@ -75,7 +75,7 @@ class TerminalDisplay:
             case ModelFinished():
                 self._finish_message()
                 self._finish(_MODEL)
-            case ToolStarted() | ToolEnded() if happening.call.name not in self._settings.hidden:
+            case ToolBegan() | ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
             case Recorded(event):
@@ -95,10 +95,10 @@ class TerminalDisplay:
             self._spinner.clear()
         self._finish_message()
 
-    def _show_tool(self, happening: ToolStarted | ToolEnded) -> None:
+    def _show_tool(self, happening: ToolBegan | ToolEnded) -> None:
         call = happening.call
         match happening:
-            case ToolStarted(again=again):
+            case ToolBegan(again=again):
                 if not again:
                     self._asides.tool_started(call)
                 self._begin(call.event, exact(call.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from midturn.core.events import Approval, ToolCallResponse
 from midturn.core.reply import Answered, Edited
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.core.turn.effects import CallModel, PromptUser, RunTool, Suspend
+from midturn.core.turn.effects import CallModel, PromptUser, RunTool, SuspendTurn
 from support.turns import DEPLOY, Played, settings
 
 ASK = ToolPolicy(source=DEPLOY)
@@ -71,7 +71,7 @@ def test_deferred_a_call_waits_for_its_approval_and_runs_after_it() -> None:
     defer = ToolPolicy(source=DEPLOY, detached=DetachedPolicies(run="defer"))
     played = Played(settings(defer, attached=False))
     (call,) = played.model_calls("deploy")
-    assert played.wanted(Suspend)
+    assert played.wanted(SuspendTurn)
     (waiting,) = played.recorded(Approval)
 
     resumed = Played(settings(defer), played.events)

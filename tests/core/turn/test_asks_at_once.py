@@ -10,7 +10,7 @@ from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.core.stream import pending
-from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, Suspend
+from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
 from midturn.core.turn.inputs import AskDropped, AssistantReplied, UserReplied
 from midturn.core.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
@@ -79,7 +79,7 @@ def test_who_comes_by_later_sees_all_of_them() -> None:
     call = played.model_calls("deploy")[0]
     for number, question in enumerate((A, B), 1):
         played.step_only(call, question, ask=number)
-    assert played.turn.rest() == (Suspend(),)
+    assert played.turn.rest() == (SuspendTurn(),)
     assert [question.question.text for question in pending(played.events, "1")] == ["A?", "B?"]
 
     second = pending(played.events, "1")[1]

@@ -10,8 +10,8 @@ from midturn.core.events import AnsweredBy, Event, InquiryCancelled, ToolCallReq
 from midturn.core.outcome import Success
 from midturn.core.reply import Answered
 from midturn.core.routing.policy import DetachedPolicies
-from midturn.core.turn.effects import CallModel, ClosePrompt, EndTurn, GiveAnswers, PromptUser, RunTool, StopTool, Suspend
-from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, ToolFinished, UserReplied
+from midturn.core.turn.effects import CallModel, ClosePrompt, EndTurn, GiveAnswers, PromptUser, RunTool, StopTool, SuspendTurn
+from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, ToolDone, UserReplied
 from midturn.core.turn.turn import Turn
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 
@@ -48,7 +48,7 @@ def test_the_first_call_begins_the_turn() -> None:
 def test_what_a_model_says_is_not_waited_for_and_the_loop_ends_the_turn() -> None:
     turn = Foreign()
     call = turn.begin()
-    turn.step(ToolFinished(call, Success("done")))
+    turn.step(ToolDone(call, Success("done")))
     assert len(turn.wanted(CallModel)) == 1
     turn.step(LoopEnded())
     assert turn.wanted(EndTurn) == [EndTurn("completed")]
@@ -60,9 +60,9 @@ def test_calls_begin_while_others_run() -> None:
     first = turn.begin()
     second = turn.begin(CallBegun("call_2", "deploy", {}))
     assert len(turn.wanted(RunTool)) == 1, "the first is not run again"
-    turn.step(ToolFinished(second, Success("done")))
+    turn.step(ToolDone(second, Success("done")))
     assert not turn.wanted(CallModel)
-    turn.step(ToolFinished(first, Success("done")))
+    turn.step(ToolDone(first, Success("done")))
     assert turn.wanted(CallModel)
 
 
@@ -75,7 +75,7 @@ def test_a_call_that_is_left_stays_open_and_its_prompt_closes() -> None:
     assert turn.wanted(StopTool) == [StopTool(call)]
     assert not turn.recorded(InquiryCancelled)
     turn.step(LoopEnded())
-    assert turn.wanted(Suspend) == [Suspend()]
+    assert turn.wanted(SuspendTurn) == [SuspendTurn()]
     assert not turn.recorded(TurnEnd)
 
 
@@ -110,6 +110,6 @@ def test_the_turn_is_suspended_once_no_call_moves() -> None:
     first = turn.begin()
     second = turn.begin(CallBegun("call_2", "deploy", {}))
     turn.asks(first, CONFIRM, ask=1)
-    assert not turn.wanted(Suspend), "the second one works"
-    turn.step(ToolFinished(second, Success("done")))
-    assert turn.wanted(Suspend) == [Suspend()]
+    assert not turn.wanted(SuspendTurn), "the second one works"
+    turn.step(ToolDone(second, Success("done")))
+    assert turn.wanted(SuspendTurn) == [SuspendTurn()]

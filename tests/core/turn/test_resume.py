@@ -9,7 +9,7 @@ from midturn.core.question import Question, When
 from midturn.core.reply import Answered, Replied, Submitted, WentBack
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.core.secret import SecretValue
-from midturn.core.turn.effects import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, Suspend
+from midturn.core.turn.effects import CallModel, EndTurn, GiveAnswers, PromptUser, RunTool, SuspendTurn
 from support.turns import CONFIRM, DEPLOY, REGION, TOKEN, Played, settings
 
 NOTE = Question.text("note", "A note?")
@@ -34,7 +34,7 @@ def test_an_open_question_is_taken_over_with_its_id() -> None:
     played = Played(DEFER)
     (call,) = played.model_calls("deploy")
     played.asks(call, CONFIRM)
-    assert played.wanted(Suspend)
+    assert played.wanted(SuspendTurn)
 
     resumed = Played(events=played.events)
     resumed.asks(call, CONFIRM)

@@ -8,7 +8,7 @@ from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryReques
 from midturn.core.question import Question
 from midturn.core.reply import Unavailable
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
-from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, Suspend, Warn
+from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, SuspendTurn, Warn
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
@@ -101,7 +101,7 @@ def test_detached_a_rejection_follows_the_policy() -> None:
     for policy in ("deny", "auto", "defaults", "defer"):
         played, _ = asked(reviewed(detached=policy), attached=False)
         says(played, False)
-        answers[policy] = "suspended" if played.wanted(Suspend) else played.run.answers["confirm"]
+        answers[policy] = "suspended" if played.wanted(SuspendTurn) else played.run.answers["confirm"]
 
     assert answers == {"deny": False, "auto": False, "defaults": True, "defer": "suspended"}
 
@@ -223,7 +223,7 @@ def test_where_nobody_can_be_shown_a_rejection_it_waits_under_defer() -> None:
 
     played.reply(Unavailable())
 
-    assert played.wanted(Suspend)
+    assert played.wanted(SuspendTurn)
 
 
 def test_where_nobody_can_be_shown_that_a_reviewer_failed_the_call_fails_with_its_error() -> None:

@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from midturn.cli.answer.finding import find_question
-from midturn.cli.answer.submitting import Submitting, Value, read_value, recorded_rows
+from midturn.cli.answer.submitting import Submitting, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.doors import for_people_only
@@ -23,7 +23,7 @@ from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.store.port import HeldBy
 
 
-class Given(Struct, frozen=True, kw_only=True):
+class AnswerFlags(Struct, frozen=True, kw_only=True):
     """What was given on the command line."""
 
     id: str
@@ -51,10 +51,10 @@ def command(**given: object) -> ExitStatus:
     VALUE names an option, or its number; elsewhere it is JSON where that fits the question, else the bare words. For a form it may be
     an object by question id, for an approval it is y, n, or {"edit": ...}. Without a VALUE you are asked at the terminal.
     """
-    return run_answer(Given(**given))  # type: ignore[arg-type]  # click has checked every field
+    return run_answer(AnswerFlags(**given))  # type: ignore[arg-type]  # click has checked every field
 
 
-def run_answer(given: Given) -> ExitStatus:
+def run_answer(given: AnswerFlags) -> ExitStatus:
     """Answer a question, and go on with its turn where that is wanted."""
     _check(given)
     for_people_only("answer questions")
@@ -71,7 +71,7 @@ def run_answer(given: Given) -> ExitStatus:
         receipt = submitting.reply(given.reply)
         note("{}  (reply) {}", question.question.text, given.reply)
         return _go_on(question, given, held=receipt.held)
-    value = Value(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
+    value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
     receipt = submitting.value(value)
     for asked, answer in recorded_rows(question, value):
         note("{}  {}", asked, answer)
@@ -84,7 +84,7 @@ def _told(asker: Asker) -> Shown:
     return line("midturn: answered and kept. The process of {} that asked is gone; its session reads it when it asks again.", asker.name)
 
 
-def _check(given: Given) -> None:
+def _check(given: AnswerFlags) -> None:
     ways = {
         "a VALUE": given.value is not None,
         "--other": given.other is not None,
@@ -98,7 +98,7 @@ def _check(given: Given) -> None:
         raise click.UsageError(f"`--reason` explains an answer; {named[0]} gives none.")
 
 
-def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> ExitStatus:
+def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -> ExitStatus:
     if not is_attached(environment(), non_interactive=False):
         if holds_secret(question):
             raise click.UsageError(
@@ -118,7 +118,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: Given) -> Exit
     return _go_on(question, given, held=held)
 
 
-def _in_place(question: OpenQuestion, given: Given, why: str) -> ExitStatus:
+def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatus:
     """Go on with the turn itself, where everything can be asked."""
     from midturn.cli.resume import Resume, run_resume
 
@@ -126,7 +126,7 @@ def _in_place(question: OpenQuestion, given: Given, why: str) -> ExitStatus:
     return run_resume(Resume(id=question.conversation, store=given.store))
 
 
-def _go_on(question: OpenQuestion, given: Given, *, held: bool) -> ExitStatus:
+def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
     if question.asker:
         note(_told(question.asker))
         return ExitStatus.DONE

@@ -18,28 +18,28 @@ from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 
 
-class Value(Struct, frozen=True):
+class TypedValue(Struct, frozen=True):
     """An answer to a question, or a map of answers to a form."""
 
     json: Json
 
 
-class Decision(Struct, frozen=True):
+class TypedDecision(Struct, frozen=True):
     """Whether a call may run, a result may be delivered, answers may be sent."""
 
     approve: bool
 
 
-class Edit(Struct, frozen=True):
+class TypedEdit(Struct, frozen=True):
     """The arguments or the content to use instead."""
 
     json: Json
 
 
-Submitted: TypeAlias = Value | Decision | Edit
+Typed: TypeAlias = TypedValue | TypedDecision | TypedEdit
 
 
-def read_value(question: OpenQuestion, words: str) -> Submitted:
+def read_value(question: OpenQuestion, words: str) -> Typed:
     """Read VALUE: for an approval `y`, `n` or `{"edit": …}`; for a form also a map of answers; else an answer.
 
     Raises:
@@ -48,22 +48,22 @@ def read_value(question: OpenQuestion, words: str) -> Submitted:
     if question.kind != "tool":
         return _decision(words)
     if question.form is not None and words.lstrip().startswith("{"):
-        return Value(_json(words))
-    return Value(answer_of(question, words))
+        return TypedValue(_json(words))
+    return TypedValue(answer_of(question, words))
 
 
-def recorded_rows(question: OpenQuestion, submitted: Submitted) -> list[tuple[str, str]]:
+def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, str]]:
     """Return what was recorded, question by question, to be shown to whoever answered."""
     text = question.question.text
     match submitted:
-        case Decision(approve):
+        case TypedDecision(approve):
             return [(text, "yes" if approve else "no")]
-        case Edit():
+        case TypedEdit():
             return [(text, "yes, edited")]
-        case Value(json) if question.form is not None and isinstance(json, dict):
+        case TypedValue(json) if question.form is not None and isinstance(json, dict):
             asked = {one.id: one for one in Form.from_json(list(question.form.questions)).questions}
             return [(asked[name].text, value_text(asked[name], value)) for name, value in json.items() if name in asked]
-        case Value(json):
+        case TypedValue(json):
             asked_alone = question.question.asked(question.id)
             return [(text, value_text(asked_alone, cast("Json", asked_alone.check(json))))]
 
@@ -76,14 +76,14 @@ class Submitting:
         self._id = id
         self._reason = reason
 
-    def value(self, submitted: Submitted) -> Receipt:
+    def value(self, submitted: Typed) -> Receipt:
         """Answer, decide, or edit."""
         match submitted:
-            case Value(json):
+            case TypedValue(json):
                 return self._answer(value=json, reason=self._reason)
-            case Decision(approve):
+            case TypedDecision(approve):
                 return self._answer(approve=approve, reason=self._reason)
-            case Edit(json):
+            case TypedEdit(json):
                 return self._answer(arguments=json, reason=self._reason)
 
     def reply(self, words: str) -> Receipt:
@@ -98,13 +98,13 @@ class Submitting:
         return self._store.answer_sync(self._id, via="inbox", **how)
 
 
-def _decision(words: str) -> Submitted:
+def _decision(words: str) -> Typed:
     decided = YES_OR_NO.get(words.strip().lower())
     if decided is not None:
-        return Decision(decided)
+        return TypedDecision(decided)
     edit = _json(words) if words.lstrip().startswith("{") else None
     if isinstance(edit, dict) and list(edit) == ["edit"]:
-        return Edit(edit["edit"])
+        return TypedEdit(edit["edit"])
     raise AnswerError([Problem("", 'This is an approval: it takes y, n, or {"edit": …} with what to use instead.')])
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from midturn.cli.answer_flags import check_answers
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.given_answers import check_answers
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_non_interactive, with_output, with_store

@@ -30,7 +30,7 @@ from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.turn.inputs import TurnRequested
 from midturn.models.scripted import ScriptedModel
-from midturn.runtime.driver import Ending
+from midturn.runtime.driver import RunEnding
 from midturn.store.stores import MemoryStore
 from midturn.store.sync_forms import drive
 
@@ -84,7 +84,7 @@ def _call(name: str, arguments: dict[str, Json], place: Place, loaded: Loaded, *
     journal = drive(MemoryStore().create(name))
     session = command_line.session(journal)
 
-    async def run() -> Ending:
+    async def run() -> RunEnding:
         return await session.run(TurnRequested(name))
 
     ending = asyncio.run(with_signals(run, session.interrupt))

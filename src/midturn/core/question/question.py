@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json, JsonObject, Scalar, canonical
+from midturn.core.json_value import Json, JsonObject, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question.answer import DEPTH_LIMIT, check_answer
-from midturn.core.question.answer_type import MultiSelectType, OtherAnswer, SchemaType, SecretType, SelectOption, SelectType, UnknownType
+from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType
 from midturn.core.question.authoring import author, written
+from midturn.core.question.constructors import Constructors, Text
 from midturn.core.question.fields import Persistence, QuestionFields, When
 from midturn.core.question.persisted_type import read_persisted_type
-from midturn.core.question.python_answer import default_as_json, options_as_json, python_answer, schema_as_json
+from midturn.core.question.python_answer import python_answer
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem, QuestionError
 
@@ -32,75 +32,6 @@ else:
     PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
 
 __all__ = ["PersistedQuestion", "Persistence", "Question", "When"]
-
-S = TypeVar("S", bound=Scalar)
-E = TypeVar("E", bound=Enum)
-V = TypeVar("V")
-Yes: TypeAlias = Literal[True]
-No: TypeAlias = Literal[False]
-Options: TypeAlias = Sequence[S | SelectOption[S]]
-
-
-class _Terms(TypedDict, total=False):
-    """The terms on which any question may be asked."""
-
-    context: str | None
-    exclusive: bool
-    persistence: Persistence
-
-
-class _With(_Terms, Generic[V], total=False):
-    """The terms of a question that may have a default."""
-
-    default: V | None
-
-
-class _Many(_With[V], Generic[V], total=False):
-    """The terms of a question that takes several choices: at least and at most how many."""
-
-    min: int
-    max: int | None
-
-
-class _Number(_With[V], Generic[V], total=False):
-    """The terms of a number: the smallest and the largest."""
-
-    min: V | None
-    max: V | None
-
-
-class _OfText(_With[str], total=False):
-    """The terms of a text."""
-
-    pattern: str | None
-    min_length: int | None
-    max_length: int | None
-
-
-class _AsksForText(Protocol):
-    """The type of `Question.text(…)`."""
-
-    @overload
-    def __call__(self, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[_OfText]) -> Question[str]: ...
-    @overload
-    def __call__(
-        self, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[_OfText]
-    ) -> Question[str | None]: ...
-    def __call__(self, id: str, text: str, **terms: Any) -> Question[Any]: ...
-
-
-class _Text:
-    """`question.text` is the text; `Question.text(…)` asks for one. One name serves both."""
-
-    def __init__(self, stored: Callable[[QuestionFields], str]) -> None:
-        self._stored = stored
-
-    @overload
-    def __get__(self, question: None, owner: type) -> _AsksForText: ...
-    @overload
-    def __get__(self, question: QuestionFields, owner: type) -> str: ...
-    def __get__(self, question: QuestionFields | None, owner: type) -> _AsksForText | str:
-        return cast("_AsksForText", _ask_for_text) if question is None else self._stored(question)
 
 
 class _Checked(msgspec.StructMeta):
@@ -119,7 +50,7 @@ class _Checked(msgspec.StructMeta):
         return super().__call__(**fields)
 
 
-class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked):
+class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only=True, metaclass=_Checked):
     """What is asked, of which type, and on what terms. Build one with the constructors; however it is built, every rule is checked.
 
     `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
@@ -127,7 +58,7 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True, metacla
     """
 
     # A type checker sees no field in this name, so it is told below how a question is made.
-    text: ClassVar[_Text] = _Text(QuestionFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleVariableOverride]
+    text: ClassVar[Text] = Text(QuestionFields.__dict__["text"].__get__)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     if TYPE_CHECKING:
 
@@ -145,386 +76,6 @@ class Question(QuestionFields, Generic[T_co], frozen=True, kw_only=True, metacla
             when: When | None = None,
             returns: object = None,
         ) -> None: ...
-
-    @overload
-    @staticmethod
-    def boolean(id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[_With[bool]]) -> Question[bool]: ...
-    @overload
-    @staticmethod
-    def boolean(
-        id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[bool]]
-    ) -> Question[bool | None]: ...
-    @staticmethod
-    def boolean(  # noqa: PLR0913  the terms of a question
-        id: str,
-        text: str,
-        *,
-        default: bool | None = None,
-        context: str | None = None,
-        exclusive: bool = False,
-        persistence: Persistence = "turn",
-        optional: bool = False,
-        when: When | None = None,
-    ) -> Question[Any]:
-        """Ask for yes or no; the answer is a `bool`.
-
-        Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            default: The answer that Enter gives; without one, Enter does nothing.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-        Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-        """
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(id, text, {"type": "boolean"}, terms)
-
-    @overload
-    @staticmethod
-    def select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[_With[S]],
-    ) -> Question[S]: ...
-    @overload
-    @staticmethod
-    def select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[_With[S]],
-    ) -> Question[S | None]: ...
-    @overload
-    @staticmethod
-    def select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[_With[S | OtherAnswer]],
-    ) -> Question[S | OtherAnswer]: ...
-    @overload
-    @staticmethod
-    def select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[_With[S | OtherAnswer]],
-    ) -> Question[S | OtherAnswer | None]: ...
-    @overload
-    @staticmethod
-    def select(
-        id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[_With[E]]
-    ) -> Question[E]: ...
-    @overload
-    @staticmethod
-    def select(
-        id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[E]]
-    ) -> Question[E | None]: ...
-    @staticmethod
-    def select(  # noqa: PLR0913  the terms of a question
-        id: str,
-        text: str,
-        options: Any,
-        *,
-        default: Any = None,
-        allow_other: bool = False,
-        context: str | None = None,
-        exclusive: bool = False,
-        persistence: Persistence = "turn",
-        optional: bool = False,
-        when: When | None = None,
-    ) -> Question[Any]:
-        """Ask for exactly one of several options; the answer is its value, or the member of the `Enum`.
-
-        Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            options: 1 to 200 values in the order in which they are shown: strings, numbers, `SelectOption`s where a choice needs a
-                description, or an `Enum`.
-            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
-            default: The value (not the position) of the option that Enter picks.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-        Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-        """
-        values, returns = options_as_json(options)
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(id, text, {"type": "select", "options": values, "allow_other": allow_other}, terms, returns)
-
-    @overload
-    @staticmethod
-    def multi_select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[_Many[Sequence[S]]],
-    ) -> Question[list[S]]: ...
-    @overload
-    @staticmethod
-    def multi_select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: No = False,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[_Many[Sequence[S]]],
-    ) -> Question[list[S] | None]: ...
-    @overload
-    @staticmethod
-    def multi_select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: No = False,
-        when: None = None,
-        **terms: Unpack[_Many[Sequence[S | OtherAnswer]]],
-    ) -> Question[list[S | OtherAnswer]]: ...
-    @overload
-    @staticmethod
-    def multi_select(
-        id: str,
-        text: str,
-        options: Options[S],
-        *,
-        allow_other: Yes,
-        optional: bool = False,
-        when: When | None = None,
-        **terms: Unpack[_Many[Sequence[S | OtherAnswer]]],
-    ) -> Question[list[S | OtherAnswer] | None]: ...
-    @overload
-    @staticmethod
-    def multi_select(
-        id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[_Many[Sequence[E]]]
-    ) -> Question[list[E]]: ...
-    @overload
-    @staticmethod
-    def multi_select(
-        id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[_Many[Sequence[E]]]
-    ) -> Question[list[E] | None]: ...
-    @staticmethod
-    def multi_select(  # noqa: PLR0913  the terms of a question
-        id: str,
-        text: str,
-        options: Any,
-        *,
-        default: Any = None,
-        allow_other: bool = False,
-        min: int = 0,
-        max: int | None = None,
-        context: str | None = None,
-        exclusive: bool = False,
-        persistence: Persistence = "turn",
-        optional: bool = False,
-        when: When | None = None,
-    ) -> Question[Any]:
-        """Ask for any number of the options; the answer is a list in option order, without repeats.
-
-        Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            options: 1 to 200 values in the order in which they are shown: strings, numbers, `SelectOption`s where a choice needs a
-                description, or an `Enum`.
-            allow_other: The person may also answer in their own words, `{"other": "<text>"}`.
-            min: At least so many; own words count as one.
-            max: At most so many; None for all.
-            default: The values that are chosen already.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-        Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-        """
-        values, returns = options_as_json(options)
-        wire: dict[str, Json] = {"type": "multi_select", "options": values, "min": min, "allow_other": allow_other}
-        if max is not None:
-            wire["max"] = max
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(id, text, wire, terms, returns)
-
-    @overload
-    @staticmethod
-    def number(
-        id: str, text: str, *, type: type[int], optional: No = False, when: None = None, **terms: Unpack[_Number[int]]
-    ) -> Question[int]: ...
-    @overload
-    @staticmethod
-    def number(  # pyright: ignore[reportOverlappingOverload]  (an `int` is a `float` to a type checker)
-        id: str, text: str, *, type: type[int], optional: bool = False, when: When | None = None, **terms: Unpack[_Number[int]]
-    ) -> Question[int | None]: ...  # pyright: ignore[reportOverlappingOverload]  (`int` is a `float` to a type checker)
-    @overload
-    @staticmethod
-    def number(
-        id: str, text: str, *, type: type[float] = float, optional: No = False, when: None = None, **terms: Unpack[_Number[float]]
-    ) -> Question[float]: ...
-    @overload
-    @staticmethod
-    def number(
-        id: str, text: str, *, type: type[float] = float, optional: bool = False, when: When | None = None, **terms: Unpack[_Number[float]]
-    ) -> Question[float | None]: ...
-    @staticmethod
-    def number(  # noqa: PLR0913  the terms of a question
-        id: str,
-        text: str,
-        *,
-        default: float | None = None,
-        type: type[int | float] = float,
-        min: float | None = None,
-        max: float | None = None,
-        context: str | None = None,
-        exclusive: bool = False,
-        persistence: Persistence = "turn",
-        optional: bool = False,
-        when: When | None = None,
-    ) -> Question[Any]:
-        """Ask for a number; the answer is an `int` or a `float`.
-
-        Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            type: `int` for whole numbers, `float` for any.
-            min: The smallest number that is an answer.
-            max: The largest.
-            default: What stands in the field when it opens.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-        Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-        """
-        schema = {"type": "integer" if type is int else "number", "minimum": min, "maximum": max}
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(id, text, _scalar(schema), terms, type)
-
-    @overload
-    @staticmethod
-    def secret(id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[_Terms]) -> Question[SecretValue]: ...
-    @overload
-    @staticmethod
-    def secret(
-        id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[_Terms]
-    ) -> Question[SecretValue | None]: ...
-    @staticmethod
-    def secret(  # noqa: PLR0913  the terms of a question
-        id: str,
-        text: str,
-        *,
-        context: str | None = None,
-        exclusive: bool = False,
-        persistence: Persistence = "turn",
-        optional: bool = False,
-        when: When | None = None,
-    ) -> Question[Any]:
-        """Ask for a secret; the answer is a `SecretValue`, which is never stored, logged, shown or sent to a model.
-
-        Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-        Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-        """
-        terms = _terms(None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(id, text, {"type": "secret"}, terms)
-
-    @overload
-    @staticmethod
-    def schema(
-        id: str, text: str, schema: type[V], *, optional: No = False, when: None = None, **terms: Unpack[_With[V]]
-    ) -> Question[V]: ...
-    @overload
-    @staticmethod
-    def schema(
-        id: str, text: str, schema: type[V], *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[V]]
-    ) -> Question[V | None]: ...
-    @overload
-    @staticmethod
-    def schema(
-        id: str, text: str, schema: JsonObject, *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[Json]]
-    ) -> Question[Json]: ...
-    @overload
-    @staticmethod
-    def schema(
-        id: str, text: str, schema: object, *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[Any]]
-    ) -> Question[Any]: ...  # a type with constraints (`Annotated`, a union) is no `type` to a type checker
-    @staticmethod
-    def schema(  # noqa: PLR0913  the terms of a question
-        id: str,
-        text: str,
-        schema: Any,
-        *,
-        default: Any = None,
-        context: str | None = None,
-        exclusive: bool = False,
-        persistence: Persistence = "turn",
-        optional: bool = False,
-        when: When | None = None,
-    ) -> Question[Any]:
-        """Ask for a value of a type: JSON that is valid under its schema.
-
-        Args:
-            id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-            text: The question, one line of at most 2,048 characters.
-            schema: A type: `list[str]`, an `Enum`, a dataclass, a `TypedDict`, a `msgspec.Struct`, a Pydantic model, any of them with
-                constraints in `Annotated`; the answer is a value of it. Or a JSON Schema of the closed subset; the answer is then JSON.
-            default: A value of the type.
-            context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-            exclusive: Only a human may answer, never a model.
-            persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-            optional: The person may skip it; the answer is then None.
-            when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-        Raises:
-            QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-        """
-        made, returns = schema_as_json(schema)
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(id, text, {"type": "schema", "schema": made}, terms, returns)
 
     @classmethod
     def from_json(cls, obj: object, limits: Limits = DEFAULT_LIMITS) -> Question[Any]:
@@ -653,63 +204,6 @@ def _with_default(question: Question[Any], default: Json) -> Question[Any]:
         return msgspec.structs.replace(question, default=question.check(default))
     except AnswerError:
         return question  # a stream may hold a default that never fitted; the question can be asked without it
-
-
-def _ask_for_text(  # noqa: PLR0913  the terms of a question
-    id: str,
-    text: str,
-    *,
-    default: str | None = None,
-    pattern: str | None = None,
-    min_length: int | None = None,
-    max_length: int | None = None,
-    context: str | None = None,
-    exclusive: bool = False,
-    persistence: Persistence = "turn",
-    optional: bool = False,
-    when: When | None = None,
-) -> Question[Any]:
-    """Ask for a text; the answer is a `str`.
-
-    Args:
-        id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-        text: The question, one line of at most 2,048 characters.
-        pattern: A regular expression (without look-around) that has to match somewhere in the answer; `^` and `$` bind it.
-        min_length: At least so many characters.
-        max_length: At most so many.
-        default: What stands in the field when it opens.
-        context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-        exclusive: Only a human may answer, never a model.
-        persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-        optional: The person may skip it; the answer is then None.
-        when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-    Raises:
-        QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-    """
-    terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-    if pattern is None and min_length is None and max_length is None:
-        return _author(id, text, {"type": "text"}, terms)
-    return _author(id, text, _scalar({"type": "string", "pattern": pattern, "minLength": min_length, "maxLength": max_length}), terms)
-
-
-_ask_for_text.__name__, _ask_for_text.__qualname__ = "text", "Question.text"
-
-
-def _scalar(schema: Mapping[str, Json]) -> JsonObject:
-    return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}
-
-
-def _terms(default: object, **terms: object) -> dict[str, object]:
-    """Gather the terms of a question, those left out as None."""
-    return {"default": None if default is None else default_as_json(default), **terms}
-
-
-def _author(id: str, text: str, answer_type: JsonObject, terms: Mapping[str, object], returns: object = None) -> Question[Any]:
-    """Build the JSON that an author would write, and read it: one set of rules for both."""
-    given: dict[str, object] = {"id": id, "text": text, "answer_type": answer_type, **terms}
-    wire = {name: value for name, value in given.items() if value is not None}
-    return author(Question[Any], written(wire), DEFAULT_LIMITS, returns)
 
 
 def _as_json(question: QuestionFields | PersistedQuestion, write_option: Callable[[JsonObject], Json]) -> dict[str, Json]:

@@ -17,7 +17,7 @@ from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
 from midturn.core.stream.approval_question import approval_text
-from midturn.core.turn.decision import BY_DEFAULT, Asked, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
+from midturn.core.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
 from midturn.core.turn.memory import permission_key
 from midturn.core.turn.record import CallRecord
 
@@ -92,20 +92,20 @@ class Permission(_Approving, frozen=True):
             return False
         return decision.state == "edited" or decision.arguments_sha256 == arguments_sha256(record.arguments)
 
-    def going(self) -> Asked | Closing:
+    def going(self) -> AwaitPerson | Closing:
         """Use what was remembered, else ask, else follow the detached policy."""
         remembered = self.view.turn.memory.permissions.get(permission_key(self.view.tool))
         if remembered is not None:
             return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
         if self.attached:
-            return Asked("person")
+            return AwaitPerson("person")
         match self.view.policy.detached.run:
             case "auto" | "defaults":
                 return self._approve(BY_DEFAULT)
             case "deny":
                 return self._denied(messages.not_allowed(self.view.tool))
             case "defer":
-                return Asked("inbox", self._waits())
+                return AwaitPerson("inbox", self._waits())
             case _ as other:
                 assert_never(other)
 
@@ -150,13 +150,13 @@ class Delivery(_Approving, frozen=True):
     content: str
     is_error: bool
 
-    def going(self) -> Asked | Closing:
+    def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the detached policy. What waits is recorded with the result that it is about."""
         if self.attached:
-            return Asked("person", self._waits(content=self.content, is_error=self.is_error))
+            return AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error))
         match self.view.policy.detached.deliver:
             case "defer":
-                return Asked("inbox", self._waits(content=self.content, is_error=self.is_error))
+                return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error))
             case "deny":
                 return self._denied(messages.switched_off(self.view.tool))
             case "auto" | "defaults":
@@ -202,13 +202,13 @@ class ReviewStep(_Approving, frozen=True):
     answers: dict[str, Json]
     form: str | None
 
-    def going(self) -> Asked | Closing:
+    def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the policy for deliveries."""
         if self.attached:
-            return Asked("person")
+            return AwaitPerson("person")
         match self.view.policy.detached.deliver:
             case "defer":
-                return Asked("inbox", self._waits())
+                return AwaitPerson("inbox", self._waits())
             case "deny":
                 return self._denied(messages.switched_off(self.view.tool))
             case "auto" | "defaults":

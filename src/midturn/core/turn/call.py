@@ -18,7 +18,7 @@ from midturn.core.turn import result
 from midturn.core.turn.approval import Delivery, Permission
 from midturn.core.turn.asks import Answers, Asks
 from midturn.core.turn.decision import (
-    Asked,
+    AwaitPerson,
     Closing,
     Consult,
     Decision,
@@ -182,7 +182,7 @@ class Call:
         if going.warning is not None and isinstance(decision, Inquiry):
             self._state.warn(answer_key(self.record.request.name, decision.request.question_id), going.warning)
         match going:
-            case Asked(whom, record):
+            case AwaitPerson(whom, record):
                 if record is not None:
                     self._state.write(record)
                 self._put(decision, "line" if whom == "person" else "inbox")

@@ -99,7 +99,7 @@ Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | Run | Respo
 # What becomes of a decision ----------------------------------------------------------------------------------------------
 
 
-class Asked(Struct, frozen=True):
+class AwaitPerson(Struct, frozen=True):
     """Somebody decides: a person at a prompt, or one who comes by later. `record` is written first, `warning` told once."""
 
     whom: Literal["person", "inbox"]
@@ -137,7 +137,7 @@ class Misfit(Struct, frozen=True):
         return str(AnswerError(self.problems))
 
 
-Going: TypeAlias = Asked | Consult | Closing
+Going: TypeAlias = AwaitPerson | Consult | Closing
 
 
 class Decision(Protocol):

@@ -97,7 +97,7 @@ class Warn(Struct, frozen=True):
     event: str | None = None
 
 
-class Suspend(Struct, frozen=True):
+class SuspendTurn(Struct, frozen=True):
     """Nothing can move until somebody answers: stop waiting coroutines and leave the turn open."""
 
 
@@ -126,7 +126,7 @@ Effect: TypeAlias = (
     | ConsultAssistant
     | StopAssistant
     | Warn
-    | Suspend
+    | SuspendTurn
     | LeaveOpen
     | EndTurn
 )

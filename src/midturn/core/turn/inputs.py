@@ -102,7 +102,7 @@ class AskDropped(Struct, frozen=True):
     ask: int
 
 
-class ToolFinished(Struct, frozen=True):
+class ToolDone(Struct, frozen=True):
     """A tool is done."""
 
     call: str
@@ -169,7 +169,7 @@ Happened: TypeAlias = (
     | ToolReturned
     | ToolAwaits
     | AskDropped
-    | ToolFinished
+    | ToolDone
     | UserReplied
     | AnsweredElsewhere
     | PromptFailed

@@ -39,7 +39,7 @@ from midturn.core.routing import (
 from midturn.core.routing.messages import LimitName
 from midturn.core.turn.decision import (
     BY_DEFAULT,
-    Asked,
+    AwaitPerson,
     Closing,
     Consult,
     Escalate,
@@ -173,7 +173,7 @@ class Inquiry(Struct, frozen=True):
             case AskUser() if self._is_one_too_many:
                 return self._exceed("shown")
             case AskUser() | Suspend():
-                return Asked("person" if isinstance(way, AskUser) else "inbox")
+                return AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
             case Fail(reason):
                 return self._fail_closed(reason)
             case _ as other:

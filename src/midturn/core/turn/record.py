@@ -132,7 +132,7 @@ class CallRecord:
         return of_kind[-1] if of_kind else None
 
 
-class Cycle:
+class CycleRecord:
     """One model answer and its calls: whether a model said "no" in it, and whether anybody said anything else."""
 
     def __init__(self) -> None:
@@ -156,7 +156,7 @@ class TurnRecord:
         self.inquiries: dict[str, Attempt] = {}
         self.memory = Memory()
         self.shown: set[tuple[str, str, bytes]] = set()
-        self.cycle = Cycle()
+        self.cycle = CycleRecord()
         self.cycles = 0
         self.rejections_in_a_row = 0
         self.stopped_by_breaker = False
@@ -171,7 +171,7 @@ class TurnRecord:
         """Take in one recorded event."""
         speaks = isinstance(event, ChatResponse | ToolCallRequest)
         if speaks and not self._model_speaks:
-            self.cycle = Cycle()
+            self.cycle = CycleRecord()
             self.cycles += 1
         if not isinstance(event, TurnEnd):
             self._model_speaks = speaks

@@ -26,7 +26,7 @@ from midturn.core.routing import messages
 from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.desk import Ticket
-from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, Suspend
+from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.core.turn.ending import Ending, ended_by_user, failed, write_ending
 from midturn.core.turn.inputs import (
     AnsweredElsewhere,
@@ -43,7 +43,7 @@ from midturn.core.turn.inputs import (
     PromptFailed,
     TimeIsUp,
     ToolAwaits,
-    ToolFinished,
+    ToolDone,
     ToolReturned,
     TurnFailed,
     TurnRequested,
@@ -117,7 +117,7 @@ class Turn:
         This is not part of `step`, because a coroutine that asks several things at once asks them one after the other.
         """
         if self.only_people_can_move_it:
-            self._leave(Suspend())
+            self._leave(SuspendTurn())
         return self._state.drain()
 
     def content_of(self, call: str, outcome: Success | ToolError) -> str:
@@ -142,7 +142,7 @@ class Turn:
                     left.abandon()
             case LoopEnded():
                 if self.record.open_calls():
-                    self._leave(Suspend())
+                    self._leave(SuspendTurn())
                 else:
                     self._finish()
             case ModelFailed(error):
@@ -161,7 +161,7 @@ class Turn:
             case AskDropped(call, ask):
                 if live := self._calls.get(call):
                     live.dropped(ask)
-            case ToolFinished(call, outcome):
+            case ToolDone(call, outcome):
                 if live := self._calls.get(call):
                     live.finished(outcome)
             case UserReplied():
@@ -349,7 +349,7 @@ class Turn:
             call.abandon()
         self._leave(EndTurn(ending.status, ending.error))
 
-    def _leave(self, effect: Suspend | LeaveOpen | EndTurn) -> None:
+    def _leave(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> None:
         self._over = True
         self._state.want(effect)
 

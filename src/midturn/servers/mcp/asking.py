@@ -52,7 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     quickest: float = QUICKEST
 
 
-class Asking:
+class AskUserCalls:
     """What clients have asked through this process."""
 
     def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: Settings) -> None:

@@ -12,9 +12,9 @@ from midturn.core.json_value import Json
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import ASKS, answers_by_text, questions_of
-from midturn.foreign.errand import Approved, Given, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Outcome, Refused, RepliedTo, TurnStopped
 from midturn.foreign.occasion import Ask
-from midturn.servers.mcp.asking import Asking
+from midturn.servers.mcp.asking import AskUserCalls
 
 _WAIT = 86_000.0  # seconds; an agent's own limit may be sooner, and is no answer
 
@@ -22,7 +22,7 @@ _WAIT = 86_000.0  # seconds; an agent's own limit may be sooner, and is no answe
 class Permitting:
     """Asks whether calls may run."""
 
-    def __init__(self, asking: Asking, wait: float = _WAIT) -> None:
+    def __init__(self, asking: AskUserCalls, wait: float = _WAIT) -> None:
         self._asking = asking
         self._wait = wait
 
@@ -38,7 +38,7 @@ class Permitting:
             errand = await errands.permission(id, tool or "tool", given)
         async with self._asking.signs_of_life(context, errands, errand):
             outcome = await errands.wait(errand, self._wait)
-        if isinstance(outcome, Given) and isinstance(occasion, Ask):
+        if isinstance(outcome, AnswersGiven) and isinstance(occasion, Ask):
             decision: dict[str, Json] = {
                 "behavior": "allow",
                 "updatedInput": {**given, "answers": answers_by_text(occasion.form, outcome)},

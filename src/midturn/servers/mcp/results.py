@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from midturn.core.json_value import Json
 from midturn.foreign import words
-from midturn.foreign.errand import Approved, Elsewhere, Given, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
 from midturn.tools.ask_user_arguments import SINGLE_ID, AskedFor, SingleQuestion
 
 
@@ -29,7 +29,7 @@ class Answer(Struct, frozen=True):
 def answered(asked: AskedFor, outcome: Outcome) -> Answer:
     """Say what became of a question."""
     match outcome:
-        case Given(answers=answers, reason=reason):
+        case AnswersGiven(answers=answers, reason=reason):
             return _single(asked, answers[SINGLE_ID], reason) if isinstance(asked, SingleQuestion) else _several(dict(answers))
         case RepliedTo(said):
             return Answer(words.replied(said), {"status": "replied", "reply": said})

@@ -18,7 +18,7 @@ from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.ports import Clock
 from midturn.servers.mcp import results
-from midturn.servers.mcp.asking import Asking, Result, Settings
+from midturn.servers.mcp.asking import AskUserCalls, Result, Settings
 from midturn.servers.mcp.permitting import Permitting
 from midturn.servers.mcp.tools import ASK, CHECK, PERMIT, tools
 from midturn.store.store import ConversationStore
@@ -29,7 +29,7 @@ _INSTRUCTIONS = "Ask the user with `ask_user`. If nobody has answered yet, that 
 
 def make_server(store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: Settings) -> Server[Any]:
     """Return the server, over whatever transport it is served."""
-    asking = Asking(store, environment, clock, settings)
+    asking = AskUserCalls(store, environment, clock, settings)
     calls: dict[str, Callable[[ServerRequestContext[Any], types.CallToolRequestParams], Awaitable[Result]]] = {
         **dict.fromkeys(ASK, asking.ask),
         CHECK: asking.check,

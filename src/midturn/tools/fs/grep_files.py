@@ -17,7 +17,7 @@ from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.pattern import Pattern
 from midturn.tools.fs.problems import Missing
 from midturn.tools.fs.text import decoded, lines_of
-from midturn.tools.fs.walk import Walk
+from midturn.tools.fs.walk import TreeWalk
 from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
 
@@ -91,7 +91,7 @@ class Line(Struct, frozen=True):
 def _files(beneath: Beneath, start: PurePosixPath, glob: PathGlob | None) -> Iterator[PurePosixPath]:
     """Yield the files to search: `start` itself, or what is below it."""
     try:
-        walk = Walk(beneath, start)
+        walk = TreeWalk(beneath, start)
     except Missing:
         raise
     except Rejected:

@@ -12,7 +12,7 @@ from midturn.tools.fs.arguments import Counted, FolderPath, Glob
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.globs import Glob as PathGlob
 from midturn.tools.fs.paths import relative, shown
-from midturn.tools.fs.walk import Walk
+from midturn.tools.fs.walk import TreeWalk
 from midturn.tools.function import tool
 
 _MOST = 1_000
@@ -26,7 +26,7 @@ def fs_list_files(ctx: ToolContext, path: FolderPath = ".", glob: Glob = None, m
     start = relative(path, ctx.root)
     pattern = PathGlob(glob) if glob else None
     with Beneath(ctx.root) as beneath:
-        walk = Walk(beneath, start, max_depth)
+        walk = TreeWalk(beneath, start, max_depth)
         found = (entry for entry in walk if pattern is None or entry.is_folder or pattern.matches(entry.path))
         lines = [shown(str(start / entry.path)) + ("/" if entry.is_folder else "") for entry in islice(found, _MOST + 1)]
     notes = [f"(there are more than {_MOST}: look into one folder, or give a `glob` or `max_depth`)"] if len(lines) > _MOST else []

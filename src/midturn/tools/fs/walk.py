@@ -22,7 +22,7 @@ class Found(Struct, frozen=True):
     is_folder: bool = False
 
 
-class Walk:
+class TreeWalk:
     """Yields the files below a folder, by name, and follows no link. `unreadable` counts folders that could not be entered.
 
     Left out are git's and our own folders, and what git ignores, unless the walk begins inside of it.

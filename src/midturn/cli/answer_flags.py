@@ -20,7 +20,7 @@ from midturn.errors import ConfigError
 ANYTHING = "*"
 
 
-class GivenAnswer(Struct, frozen=True):
+class AnswerFlag(Struct, frozen=True):
     """Which question a flag answers; `'*'` stands for any of the tool."""
 
     tool: str
@@ -32,11 +32,11 @@ class GivenAnswer(Struct, frozen=True):
         return f"{self.tool}.{self.question}"
 
 
-def given_answer(text: str) -> GivenAnswer:
+def answer_flag(text: str) -> AnswerFlag:
     """Return what a checked flag is about."""
     name, _, _ = text.partition("=")
     tool, _, question = name.partition(".")
-    return GivenAnswer(tool, question)
+    return AnswerFlag(tool, question)
 
 
 def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Event]) -> None:
@@ -46,7 +46,7 @@ def check_answers(given: Iterable[str], settings: Settings, events: Sequence[Eve
         ConfigError: There is no such tool, a built-in tool never asks such a question, or it is known to be a secret.
     """
     secrets = _secrets(events)
-    for answer in map(given_answer, given):
+    for answer in map(answer_flag, given):
         _check_tool(answer, settings)
         _check_question(answer)
         if (answer.tool, answer.question) in secrets:
@@ -63,7 +63,7 @@ def unused_answers(turn: Sequence[Event]) -> list[str]:
     return [answer.name for answer in given if answer not in used and not _is_covered(answer, used)]
 
 
-def _check_tool(answer: GivenAnswer, settings: Settings) -> None:
+def _check_tool(answer: AnswerFlag, settings: Settings) -> None:
     tools = known_tools(settings)
     served = any(answer.tool.startswith(f"{server}_") for server in settings.mcp)
     renamed = any(answer.tool in (tool.rename, tool.name) for tool in settings.tools.values() if tool.source == "mcp")
@@ -71,7 +71,7 @@ def _check_tool(answer: GivenAnswer, settings: Settings) -> None:
         raise ConfigError(f"{ANSWER} {answer.name}: there is no tool `{answer.tool}`.{did_you_mean(answer.tool, tools)}")
 
 
-def _check_question(answer: GivenAnswer) -> None:
+def _check_question(answer: AnswerFlag) -> None:
     if answer.tool == ASK_USER or answer.question == ANYTHING:
         return
     asked = BUILT_IN_TOOLS.get(answer.tool)
@@ -85,24 +85,24 @@ def _secrets(events: Sequence[Event]) -> set[tuple[str, str]]:
     return {(event.source.name or ASK_USER, event.question_id) for event in asked}
 
 
-def _recorded(turn: Sequence[Event]) -> Iterable[GivenAnswer]:
+def _recorded(turn: Sequence[Event]) -> Iterable[AnswerFlag]:
     deltas = (read_delta(event.delta) for event in turn if isinstance(event, ConfigDelta))
     for assignment in (one for delta in deltas if delta for one in delta.flags if one.origin == ANSWER):
         _, _, tool, _, question, _ = parse_key(assignment.key, ANSWER)
-        yield GivenAnswer(tool, question)
+        yield AnswerFlag(tool, question)
 
 
-def _used(turn: Sequence[Event]) -> Iterable[GivenAnswer]:
+def _used(turn: Sequence[Event]) -> Iterable[AnswerFlag]:
     tools = {event.event_id: event.name for event in turn if isinstance(event, ToolCallRequest)}
     for request, response in pairs(turn):
         match response:
             case InquiryAnswered(answered_by=who) | InquiryRedacted(answered_by=who) if who and who.origin == ANSWER:
-                yield GivenAnswer(tools.get(request.call, ""), request.question_id)
+                yield AnswerFlag(tools.get(request.call, ""), request.question_id)
             case InquiryCancelled(reason="invalid_static_answer"):  # a flag holds before any file: it was used, and did not fit
-                yield GivenAnswer(tools.get(request.call, ""), request.question_id)
+                yield AnswerFlag(tools.get(request.call, ""), request.question_id)
             case _:
                 pass
 
 
-def _is_covered(answer: GivenAnswer, used: set[GivenAnswer]) -> bool:
+def _is_covered(answer: AnswerFlag, used: set[AnswerFlag]) -> bool:
     return answer.question == ANYTHING and any(one.tool == answer.tool for one in used)
