@@ -43,6 +43,16 @@ async def form(number: int, ctx: mt.ToolContext) -> str:
     return f"{answers}"
 
 
+@mt.tool
+async def both(number: int, ctx: mt.ToolContext) -> str:
+    """Ask two things at the same time."""
+    left, right = await asyncio.gather(
+        ctx.ask(mt.Question.boolean("left", f"Left {number}?")), ctx.ask(mt.Question.text("right", f"Right {number}?"))
+    )
+    _happened(ctx, f"both {number}")
+    return f"{left} {right}"
+
+
 @mt.tool(run="ask")
 async def approved(number: int, ctx: mt.ToolContext) -> str:
     """Do what somebody has to allow."""
@@ -54,7 +64,7 @@ async def approved(number: int, ctx: mt.ToolContext) -> str:
 TURNS = (
     (ToolCallPart("call_1", "chain", {"number": 1}),),
     (ToolCallPart("call_2", "form", {"number": 2}), ToolCallPart("call_3", "chain", {"number": 3})),
-    (ToolCallPart("call_4", "approved", {"number": 4}),),
+    (ToolCallPart("call_4", "approved", {"number": 4}), ToolCallPart("call_5", "both", {"number": 5})),
 )
 
 
@@ -69,4 +79,4 @@ async def _say(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
     return TextPart("Done.")
 
 
-agent = mt.Agent(mt.FunctionModel(_say), tools=[chain, form, approved], store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))
+agent = mt.Agent(mt.FunctionModel(_say), tools=[chain, form, approved, both], store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))

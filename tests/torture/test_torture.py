@@ -19,7 +19,7 @@ def test_killed_workers_lose_nothing_on_disk(tmp_path: Path) -> None:
 
 
 @pytest.mark.real("PostgreSQL")
-@pytest.mark.parametrize(("engine", "kills", "every"), [("none", 12, (0.3, 1.0)), ("dbos", 3, (2.0, 4.0))])
+@pytest.mark.parametrize(("engine", "kills", "every"), [("none", 12, (0.2, 0.8)), ("dbos", 4, (0.8, 2.0))])
 def test_killed_workers_and_a_crashed_server_lose_nothing(engine: str, kills: int, every: tuple[float, float]) -> None:
     if shutil.which("pg_ctl") is None:
         pytest.skip("there is no PostgreSQL: apt-get install postgresql")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import os
 import random
 import signal
@@ -19,21 +20,21 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import midturn as mt
 from midturn.core.events import Approval, InquiryAnswered, InquiryRequest, TurnEnd
-from midturn.core.json_value import Json
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
 
-PATIENCE = 90.0  # seconds after the last kill until what is not done counts as stuck
-RIVALS = 0.2
-VALUES: dict[str, Json] = {"sure": True, "region": "us-2", "go": True, "why": "because"}
+PATIENCE = 90.0  # seconds without any progress after the last kill until what is not done counts as stuck
+PERSONS = 2
+AT_PERSONS = 0.15  # of the kills
+TOLD = 60.0  # seconds between two lines about how far it is
 
 
 class Plan(Struct, frozen=True):
@@ -45,14 +46,16 @@ class Plan(Struct, frozen=True):
     conversations: int = 60
     workers: int = 2
     seed: int = 1
-    every: tuple[float, float] = (0.3, 1.0)
+    every: tuple[float, float] = (0.1, 0.5)
     engine: str = "none"
+    minutes: float = 1e9
 
 
 class Counts(Struct):
     """What came of it."""
 
     kills: int = 0
+    of_persons: int = 0
     crashes: int = 0
     conversations: int = 0
     acknowledged: int = 0
@@ -77,18 +80,55 @@ class Counts(Struct):
         return ", ".join(f"{name.replace('_', ' ')} {getattr(self, name)}" for name in names)
 
 
-class Torture:
-    """One run: workers that are killed, people that answer, and a verdict."""
+class Nursery:
+    """Where workers and people come from, and who says how they ended."""
 
-    def __init__(self, plan: Plan, effects: Path, crash: object = None) -> None:
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def begin(cls, environment: dict[str, str], engine: str) -> Nursery:
+        """Load everything once."""
+        command = [sys.executable, str(HERE / "nursery.py"), engine]
+        pipe = asyncio.subprocess.PIPE
+        return cls(await asyncio.create_subprocess_exec(*command, cwd=HERE, env=environment, stdin=pipe, stdout=pipe))
+
+    async def ask(self, *words: str) -> int:
+        """Give it a command, and return its answer."""
+        assert self._process.stdin, self._process.stdout
+        self._process.stdin.write(f"{' '.join(words)}\n".encode())
+        assert self._process.stdout
+        return int(await self._process.stdout.readline())
+
+    async def end(self) -> None:
+        """Let it go."""
+        assert self._process.stdin
+        self._process.stdin.close()
+        await self._process.wait()
+
+
+class Torture:
+    """One run: workers and people that are killed, and a verdict."""
+
+    def __init__(self, plan: Plan, directory: Path, crash: object = None) -> None:
         self.plan = plan
         self.counts = Counts()
         self._crash = crash
         self._random = random.Random(plan.seed)
-        self._effects = effects
-        self._environment = {**os.environ, "TORTURE_STORE": plan.store, "TORTURE_EFFECTS": str(effects), "PYTHONPATH": str(HERE)}
-        self._workers: list[asyncio.subprocess.Process] = []
-        self._given: dict[str, str] = {}
+        self._effects = directory / "effects"
+        self._errors = directory / "errors"
+        self._said = directory / "said"
+        self._said.mkdir()
+        self._environment = {
+            **os.environ,
+            "TORTURE_STORE": plan.store,
+            "TORTURE_EFFECTS": str(self._effects),
+            "TORTURE_ERRORS": str(self._errors),
+            "TORTURE_ACKNOWLEDGED": str(self._said),
+            "PYTHONPATH": str(HERE),
+        }
+        self._workers: list[int] = []
+        self._persons: list[int] = []
         self._ids: list[str] = []
         self._over = False
 
@@ -97,33 +137,38 @@ class Torture:
         from subject import agent
 
         self._agent = agent.with_store(mt.open_store(self.plan.store))
+        await self._agent.store.ids(limit=1)  # the tables are there
+        self._nursery = await Nursery.begin(self._environment, self.plan.engine)
         self._workers = [await self._worker() for _ in range(self.plan.workers)]
-        answering = [asyncio.create_task(self._answer(mt.open_store(self.plan.store), f"person {number}")) for number in (1, 2)]
-        beginning = asyncio.create_task(self._begin())
+        self._persons = [await self._person(number) for number in range(PERSONS)]
+        beginning, telling = asyncio.create_task(self._begin()), asyncio.create_task(self._tell())
         await self._kill()
         self._over = True
         await beginning
         await self._wait_for_the_end()
-        for task in answering:
-            task.cancel()
-        for error in await asyncio.gather(*answering, return_exceptions=True):
-            if isinstance(error, Exception):
-                raise error
-        for worker in self._workers:
-            if worker.returncode is not None:
+        telling.cancel()
+        for process in (*self._workers, *self._persons):
+            if not await self._ended(process):
                 self.counts.stuck += 1
-                self.counts.examples.append(f"a worker ended by itself: {worker.returncode}")
-            else:
-                worker.kill()
-                await worker.wait()
+        await self._nursery.end()
         await self._judge()
         return self.counts
 
     # What happens -----------------------------------------------------------------------------------------------------------
 
-    async def _worker(self) -> asyncio.subprocess.Process:
-        command = [sys.executable, "-m", "midturn", "worker", "subject:agent", "--at-once", "8", "--engine", self.plan.engine]
-        return await asyncio.create_subprocess_exec(*command, cwd=HERE, env=self._environment, stderr=asyncio.subprocess.DEVNULL)
+    async def _worker(self) -> int:
+        return await self._nursery.ask("start", "worker", self.plan.engine)
+
+    async def _person(self, number: int) -> int:
+        return await self._nursery.ask("start", "person", str(number), str(PERSONS))
+
+    async def _ended(self, process: int) -> bool:
+        """Kill a process; say whether it was that which ended it."""
+        os.kill(process, signal.SIGKILL)
+        status = await self._nursery.ask("reap", str(process))
+        if status != -signal.SIGKILL:
+            self.counts.examples.append(f"a process ended by itself: {status}; {self._errors.read_text()[-2000:]}")
+        return status == -signal.SIGKILL
 
     async def _begin(self) -> None:
         """Keep as many conversations in flight as planned, until the last kill."""
@@ -139,50 +184,46 @@ class Torture:
         unfinished = set(await self._agent.store.port.ids(which="open"))
         self.counts.conversations = sum(id not in unfinished for id in self._ids)
 
-    async def _answer(self, store: mt.ConversationStore, person: str) -> None:
-        """Answer whatever is open, forever; of two people, one is first."""
-        chance = random.Random(f"{self.plan.seed} {person}")
+    async def _tell(self) -> None:
         while True:
-            for question in chance.sample(found := await store.pending(), len(found)):
-                if question.id not in self._given or chance.random() < RIVALS:
-                    await self._give(store, question, person)
-            await asyncio.sleep(0.02)
-
-    async def _give(self, store: mt.ConversationStore, question: mt.OpenQuestion, person: str) -> None:
-        value, decision = _reply(question, self._random)
-        try:
-            await store.answer(question.id, value, approve=decision, user=person)
-        except (AlreadyAnswered, NotOpen):
-            self.counts.rivals += 1
-        except AnswerError as error:
-            self.counts.refused += 1
-            self.counts.examples.append(f"refused {question.id}: {error}")
-        except StoreError:
-            pass  # not acknowledged: it is asked for again
-        else:
-            self.counts.acknowledged += 1
-            self._given[question.id] = person
+            await asyncio.sleep(TOLD)
+            print(f"{time.strftime('%H:%M:%S')} so far: {self.counts}", file=sys.stderr, flush=True)
 
     async def _kill(self) -> None:
         crashes = set(self._random.sample(range(self.plan.kills), min(self.plan.crashes, self.plan.kills)))
+        until = time.monotonic() + self.plan.minutes * 60
         for number in range(self.plan.kills):
             await asyncio.sleep(self._random.uniform(*self.plan.every))
-            index = self._random.randrange(len(self._workers))
-            self._workers[index].send_signal(signal.SIGKILL)
-            await self._workers[index].wait()
+            if time.monotonic() > until:
+                return
+            if self._random.random() < AT_PERSONS:
+                await self._kill_person(self._random.randrange(PERSONS))
+            else:
+                await self._kill_worker(self._random.randrange(len(self._workers)))
             self.counts.kills += 1
             if number in crashes and callable(self._crash):
                 await asyncio.to_thread(self._crash)
                 self.counts.crashes += 1
-            self._workers[index] = await self._worker()
+
+    async def _kill_worker(self, index: int) -> None:
+        if not await self._ended(self._workers[index]):
+            self.counts.stuck += 1
+        self._workers[index] = await self._worker()
+
+    async def _kill_person(self, number: int) -> None:
+        if not await self._ended(self._persons[number]):
+            self.counts.stuck += 1
+        self.counts.of_persons += 1
+        self._persons[number] = await self._person(number)
 
     async def _wait_for_the_end(self) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            await self._count_ended()
-            if self.counts.conversations == len(self._ids):
-                return
+        """Wait until all are done, for as long as there is progress."""
+        deadline, ended = time.monotonic() + PATIENCE, -1
+        while self.counts.conversations < len(self._ids) and time.monotonic() < deadline:
+            if self.counts.conversations > ended:
+                deadline, ended = time.monotonic() + PATIENCE, self.counts.conversations
             await asyncio.sleep(0.1)
+            await self._count_ended()
 
     # What became of it ------------------------------------------------------------------------------------------------------
 
@@ -205,11 +246,32 @@ class Torture:
             for event in events:
                 if isinstance(event, Approval) and event.state != "waiting" and event.id in waiting and event.answered_by:
                     answered[f"{id}-{waiting[event.id]}"] = event.answered_by.user
-        for id, person in self._given.items():
-            if answered.get(id) != person:
-                self.counts.lost += 1
-                self.counts.examples.append(f"lost: {id} by {person}, recorded {answered.get(id)}")
+        self._judge_acknowledged(answered)
         self._judge_effects()
+
+    def _judge_acknowledged(self, answered: dict[str, str | None]) -> None:
+        """Compare what people were told with what is on record."""
+        told: dict[str, str] = {}
+        for what, id, person, why in self._told():
+            match what:
+                case "rival":
+                    self.counts.rivals += 1
+                case "refused":
+                    self.counts.refused += 1
+                    self.counts.examples.append(f"refused {id}: {why}")
+                case _:
+                    self.counts.acknowledged += 1
+                    self.counts.two_answers += id in told
+                    told[id] = person
+                    if answered.get(id) != person:
+                        self.counts.lost += 1
+                        self.counts.examples.append(f"lost: {id} by {person}, recorded {answered.get(id)}")
+
+    def _told(self) -> Iterator[tuple[str, str, str, str]]:
+        for file in self._said.iterdir():
+            for line in file.read_text().splitlines():
+                what, id, person, why = json.loads(line)
+                yield what, id, person, why
 
     def _judge_effects(self) -> None:
         keys: dict[str, set[str]] = defaultdict(set)
@@ -222,18 +284,10 @@ class Torture:
         self.counts.other_key = sum(len(each) - 1 for each in keys.values())
 
 
-def _reply(question: mt.OpenQuestion, chance: random.Random) -> tuple[Json | UnsetType, bool | None]:
-    if not isinstance(question.request, InquiryRequest):
-        return UNSET, True
-    if question.form is not None and chance.random() < 0.5:
-        return {"go": True, "why": "because"}, None
-    return VALUES[question.request.question_id or ""], None
-
-
 async def tortured(plan: Plan, crash: object = None) -> Counts:
-    """Run a plan, with its effects in a file of its own."""
+    """Run a plan, with its effects in a directory of its own."""
     with tempfile.TemporaryDirectory() as directory:
-        return await Torture(plan, Path(directory) / "effects", crash).run()
+        return await Torture(plan, Path(directory), crash).run()
 
 
 def main() -> int:
@@ -244,8 +298,10 @@ def main() -> int:
     parser.add_argument("--crashes", type=int, default=0)
     parser.add_argument("--conversations", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=1e9, help="Stop killing after so long.")
     given = parser.parse_args()
-    common = {"kills": given.kills, "crashes": given.crashes, "conversations": given.conversations, "seed": given.seed}
+    common = {name: value for name, value in vars(given).items() if name != "store"}
     if given.store == "files":
         with tempfile.TemporaryDirectory() as directory:
             counts = asyncio.run(tortured(Plan(store=directory, **common)))
@@ -255,7 +311,7 @@ def main() -> int:
         cluster = Cluster("max_connections=200")
         try:
             engine = "dbos" if given.store == "dbos" else "none"
-            every = (2.0, 4.0) if engine == "dbos" else (0.3, 1.0)  # its workers take longer to start
+            every = (0.8, 2.0) if engine == "dbos" else (0.1, 0.5)  # its workers take longer to start
             counts = asyncio.run(tortured(Plan(store=cluster.url, engine=engine, every=every, **common), cluster.crash))
         finally:
             cluster.remove()

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
+import psycopg
 from dbos import DBOS, DBOSConfig
 from psycopg import sql
 
@@ -22,6 +23,8 @@ from midturn.store.store import ConversationStore
 _LOG = logging.getLogger("midturn.worker")
 _POLL = 0.1
 """Seconds between two looks of DBOS at its queue."""
+_PAUSE = 1.0
+"""Seconds between two tries to launch it."""
 _SWEEP = 5.0
 """Seconds between two looks at what is due, in case the engine lost it."""
 
@@ -68,24 +71,37 @@ class DbosEngine:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await self._postgres.ids(limit=1)  # the tables are there
+        DBOS.workflow(name=f"{self._queue}.segment", max_recovery_attempts=None)(self._workflow())
+        try:
+            while not await self._has_begun():  # noqa: ASYNC110  nothing tells us when the database is back
+                await asyncio.sleep(_PAUSE)
+            while True:
+                await self._sweep()
+                await asyncio.sleep(_SWEEP)
+        finally:
+            await asyncio.to_thread(DBOS.destroy)
+
+    async def _has_begun(self) -> bool:
+        """Launch DBOS, which gives up where the database goes away meanwhile; then False, and it is tried again."""
         config = DBOSConfig(
             name="midturn",
             system_database_url=self._postgres.address.url,
             application_version=_VERSION,
             log_level="WARNING",
         )
-        DBOS(config=config)
-        DBOS.workflow(name=f"{self._queue}.segment", max_recovery_attempts=None)(self._workflow())
-        DBOS.launch()
         try:
+            await self._postgres.ids(limit=1)  # the tables are there
+            DBOS(config=config)
+            DBOS.launch()
             await DBOS.register_queue_async(self._queue, worker_concurrency=self._at_once, polling_interval_sec=_POLL)
             await self._install()
-            while True:
-                await self._sweep()
-                await asyncio.sleep(_SWEEP)
-        finally:
+        except Exception as error:
+            if not _is_away(error):
+                raise
+            _LOG.warning("DBOS cannot be launched for now: %s", error)
             await asyncio.to_thread(DBOS.destroy)
+            return False
+        return True
 
     def _workflow(self) -> Callable[[str], Awaitable[str]]:
         async def segment(conversation: str) -> str:
@@ -124,6 +140,11 @@ class DbosEngine:
             await self._postgres.loop.run(self._postgres.database.rows(_SWEEP_UP, {"moment": moment}))
         except StoreError as error:
             _LOG.warning("nothing can be swept for now: %s", error)
+
+
+def _is_away(error: Exception) -> bool:
+    """Say whether it was the database that was not there; DBOS wraps what the driver says."""
+    return isinstance(error, StoreError) or isinstance(getattr(error, "orig", error), psycopg.OperationalError)
 
 
 def _in_postgres(store: ConversationStore) -> PostgresConversations:

@@ -1,0 +1,123 @@
+"""Forks the processes of a torture from one that has loaded everything, so that a killed one is replaced within milliseconds.
+
+It reads a command a line and answers with a line: `start worker ENGINE` or `start person NAME COUNT` forks one and says its pid;
+`reap PID` waits for its end and says with which status that was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import os
+import random
+import sys
+import time
+import zlib
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+import midturn as mt
+from midturn.cli.main import run
+from midturn.core.events import InquiryRequest
+from midturn.core.json_value import Json
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
+
+RIVALS = 0.1
+VALUES: dict[str, Json] = {"sure": True, "region": "us-2", "go": True, "why": "because", "left": True, "right": "yes"}
+Decision: TypeAlias = tuple[Json | UnsetType, bool | None]
+
+
+def main() -> None:
+    """Serve until stdin ends."""
+    loaded = ["subject", "midturn.cli.worker", *(["midturn.engines.dbos"] if "dbos" in sys.argv[1:] else [])]
+    for name in loaded:
+        importlib.import_module(name)  # opens no connection and starts no thread
+    gc.freeze()
+    for line in sys.stdin:
+        what, *given = line.split()
+        print(_start(given) if what == "start" else os.waitstatus_to_exitcode(os.waitpid(int(given[0]), 0)[1]), flush=True)
+
+
+def _start(given: list[str]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, 0)
+        os.dup2(nowhere, 1)
+        status = _live(given)
+    finally:
+        os._exit(status)
+
+
+def _live(given: list[str]) -> int:
+    match given:
+        case ["worker", engine]:
+            os.dup2(os.open(os.environ["TORTURE_ERRORS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), 2)
+            return run(["worker", "subject:agent", "--at-once", "8", "--engine", engine])
+        case ["person", number, persons]:
+            asyncio.run(Person(int(number), int(persons)).answer())
+            return 0
+        case _:
+            return 2
+
+
+class Person:
+    """Answers whatever is open, forever, and now and then what is another's; says in a file of its own what came of it."""
+
+    def __init__(self, number: int, persons: int) -> None:
+        self._name = f"person-{number}"
+        self._number = number
+        self._persons = persons
+        self._chance = random.Random(time.time_ns())
+        self._store = mt.open_store(os.environ["TORTURE_STORE"])
+        path = Path(os.environ["TORTURE_ACKNOWLEDGED"]) / f"{self._name}.{os.getpid()}.jsonl"
+        self._said = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._given: set[str] = set()
+
+    async def answer(self) -> None:
+        """Answer."""
+        while True:
+            found = await self._store.pending()
+            for question in self._chance.sample(found, len(found)):
+                mine = zlib.crc32(question.id.encode()) % self._persons == self._number
+                if question.id not in self._given and (mine or self._chance.random() < RIVALS):
+                    await self._give(question)
+            await asyncio.sleep(0.05)
+
+    async def _give(self, question: mt.OpenQuestion) -> None:
+        value, decision = reply(question, self._chance)
+        try:
+            receipt = await self._store.answer(question.id, value, approve=decision, user=self._name)
+        except (AlreadyAnswered, NotOpen):
+            self._say("rival", question.id)
+        except AnswerError as error:
+            self._say("refused", question.id, str(error))
+        except StoreError:
+            pass  # not acknowledged: it is asked for again
+        else:
+            del receipt
+            self._say("acknowledged", question.id)
+            self._given.add(question.id)
+
+    def _say(self, what: str, id: str, why: str = "") -> None:
+        os.write(self._said, json.dumps([what, id, self._name, why]).encode() + b"\n")
+
+
+def reply(question: mt.OpenQuestion, chance: random.Random) -> Decision:
+    """Decide what to answer: a form all at once, or one question of it."""
+    if not isinstance(question.request, InquiryRequest):
+        return UNSET, True
+    if question.form is not None and chance.random() < 0.5:
+        return {"go": True, "why": "because"}, None
+    return VALUES[question.request.question_id or ""], None
+
+
+if __name__ == "__main__":
+    main()
