@@ -57,15 +57,50 @@ def test_a_conversation_that_cannot_be_read_does_not_hide_the_others(talk: Comma
     assert "Ship it" in finished.stdout
 
 
-def test_show_draws_what_was_said_and_done_and_no_inquiry(talk: CommandLine) -> None:
+def test_show_draws_what_was_said_done_asked_and_answered(talk: CommandLine) -> None:
     shown = talk.ok("conversation", "show").stdout
 
-    assert shown == (
-        "You:\n  Ship it\n\nAssistant:\n  I will deploy.\n\n"
-        + next(row for row in shown.splitlines(keepends=True) if row.startswith("· deploy {"))
-        + "  | deployed\n  | to eu-1\n\nAssistant:\n  Deployed.\n\nYou:\n  Thanks.\n\nAssistant:\n  You are welcome.\n\n"
+    assert shown.startswith("You:\n  Ship it\n\nAssistant:\n  I will deploy.\n\n· deploy\n      ask: [\n")
+    assert shown.endswith(
+        "      say:\n          deployed\n          to eu-1\n"
+        "  Deploy to staging?  yes  (by configuration)\n  The token?  (hidden)  (by configuration)\n  | deployed\n  | to eu-1\n\n"
+        "Assistant:\n  Deployed.\n\nYou:\n  Thanks.\n\nAssistant:\n  You are welcome.\n\n"
     )
-    assert "answered" not in shown
+    assert "hunter2" not in shown
+
+
+def test_show_draws_a_form_as_rows_of_questions_and_answers(midturn: CommandLine) -> None:
+    colour = {"id": "colour", "text": "Which colour?", "answer_type": "select", "options": [{"value": "red"}, {"value": "blue"}]}
+    questions = [colour, {"id": "why", "text": "Why?", "answer_type": "text"}]
+    midturn.run("query", "-m", midturn.script(calls("ask_user", questions=questions)), "--defer", "Paint it")
+    assert "· ask_user\n  Which colour?  (waits for an answer)\n" in midturn.ok("conversation", "show").stdout
+
+    midturn.ok(
+        "answer", midturn.ok("inbox", "--json").json[0]["id"], '{"colour": "blue", "why": "It calms."}', "--reason", "I asked around"
+    )
+    midturn.ok("resume")
+
+    shown = midturn.ok("conversation", "show").stdout
+    inbox = "(answered by the user in the inbox"
+    assert f"· ask_user\n  Which colour?  blue  {inbox}" in shown
+    assert f"\n  Why?  It calms.  {inbox}" in shown
+    assert "{" not in shown
+
+
+def test_show_draws_edited_arguments_and_the_diff_that_was_approved(midturn: CommandLine) -> None:
+    (midturn.root / "plan.md").write_text("one\n")
+    modify = calls("fs_modify_file", path="plan.md", edits=[{"old": "one\n", "new": "two\n"}])
+    model = midturn.script(calls("fs_create_file", path="a.txt", content="mine\n"), modify)
+    midturn.run("query", "-m", model, "--defer", "Write it down")
+    midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], '{"edit": {"path": "b.txt", "content": "ours\\n"}}')
+    assert midturn.run("resume", "--non-interactive").status in (3, 4)
+
+    shown = midturn.ok("conversation", "show").stdout
+
+    edited = "  Run fs_create_file?  yes, edited  (answered by the user in the inbox)\n      b.txt (1 line, 5 bytes)\n      +ours\n"
+    assert f"· fs_create_file\n      a.txt (1 line, 5 bytes)\n      +mine\n{edited}  | b.txt was created.\n" in shown
+    assert "· fs_modify_file plan.md\n" in shown
+    assert "    -one\n    +two\n" in shown
 
 
 def test_show_inquiries_draws_the_audit_trail(talk: CommandLine) -> None:

@@ -277,6 +277,37 @@ def test_an_approval_takes_yes_no_or_an_edit(midturn: CommandLine, value: str, r
     assert next(event for event in midturn.events() if event["type"] == "tool_call_response")["content"] == result
 
 
+def test_edited_arguments_are_checked_where_they_are_typed(midturn: CommandLine) -> None:
+    midturn.configure(
+        """[conversation.tools.ship]
+        command = ["cat"]
+        protocol = "outcome"
+        parameters.env = { type = "string", enum = ["staging", "production"] }
+        """
+    )
+    midturn.run("query", "-m", midturn.script(calls("ship", env="staging")), "--defer", "Ship it")
+    id = midturn.ok("inbox", "--json").json[0]["id"]
+
+    for edit, wrong in (({"env": "prod"}, "/env"), ("prod", "Arguments are an object"), ({"nosuch": 1}, "nosuch")):
+        finished = midturn.run("answer", id, json.dumps({"edit": edit}))
+        assert finished.status == 1
+        assert wrong in finished.stderr
+    assert [event["state"] for event in midturn.events() if event["type"] == "approval"] == ["waiting"]
+
+    midturn.hasty()
+    with midturn.on_a_terminal("answer", id) as terminal:
+        terminal.wait_at(": ")
+        terminal.send("e\r")
+        terminal.wait_for('"env": "staging"')
+        terminal.wait_at("> ")
+        terminal.send('{"env": "prod"}\r')
+        terminal.wait_for("$.env: must be one of")
+        terminal.wait_at("> ")
+        terminal.send('{"env": "production"}\r')
+        assert terminal.wait_for_end() == 0
+    assert midturn.events()[-1]["arguments"] == {"env": "production"}
+
+
 def test_an_approval_takes_nothing_else(midturn: CommandLine) -> None:
     midturn.asker(run="ask")
     midturn.run("query", "-m", midturn.script(calls("deploy", say="shipped")), "--defer", "Ship it")

@@ -33,6 +33,11 @@ def spoken(text: str) -> Shown:
     return Shown(prose(text))
 
 
+def presented(text: str) -> Shown:
+    """Take over what a presenter of a prompt has made fit to be shown; to show it once more would write its codes twice."""
+    return Shown(text)
+
+
 def joined(separator: LiteralString, parts: Iterable[str]) -> Shown:
     """Join parts; those that are not `Shown` are shown as one line each."""
     return Shown(separator.join(part if isinstance(part, Shown) else exact(part) for part in parts))

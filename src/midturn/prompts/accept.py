@@ -73,7 +73,7 @@ def accept_arguments(prompt: Prompt, text: str) -> Json:
     value = read(text)
     if not isinstance(value, Mapping):
         raise NotAccepted(["arguments are a JSON object: { ... }"])
-    if problems := _argument_problems(prompt, value):
+    if problems := argument_problems(prompt.parameters, value):
         raise NotAccepted(_lines(problems, problem_text))
     return value
 
@@ -90,13 +90,13 @@ def read(text: str) -> Json:
         raise NotAccepted([exact(str(error))], error.offset) from None
 
 
-def _argument_problems(prompt: Prompt, arguments: JsonObject) -> tuple[Problem, ...]:
+def argument_problems(parameters: JsonObject, arguments: JsonObject) -> tuple[Problem, ...]:
     """Return what is wrong with the arguments; where the tool does not say what it takes, or says it badly, it judges them itself."""
-    if not prompt.parameters:
+    if not parameters:
         return ()
     from midturn.core.schema import check_schema, validate  # heavy, and needed for edited arguments only
 
-    return () if check_schema(prompt.parameters) else validate(prompt.parameters, arguments)
+    return () if check_schema(parameters) else validate(parameters, arguments)
 
 
 def _checked(prompt: Prompt, value: Json) -> Json:

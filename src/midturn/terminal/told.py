@@ -76,13 +76,13 @@ class Ledger:
             return None
         self._note_rejection(request, event)
         who = event.answered_by
-        if who is None or (who.by == "user" and who.via in _AT_THIS_TERMINAL):
+        if who is None or _is_here(who):
             return None
-        text = HIDDEN if isinstance(event, InquiryRedacted) else _answer_text(request, event)
+        text = answer_text(request, event)
         reason = event.reason if isinstance(event, InquiryAnswered) else None
         let_through = isinstance(event, InquiryAnswered) and event.answer is True and request.question.context
         shown = exact_block(request.question.context or "").split("\n") if let_through else ()
-        return Told(one_line(request.question.text), text, _who(who, reason), shown)
+        return Told(one_line(request.question.text), text, who_answered(who, reason), shown)
 
     def _note_rejection(self, request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> None:
         if not isinstance(event, InquiryAnswered) or not isinstance(request.question.answer_type, BooleanType):
@@ -100,11 +100,11 @@ class Ledger:
             refused = _said_no(event.answered_by) if event.answered_by else "nobody was there to allow it"
             self._fates[event.call] = f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
         who = event.answered_by
-        if event.state in ("waiting", "superseded") or who is None or (who.by == "user" and who.via in _AT_THIS_TERMINAL):
+        if event.state in ("waiting", "superseded") or who is None or _is_here(who):
             return None
-        answer = {"approved": "yes", "edited": "yes, edited"}.get(event.state, "no")
+        answer = decision_text(event)
         lines = argument_lines(ToolCall(event.call, "", name, call.arguments)) if call and event.kind == "run" and answer != "no" else []
-        return Told(one_line(approval_text(event.kind, name)), answer, _who(who, event.reason), lines)
+        return Told(one_line(approval_text(event.kind, name)), answer, who_answered(who, event.reason), lines)
 
 
 _REFUSED = ("not changed", "not done")
@@ -119,17 +119,31 @@ def label(call: ToolCall) -> str:
     return exact(call.name)
 
 
-def _answer_text(request: InquiryRequest, event: InquiryAnswered) -> str:
+def answer_text(request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> str:
+    """Show an answer in one line, by the type of its question; a secret is `(hidden)`."""
+    if isinstance(event, InquiryRedacted):
+        return HIDDEN
     try:
         return value_text(request.question.asked(request.question_id or "answer"), event.answer)
     except QuestionError:
         return one_line(compact(event.answer))
 
 
-def _who(who: AnsweredBy, reason: str | None) -> str:
-    """Say who answered, and why."""
-    because = f': "{one_line(reason)}"' if reason else ""
-    return f"({_named(who)}{because})"
+def decision_text(approval: Approval) -> str:
+    """Show what was decided about a call or its result."""
+    return {"approved": "yes", "edited": "yes, edited"}.get(approval.state, "no")
+
+
+def who_answered(who: AnsweredBy | None, reason: str | None) -> str:
+    """Say who answered, and why; of a person at the terminal only why."""
+    because = f'"{one_line(reason)}"' if reason else ""
+    if who is None or _is_here(who):
+        return f"({because})" if because else ""
+    return f"({_named(who)}{': ' if because else ''}{because})"
+
+
+def _is_here(who: AnsweredBy) -> bool:
+    return who.by == "user" and who.via in _AT_THIS_TERMINAL
 
 
 def _named(who: AnsweredBy) -> str:
@@ -153,7 +167,7 @@ def _said_no(who: AnsweredBy) -> str:
     match who.by:
         case "assistant":
             return f"{exact(who.model or 'a model')} said no"
-        case "user" if who.via in _AT_THIS_TERMINAL:
+        case "user" if _is_here(who):
             return "you said no"
         case "user":
             return f"{exact(who.user or 'the user')} said no"

@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol, cast
 
-from msgspec import structs
+from msgspec import Struct, structs
 
+from midturn.cli.answer.edits import parameters_of
 from midturn.cli.asking import terminal
+from midturn.cli.place import Place
 from midturn.config.settings import Settings
 from midturn.core.events import AnsweredBy, Event
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
@@ -28,7 +30,7 @@ VIA = "inbox"
 _THE_HOLDER_GOES_BACK = "Answers that are on record are changed where the turn runs: the process that holds it asks them again."
 
 
-def answer_here(store: ConversationStore, question: OpenQuestion, settings: Settings, reason: str | None) -> Reply:
+def answer_here(place: Place, question: OpenQuestion, settings: Settings, reason: str | None) -> Reply:
     """Ask until the form is done; return the last reply. `reason` explains an answer that comes without one.
 
     Where nobody holds the conversation, each reply is recorded before the next question is shown, so that what was answered stays
@@ -38,12 +40,22 @@ def answer_here(store: ConversationStore, question: OpenQuestion, settings: Sett
         AnswerError: Nobody could be asked, or the answer came too late to fit.
         NotOpen: Somebody else was faster.
     """
+    store = place.store
     last = drive(store.port.look(question.conversation))
     if isinstance(last, HeldBy):
         visiting: _Visiting = _Rehearsal(store, question, last.turn.events)
     else:
         visiting = Visitor(store, question, last.turn.events, VIA)
-    return asyncio.run(_walk(terminal(settings), question, visiting, reason))
+    asks = _Asks(question.source.header, reason, parameters_of(place, question))
+    return asyncio.run(_walk(terminal(settings), visiting, asks))
+
+
+class _Asks(Struct, frozen=True):
+    """What every prompt of a visit is shown with: who asks, why it is answered so, what edited arguments must fit."""
+
+    header: str
+    reason: str | None
+    parameters: JsonObject
 
 
 class _Visiting(Protocol):
@@ -52,16 +64,16 @@ class _Visiting(Protocol):
     async def take(self, reply: Reply) -> None: ...
 
 
-async def _walk(prompter: Prompter, question: OpenQuestion, visiting: _Visiting, reason: str | None) -> Reply:
+async def _walk(prompter: Prompter, visiting: _Visiting, asks: _Asks) -> Reply:
     """Ask what there is to ask; a reply that does not fit is asked for again."""
     reply: Reply = Unavailable()
     error: str | None = None
     while prompt := visiting.prompt():
-        reply = await ask_once(prompter, structs.replace(prompt, asked_by=question.source.header, error=error))
+        reply = await ask_once(prompter, structs.replace(prompt, asked_by=asks.header, parameters=asks.parameters, error=error))
         if isinstance(reply, Unavailable):
             raise AnswerError([Problem("", "Nobody could be asked: name a VALUE, or answer at a terminal.")])
         if isinstance(reply, Answered) and reply.reason is None:
-            reply = structs.replace(reply, reason=reason)
+            reply = structs.replace(reply, reason=asks.reason)
         try:
             await visiting.take(reply)
             error = None

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
+from midturn.cli.answer.edits import check_edit
 from midturn.cli.answer.finding import find_question
 from midturn.cli.answer.submitting import Submitting, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
@@ -16,7 +17,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, environment, find_place
-from midturn.cli.shown import Shown, line
+from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
@@ -72,9 +73,10 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
         note("{}  (reply) {}", question.question.text, given.reply)
         return _go_on(question, given, held=receipt.held)
     value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
+    check_edit(place, question, value)
     receipt = submitting.value(value)
     for asked, answer in recorded_rows(question, value):
-        note("{}  {}", asked, answer)
+        note("{}  {}", asked, presented(answer))
     return _go_on(question, given, held=receipt.held)
 
 
@@ -112,7 +114,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     from midturn.cli.loading import load_here
 
     held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
-    if isinstance(answer_here(place.store, question, load_here().settings, given.reason), EndedTurn):
+    if isinstance(answer_here(place, question, load_here().settings, given.reason), EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER
     return _go_on(question, given, held=held)

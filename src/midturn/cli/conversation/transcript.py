@@ -1,44 +1,166 @@
-"""`conversation show`: what was said and done. Questions to people stand in the audit trail."""
+"""`conversation show`: what was said and done. Each call stands with what was asked about it, who answered what, and its result."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET
 
 from midturn.cli.layout import indented, wrapped
 from midturn.cli.output import say
-from midturn.cli.shown import Shown, block, line, spoken
-from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd
+from midturn.cli.shown import Shown, block, joined, line, presented, spoken
+from midturn.core.events import (
+    Approval,
+    ChatRequest,
+    ChatResponse,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnEnd,
+)
+from midturn.core.json_value import Json
+from midturn.core.names import ASK_USER
+from midturn.core.prompt import ToolCall
+from midturn.core.stream import approval_text, calls, open_turn, pairs
+from midturn.core.visible import exact
+from midturn.prompts.body import argument_lines
 from midturn.store.conversation import Conversation
+from midturn.terminal.told import answer_text, decision_text, label, who_answered
 
-_TEXT, _RESULT, _ERROR = line("  "), line("  | "), line("  ! ")
+_TEXT, _RESULT, _ERROR, _DETAIL = line("  "), line("  | "), line("  ! "), line("      ")
+_HANG = "      "
+_UNANSWERED = {"reply": "(reply)", "user": "(end turn)"}
+_GONE_BACK = ("back", "superseded")
 
 
 def print_transcript(conversation: Conversation) -> None:
-    """Print what was said."""
+    """Print what was said, done, asked and answered."""
+    transcript = _Transcript(conversation.events)
     for event in conversation.events:
-        for row in _rows(event):
+        for row in transcript.rows(event):
             say(row)
 
 
-def _rows(event: Event) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind of event
-    match event:
-        case ChatRequest(content=content, author=author):
-            return [line("{}:", author or "You"), *indented(spoken(content), _TEXT), line("")]
-        case ChatResponse(message=str(message)):
-            return [line("Assistant:"), *indented(spoken(message), _TEXT), line("")]
-        case ChatResponse(structured=structured) if structured is not UNSET:
-            return [line("Assistant:"), *indented(block(json.dumps(structured, ensure_ascii=False, indent=2)), _TEXT), line("")]
-        case ToolCallRequest(name=name, arguments=arguments):
-            return wrapped(line("· {} {}", name, json.dumps(arguments, ensure_ascii=False)), sys.stdout, "    ")
-        case ToolCallResponse(content=content, is_error=is_error):
-            return [*indented(block(content), _ERROR if is_error else _RESULT), line("")]
-        case TurnEnd(status="failed", error=error):
-            return [line("The turn failed: {}", error or ""), line("")]
-        case TurnEnd(status="ended_by_user"):
-            return [line("The turn was ended by the user."), line("")]
-        case _:
+class _Transcript:
+    """The events of a conversation, looked up by call."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._inquiries = pairs(events)
+        self._revised = {request.revises for request, _ in self._inquiries if request.revises}
+        self._approvals = [event for event in events if isinstance(event, Approval)]
+        self._results = {call.event_id: response for call, response in calls(events)}
+        self._shown = {response.event_id for response in self._results.values() if response}
+        window = open_turn(events)
+        self._open = {event.event_id for event in window.events} if window else set[str]()
+
+    def rows(self, event: Event) -> Iterable[Shown]:  # noqa: PLR0911  one return a kind of event
+        """Return the rows of an event; of a call all that belongs to it, its result included."""
+        match event:
+            case ChatRequest(content=content, author=author):
+                return [line("{}:", author or "You"), *indented(spoken(content), _TEXT), line("")]
+            case ChatResponse(message=str(message)):
+                return [line("Assistant:"), *indented(spoken(message), _TEXT), line("")]
+            case ChatResponse(structured=structured) if structured is not UNSET:
+                return [line("Assistant:"), *indented(block(json.dumps(structured, ensure_ascii=False, indent=2)), _TEXT), line("")]
+            case ToolCallRequest():
+                return [*self._call(event), *self._asked(event), *self._result(event), line("")]
+            case ToolCallResponse() if event.event_id not in self._shown:
+                return [*_result_rows(event), line("")]
+            case TurnEnd(status="failed", error=error):
+                return [line("The turn failed: {}", error or ""), line("")]
+            case TurnEnd(status="ended_by_user"):
+                return [line("The turn was ended by the user."), line("")]
+            case _:
+                return []
+
+    def _call(self, event: ToolCallRequest) -> list[Shown]:
+        """Name a call, with its arguments below it; what a question shows of them is not shown twice."""
+        call = ToolCall(event.event_id, event.id, event.name, event.arguments)
+        asked = [request for request, _ in self._inquiries if request.call == event.event_id]
+        if event.name == ASK_USER and asked:
+            return _hanging(line("· {}", event.name))
+        if any(request.question.context for request in asked):
+            return _hanging(line("· {}", presented(label(call))))
+        return [*_hanging(line("· {}", event.name)), *_details(argument_lines(call))]
+
+    def _asked(self, call: ToolCallRequest) -> list[Shown]:
+        """Return a row a question, permissions and deliveries included: what was asked, the answer, who gave it and why."""
+        decided = [self._decision(approval, call) for approval in self._about(call, "run")]
+        asked = [self._inquiry(request, response) for request, response in self._inquiries if self._is_shown(request, response, call)]
+        delivered = [self._decision(approval, call) for approval in self._about(call, "deliver")]
+        return [row for rows in (*decided, *asked, *delivered) for row in rows]
+
+    def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
+        """Return the decisions of a kind about a call, and of what was not decided the request."""
+        of_call = [one for one in self._approvals if one.call == call.event_id and one.kind == kind and one.state != "superseded"]
+        decided = {one.id for one in of_call if one.state != "waiting"}
+        return [one for one in of_call if one.state != "waiting" or one.id not in decided]
+
+    def _is_shown(self, request: InquiryRequest, response: InquiryResponse | None, call: ToolCallRequest) -> bool:
+        if request.call != call.event_id or request.id in self._revised or request.event_id in self._revised:
+            return False
+        return not (isinstance(response, InquiryCancelled) and response.reason in _GONE_BACK)
+
+    def _inquiry(self, request: InquiryRequest, response: InquiryResponse | None) -> list[Shown]:
+        drawn = indented(block(request.question.context), line("    ")) if request.question.context else []
+        match response:
+            case None:
+                answer, who = self._unanswered(request), ""
+            case InquiryCancelled(reason=reason):
+                answer, who = _UNANSWERED.get(reason, f"(cancelled: {exact(reason)})"), ""
+            case _:
+                reason = response.reason if isinstance(response, InquiryAnswered) else None
+                answer, who = answer_text(request, response), who_answered(response.answered_by, reason)
+        return [*drawn, *_row(request.question.text, answer, who)]
+
+    def _decision(self, approval: Approval, call: ToolCallRequest) -> list[Shown]:
+        text = approval_text(approval.kind, call.name)
+        if approval.state == "waiting":
+            return _row(text, self._unanswered(approval), "")
+        edited = _details(_edited(approval, call)) if approval.state == "edited" else []
+        return [*_row(text, decision_text(approval), who_answered(approval.answered_by, approval.reason)), *edited]
+
+    def _unanswered(self, request: InquiryRequest | Approval) -> str:
+        return "(waits for an answer)" if request.event_id in self._open else "(the turn ended without an answer)"
+
+    def _result(self, call: ToolCallRequest) -> Iterable[Shown]:
+        """Return the result; answers that stand above are not repeated."""
+        response = self._results.get(call.event_id)
+        if response is None or (call.name == ASK_USER and not response.is_error and self._all_answered(call)):
             return []
+        return _result_rows(response)
+
+    def _all_answered(self, call: ToolCallRequest) -> bool:
+        of_call = [response for request, response in self._inquiries if self._is_shown(request, response, call)]
+        return bool(of_call) and not any(response is None or isinstance(response, InquiryCancelled) for response in of_call)
+
+
+def _row(question: str, answer: str, who: str) -> list[Shown]:
+    return _hanging(line("  {}  {}", question, joined("  ", [presented(part) for part in (answer, who) if part])))
+
+
+def _hanging(text: Shown) -> list[Shown]:
+    return wrapped(text, sys.stdout, _HANG)
+
+
+def _details(rows: Iterable[str]) -> list[Shown]:
+    """Show lines that were made fit to be shown where they come from."""
+    return [shown for row in rows for shown in indented(presented(row), _DETAIL)]
+
+
+def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
+    """Return what ran, or was delivered, instead."""
+    arguments: Json = None if approval.arguments is UNSET else approval.arguments
+    if approval.kind == "run":
+        return argument_lines(ToolCall(call.event_id, call.id, call.name, arguments))
+    return []
+
+
+def _result_rows(response: ToolCallResponse) -> Iterable[Shown]:
+    return indented(block(response.content), _ERROR if response.is_error else _RESULT)

@@ -1,0 +1,42 @@
+"""Edited arguments of a call: what its tool takes, and what is wrong with them. They are checked where they are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from midturn.cli.answer.submitting import Typed, TypedEdit
+from midturn.cli.loading import Flags, load_for
+from midturn.cli.place import Place
+from midturn.compose.tools import definition_of, known_tools
+from midturn.core.json_value import JsonObject
+from midturn.core.stream import OpenQuestion
+from midturn.errors import AnswerError, Problem
+from midturn.prompts.accept import argument_problems
+
+
+def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:
+    """Return what the tool of a call takes; nothing where only the program that runs the turn knows its tools."""
+    if question.kind != "run" or question.asker:
+        return {}
+    events = place.store.read_sync(question.conversation).events
+    tools = known_tools(load_for(place, Flags(), events, question.conversation).settings)
+    return definition_of(tools[question.tool]).parameters if question.tool in tools else {}
+
+
+def check_edit(place: Place, question: OpenQuestion, typed: Typed) -> None:
+    """Refuse an edit that cannot be used.
+
+    Raises:
+        AnswerError: It is of the wrong kind, or does not fit what the tool takes.
+    """
+    if not isinstance(typed, TypedEdit) or question.kind not in ("run", "deliver"):
+        return
+    if question.kind == "deliver":
+        if not isinstance(typed.json, str):
+            raise AnswerError([Problem("", 'A result is text: {"edit": "…"}.')])
+        return
+    if not isinstance(typed.json, Mapping):
+        raise AnswerError([Problem("", 'Arguments are an object: {"edit": {"NAME": …}}.')])
+    problems = argument_problems(parameters_of(place, question), typed.json)
+    if problems:
+        raise AnswerError([Problem("", f"These arguments do not fit {question.tool}; nothing was recorded."), *problems])
