@@ -84,7 +84,9 @@ _NO_WITH_A_REASON = "p, a no with a typed reason, is a key of every yes/no quest
 _WRAPPED = "rows are broken at words and indented, not by the terminal in the middle of a word"
 _KEYS = "every prompt names all of its keys"
 _ERRORS = "a form's and a model's answer get the same words"
-IN_WORDS = "keys are named in words, and the question stays on the screen (5.3)"
+IN_WORDS = (
+    "keys are named in words, and the question stays on the screen (5.3); the header stands behind the gutter, so that nothing imitates it"
+)
 RICH_REASONS = {
     "boolean": f"{_NO_WITH_A_REASON}; {_INDENT}",
     "boolean_no_persistence": _NO_WITH_A_REASON,

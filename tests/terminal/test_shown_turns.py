@@ -181,7 +181,7 @@ def test_the_row_that_counts_is_gone_before_a_prompt(tmp_path: Path) -> None:
     with on_a_terminal(command(tmp_path, steps)) as session:
         session.wait_for("deploy 0 s")
         session.wait_for("Drop the production table?")
-        assert session.rows[:2] == ["· deploy", "Assistant"]
+        assert session.rows[:2] == ["· deploy", "│ Assistant"]
         session.send("y")
         session.wait_for("deploy 1 s")
         session.wait_for_end()

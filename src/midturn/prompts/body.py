@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from midturn.core.json_value import Json
@@ -11,7 +11,7 @@ from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubje
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, hang, wrap
-from midturn.prompts.content import TAB_STOP, compact, one_line, pretty, shown_lines, split_lines
+from midturn.prompts.content import DIFFS, code_line, compact, diff_line, one_line, pretty, shown_lines
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
@@ -39,10 +39,13 @@ def context_lines(prompt: Prompt) -> list[str]:
     """Return the lines of the question's context, fit to be shown: prose as prose, code and diffs character by character."""
     context = own_context(prompt)
     lines: list[str] = []
-    in_code = False
-    for line in split_lines(context.rstrip("\n")):
-        in_code ^= line.lstrip().startswith("```")
-        lines.append(exact(line.expandtabs(TAB_STOP)) if in_code else prose(line))
+    shown: Callable[[str], str] | None = None
+    for line in context.rstrip("\n").split("\n"):
+        if line.lstrip().startswith("```"):
+            shown = None if shown else diff_line if line.strip(" `\r") in DIFFS else code_line
+            lines.append(exact(line.removesuffix("\r")))
+        else:
+            lines.append(shown(line) if shown else prose(line.removesuffix("\r")))
     return lines if context else []
 
 
@@ -76,7 +79,7 @@ def _new_file(path: str, content: str) -> list[str]:
     lines = content.removesuffix("\n").split("\n") if content else []
     size = f"{len(lines)} line{'' if len(lines) == 1 else 's'}, {len(content.encode(errors='replace'))} bytes"
     ends = [] if content.endswith("\n") or not content else ["\\ no line break at the end"]
-    return [f"{exact(path)} ({size})", *(f"+{exact(line.expandtabs(TAB_STOP))}" for line in lines), *ends]
+    return [f"{exact(path)} ({size})", *(f"+{code_line(line)}" for line in lines), *ends]
 
 
 def _argument(name: str, value: Json) -> list[str]:

@@ -17,6 +17,8 @@ _BOTH_ENDS = 5  # cells that show something of both
 
 _FIRST_REGIONAL = 0x1F1E6
 _FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+_FIRST_TONE = 0x1F3FB
+_TONES_BEGIN = 2  # tones 1 and 2 of the scale that they are named for have one picture
 _TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 
 Range: TypeAlias = tuple[int, int]
@@ -35,8 +37,11 @@ def cells(text: str) -> int:
 
 
 def steady(text: str) -> str:
-    """Replace the emoji whose width terminals disagree about: flags become `[NL]`, skin tones are left out."""
-    return text if text.isascii() else _TONE.sub("", _FLAG.sub(_country, text))
+    """Replace the emoji whose width terminals disagree about: flags become `⟨NL⟩`, skin tones `⟨tone 4⟩`.
+
+    In a text that passed the sink there is no such bracket but around a code, so that no other text looks like them.
+    """
+    return text if text.isascii() else _TONE.sub(_tone, _FLAG.sub(_country, text))
 
 
 def clip(text: str, width: int) -> str:
@@ -116,7 +121,11 @@ def hang(text: str, width: int, indent: str) -> list[str]:
 
 
 def _country(flag: re.Match[str]) -> str:
-    return f"[{''.join(chr(ord(letter) - _FIRST_REGIONAL + ord('A')) for letter in flag[0])}]"
+    return f"⟨{''.join(chr(ord(letter) - _FIRST_REGIONAL + ord('A')) for letter in flag[0])}⟩"
+
+
+def _tone(found: re.Match[str]) -> str:
+    return f"⟨tone {ord(found[0]) - _FIRST_TONE + _TONES_BEGIN}⟩"
 
 
 def _head(text: str, width: int) -> str:

@@ -15,17 +15,41 @@ from midturn.core.visible import exact
 from midturn.prompts.cells import steady
 
 RETURN = "⏎"
+TAB = "⇥"
+DIFFS = frozenset({"diff", "patch"})
+"""What a block of code is called that is a diff."""
+
 TAB_STOP = 4
+_OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
+"""From outside, these signs are written as codes, too: they stand for what they do."""
 
 
 def one_line(text: str) -> str:
-    """Show `text` in one line; a line break becomes a return sign."""
-    return steady(f"{RETURN} ".join(map(exact, split_lines(text))))
+    """Show `text` in one line; a line break becomes a return sign. No other text is shown so."""
+    return steady(f"{RETURN} ".join(exact(line).translate(_OURS) for line in text.split("\n")))
 
 
 def shown_lines(text: str) -> list[str]:
-    """Show `text` line by line, tabs as spaces."""
-    return [exact(line.expandtabs(TAB_STOP)) for line in split_lines(text)]
+    """Show `text` line by line, as `code_line` does."""
+    return [code_line(line) for line in text.split("\n")]
+
+
+def code_line(line: str) -> str:
+    """Show a line so that no other line looks like it: a tab is `⇥` up to the tab stop, a blank at its end is a code."""
+    ends_blank = line.endswith(" ")
+    shown, at = "", 0
+    first, *more = (line[:-1] if ends_blank else line).split("\t")
+    for part, begins in ((first, ""), *((part, TAB) for part in more)):
+        shown += begins.ljust(TAB_STOP - at % TAB_STOP) if begins else ""
+        at += TAB_STOP - at % TAB_STOP if begins else 0
+        shown += exact(part).translate(_OURS)
+        at += len(part)
+    return f"{shown}⟨U+0020⟩" if ends_blank else shown
+
+
+def diff_line(line: str) -> str:
+    """Show a line of a diff as `code_line` does: its first column is not text."""
+    return exact(line[:1]) + code_line(line[1:])
 
 
 def split_lines(text: str) -> list[str]:

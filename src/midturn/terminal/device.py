@@ -19,7 +19,7 @@ _FALLBACK = "/dev/tty"
 _DEFAULT_COLUMNS = 80
 _DEFAULT_ROWS = 24
 _CHUNK = 65_536
-_ASCII = str.maketrans(POINTER[0] + "│…⏎·↑↓⟨⟩", ">|~/-^v<>")
+_ASCII = str.maketrans(POINTER[0] + "│…⏎⇥·↑↓⟨⟩", ">|~/>-^v<>")
 
 
 class NoTerminal(Exception):  # noqa: N818 (it says what is the case)

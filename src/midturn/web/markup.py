@@ -16,7 +16,6 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from midturn.core.visible import exact, exact_block, prose
-from midturn.prompts.content import split_lines
 
 _TAGS: Final = frozenset(
     "p br hr em strong s del code pre span blockquote ul ol li h3 h4 h5 h6 table thead tbody tr th td a".split()  # noqa: SIM905
@@ -48,9 +47,10 @@ def _visible(text: str) -> list[str]:
     """Make every character visible: prose as prose, code character by character."""
     lines: list[str] = []
     in_code = False
-    for line in split_lines(text.rstrip("\n")):
-        in_code ^= line.lstrip().startswith("```")
-        lines.append(exact(line) if in_code else prose(line))
+    for line in text.rstrip("\n").split("\n"):
+        begins_or_ends = line.lstrip().startswith("```")
+        in_code ^= begins_or_ends
+        lines.append(exact(line) if in_code and not begins_or_ends else prose(line.removesuffix("\r")))
     return lines
 
 

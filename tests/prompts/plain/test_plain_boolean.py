@@ -116,7 +116,7 @@ def test_a_text_that_could_be_taken_for_something_else_is_quoted() -> None:
 def test_a_new_file_is_shown_as_what_is_added() -> None:
     call = replace(CALL, name="fs_create_file", arguments={"path": "src/new.py", "content": "import os\n\tprint()\n"})
 
-    assert Talk(replace(RUN, subject=CallSubject(call))).said[1:4] == ["| src/new.py (2 lines, 19 bytes)", "| +import os", "| +    print()"]
+    assert Talk(replace(RUN, subject=CallSubject(call))).said[1:4] == ["| src/new.py (2 lines, 19 bytes)", "| +import os", "| +⇥   print()"]
 
 
 def test_skipping_a_call_may_carry_a_reason() -> None:
@@ -159,7 +159,7 @@ def test_a_review_can_be_left(line: str, reply: Reply) -> None:
 
 
 def test_a_configured_name_stands_beside_the_header_as_a_quotation() -> None:
-    assert Talk(PROMPTS["labelled"]).said[0] == 'deploy asks "Assistant":'
+    assert Talk(PROMPTS["labelled"]).said[0] == '| deploy asks "Assistant":'
 
 
 def test_ending_the_turn_is_asked_once_more() -> None:

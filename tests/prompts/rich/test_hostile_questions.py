@@ -78,7 +78,7 @@ def test_what_is_drawn_anew_in_another_width_stays_behind_its_gutter(context: st
     keys.prompt.refit(columns)
     rows = [row_text(spans) for spans in keys.prompt.static()]
 
-    assert rows[0] == "deploy"
+    assert rows[0] == "│ deploy"
     assert all(cells(row) <= columns for row in rows)
     assert all(row.startswith(("│ ", "  ", "… ")) for row in rows[1:] if not row.startswith("xxx"))
     assert sum(row.startswith("xxx") for row in rows) == 1

@@ -51,7 +51,7 @@ def test_code_is_kept_character_by_character() -> None:
     lines = markdown_lines("```\n\tx  **y**\u202e\n```\n    indented *z*")
 
     assert [line.kept for line in lines] == [True, True]
-    assert lines[0].spans == (Span("    x  **y**⟨U+202E⟩", "code"),)
+    assert lines[0].spans == (Span("⇥   x  **y**⟨U+202E⟩", "code"),)
     assert lines[1].spans == (Span("    indented *z*", "code"),)
 
 

@@ -84,7 +84,7 @@ def test_content_never_begins_a_row_without_the_gutter() -> None:
 
     for prompt in (context, call):
         header, *above = [row_text(spans) for spans in Keys(prompt).prompt.static()]
-        assert header in {"Assistant", "deploy"}
+        assert header in {"│ Assistant", "│ deploy"}
         assert all(text.startswith("│ ") for text in above)
 
 

@@ -35,8 +35,14 @@ def test_a_line_end_that_changes_is_seen() -> None:
 
 
 def test_characters_that_nobody_sees_are_counted_in_what_is_added() -> None:
-    assert Change("a", "a\u202e\n", "a\u202e\nb\u200b\u2066c\x1b[0m\td\r\n").hidden() == 3
-    assert Change("a", "x\n", "plain é 漢字\n").hidden() == 0
+    assert Change("a", "a\u202e\n", "a\u202e\nb\u200b\u2066c\x1b[0m\td\r\n").hidden() == 4
+    assert Change("a", "x\n", "plain é 漢字 ⟨\n").hidden() == 0
+    assert Change("a", "x\n", "\ufe0f\u3164\u2800\u00a0\n").hidden() == 4
+
+
+def test_line_ends_of_another_kind_are_counted_where_there_were_none() -> None:
+    assert Change("a", "x\ny\n", "x\r\ny\r\n").hidden() == 2
+    assert Change("a", "x\r\n", "x\r\ny\r\n").hidden() == 0
 
 
 TEXTS = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "\n", "\u2028\n", "x\ry\n", "\f\n"]), max_size=40).map("".join)

@@ -110,7 +110,7 @@ class Scene:
         prompt = self.prompt
         place = f", question {prompt.index} of {prompt.total}" if prompt.total > 1 else ""
         optional = " (optional)" if prompt.question.optional else ""
-        return f"{asked_by(prompt)} asks{place}{quoted_label(prompt)}{optional}:"
+        return f"{PLAIN_GUTTER}{asked_by(prompt)} asks{place}{quoted_label(prompt)}{optional}:"
 
 
 def spoken_key(command: Command) -> str:

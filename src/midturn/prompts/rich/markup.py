@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.visible import exact, prose
-from midturn.prompts.content import TAB_STOP, split_lines
+from midturn.core.visible import prose
+from midturn.prompts.content import DIFFS, code_line, diff_line
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row, wrapped
 
 ContextRows: TypeAlias = Callable[[str, int], Sequence[Row]]
@@ -49,7 +49,7 @@ class Line(Struct, frozen=True):
 
 def markdown_lines(text: str) -> list[Line]:
     """Return the lines of a context, fit to be shown."""
-    return list(_read(split_lines(text.rstrip("\n")))) if text else []
+    return list(_read(text.rstrip("\n").split("\n"))) if text else []
 
 
 def plain_context(text: str, width: int) -> list[Row]:
@@ -99,11 +99,11 @@ def _read(lines: list[str]) -> Iterator[Line]:
                 continue
         diff = not fence and (_begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
         if fence or diff:
-            yield Line(_code(line, is_diff=diff or language in {"diff", "patch"}), kept=True)
+            yield Line(_code(line, is_diff=diff or language in DIFFS), kept=True)
         elif line.startswith(("    ", "\t")):
             yield Line(_code(line, is_diff=False), kept=True)
         else:
-            yield Line(_prose(line))
+            yield Line(_prose(line.removesuffix("\r")))
 
 
 def _begins_diff(lines: list[str], number: int) -> bool:
@@ -114,9 +114,9 @@ def _begins_diff(lines: list[str], number: int) -> bool:
 
 
 def _code(line: str, *, is_diff: bool) -> Row:
-    shown = exact(line.expandtabs(TAB_STOP))
     if not is_diff:
-        return row(shown, "code")
+        return row(code_line(line), "code")
+    shown = diff_line(line)
     if _HUNK.match(line):
         return row(shown, "hunk")
     if line.startswith(("+++", "---")):

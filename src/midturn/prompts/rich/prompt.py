@@ -58,6 +58,7 @@ class RichPrompt:
         progress = f" [{prompt.index}/{prompt.total}]" if prompt.total > 1 else ""
         optional = " (optional)" if prompt.question.optional else ""
         header = (
+            GUTTER,
             Span(asked_by(prompt), "header"),
             Span(quoted_label(prompt), "quoted"),
             Span(progress, "header"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from midturn.core.visible import exact
+
 _AROUND = 3  # unchanged lines around a change
 _COMPARED = 2_000  # changed lines on either side up to which lines are matched; beyond, the old ones go and the new ones come
-_HIDDEN = frozenset({"Cc", "Cf", "Zl", "Zp"})
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -33,9 +33,10 @@ class Change(Struct, frozen=True):
         return "".join([f"--- {before}\n", f"+++ {after}\n", *hunks])
 
     def hidden(self) -> int:
-        """Count the characters that nobody sees in what is added: controls, direction marks, zero widths."""
+        """Count the characters in what is added that nobody sees, or that look like others; line ends of a kind that was there are none."""
         added = "".join(line for line in self.diff().split("\n")[2:] if line.startswith("+"))
-        return sum(unicodedata.category(character) in _HIDDEN for character in added if character not in "\t\r")
+        known = "\t⟨\r" if "\r\n" in (self.old or "") else "\t⟨"
+        return sum(exact(f"a{character}") != f"a{character}" for character in added if character not in known)
 
 
 class _Edit(Struct, frozen=True):
