@@ -11,16 +11,17 @@ FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 
-.PHONY: attacks demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
+.PHONY: attacks coverage demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
 	@$(BIN)/midturn demo
 
 test: $(READY)
-	@$(BIN)/python -m coverage erase
-	@tools/run_tests --cov --cov-append --cov-report= $(ARGS)
-	@$(BIN)/python -m coverage report
+	@tools/run_tests $(ARGS)
+
+coverage: $(READY)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term $(ARGS)
 
 # What needs parts that are not Python: installed with the system's package manager, then tried. There, a skipped test is a failure.
 test-real: parts $(addprefix test-,$(REAL_PARTS))
