@@ -300,3 +300,50 @@ def test_a_question_that_was_merely_closed_makes_nothing_ready(store: Conversati
     assert store.ready_sync() == []
     answer(store, question.event_id, True)
     assert store.ready_sync() == [kept]
+
+
+def test_a_yes_is_remembered_for_the_turn_where_it_may_be(store: ConversationStore) -> None:
+    tape, question = asking()
+    keep(store, tape)
+
+    answer(store, question.event_id, True, remember=True)
+
+    (recorded,) = new_events(store, tape)
+    assert isinstance(recorded, InquiryAnswered)
+    assert recorded.remembered
+
+
+def test_what_would_not_be_remembered_is_not_taken_as_if_it_were(store: ConversationStore) -> None:
+    tape, question = form_tape(FORM)
+    keep(store, tape)
+
+    with pytest.raises(AnswerError, match="Only a plain yes or no can be remembered"):
+        answer(store, question.event_id, {"confirm": True, "region": "eu-1"}, remember=True)
+    with pytest.raises(AnswerError, match="Only a plain yes or no can be remembered"):
+        answer(store, question.event_id, reply="Later.", remember=True)
+
+    assert new_events(store, tape) == []
+
+
+def test_a_result_is_not_remembered(store: ConversationStore) -> None:
+    tape, approval = waiting("deliver")
+    keep(store, tape)
+
+    with pytest.raises(AnswerError, match="cannot be remembered for the turn"):
+        answer(store, approval.event_id, approve=True, remember=True)
+
+
+def test_back_in_a_form_asks_the_question_before_again_at_once(store: ConversationStore) -> None:
+    """It waits in the inbox right away: whoever goes back is asked, whatever is configured."""
+    tape, question = form_tape(FORM)
+    kept = keep(store, tape)
+    answer(store, question.event_id, {"confirm": True})
+    (second,) = store.pending_sync()
+
+    asyncio.run(store.answer(second.id, back=True))
+
+    (again,) = store.pending_sync()
+    assert isinstance(again.request, InquiryRequest)
+    assert (again.conversation, again.request.question_id, again.request.revises is not None) == (kept, "confirm", True)
+    with pytest.raises(AnswerError, match="There is no earlier answer"):
+        asyncio.run(store.answer(again.id, back=True))

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 
 import midturn as mt
 from midturn.core.events import InquiryAnswered, InquiryCancelled
 from midturn.core.question import Question
 from midturn.store.stores import MemoryStore
 from midturn.web import inbox
+from midturn.web.access import ProgramAccess
+from midturn.web.app import application
+from midturn.web.board import Board
+from midturn.web.drafts import Drafts
+from midturn.web.library import Library
+from midturn.web.port import Port
+from midturn.web.site import Site
 from support.agents import told
-from support.pages import ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
+from support.pages import OWN, ada, agent_with, asking, asking_form, browsing, carried, send, wait_for
 
 REGIONS = [mt.SelectOption("eu-1", "Frankfurt"), mt.SelectOption("us-2", "Ohio")]
 
@@ -116,7 +125,7 @@ def test_enter_in_a_field_never_says_yes(store: MemoryStore) -> None:
     with browsing(inbox(store, user=ada)) as client:
         page = client.get(f"/q/{waiting.id}").text
     form = page[page.index('class="answer"') :]
-    assert form.index("<button disabled hidden>") < form.index('value="no"') < form.index('value="yes"')
+    assert form.index("<button disabled hidden>") < form.index('name="answer" value="no"') < form.index('name="answer" value="yes"')
 
 
 FORM = mt.Form(
@@ -174,6 +183,85 @@ def test_what_a_page_carries_along_is_not_believed(store: MemoryStore) -> None:
             assert "[1/3]" in page.text
             assert send(client, waiting, act="send", walk=walk).status_code == 422
     assert store.pending_sync()
+
+
+def test_a_form_goes_on_where_somebody_stopped_on_another_page_and_on_another_server(store: MemoryStore, tmp_path: Path) -> None:
+    waiting = wait_for(agent_with(store, asking_form(FORM)))
+    with browsing(kept_in(store, tmp_path)) as client:
+        page = send(client, waiting, answer="yes", walk="")
+        send(client, waiting, act="answer", answer="1", walk=carried(page.text))
+    with browsing(kept_in(store, tmp_path, who="grace")) as somebody_else:
+        assert "[1/3]" in somebody_else.get(f"/q/{waiting.id}").text
+    with browsing(kept_in(store, tmp_path)) as client:
+        page = client.get(f"/q/{waiting.id}")
+        assert "[3/3]" in page.text
+        assert "You had begun to answer" in page.text
+        page = send(client, waiting, act="skip", walk=carried(page.text))
+        assert send(client, waiting, act="send", walk=carried(page.text)).status_code == 303
+    assert [response.answer for _, response in store.read_sync(waiting.conversation).pairs() if isinstance(response, InquiryAnswered)] == [
+        True,
+        "production",
+        None,
+    ]
+    assert list((tmp_path / "drafts").iterdir()) == []
+
+
+def kept_in(store: MemoryStore, directory: Path, who: str = "ada") -> ASGIApp:
+    """Return the pages of a server that keeps drafts in a directory."""
+    port = Port(store)
+    access = ProgramAccess(lambda _: who)
+    return application(Site(board=Board(port), library=Library(port), access=access, drafts=Drafts(directory / "drafts")), hosts=None)
+
+
+def test_a_review_that_waits_on_its_own_leads_back_to_its_answers(store: MemoryStore) -> None:
+    """What was answered one by one is on record already; Back asks it again, with the answer that it had."""
+    agent = agent_with(store, asking_form(FORM))
+    waiting = wait_for(agent)
+    for answer in ({"apply": True}, {"env": "staging"}, None):
+        (now,) = store.pending_sync()
+        asyncio.run(store.answer(now.id, answer))
+    (review,) = asyncio.run(agent.resume(waiting.conversation)).pending
+    assert review.kind == "review"
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/q/{review.id}").text
+        assert "Do not send" not in page
+        went_back = send(client, review, act="back")
+        page = client.get(went_back.headers["location"])
+        assert "Anything to add?" in page.text
+        again = went_back.headers["location"].removeprefix("/q/")
+        further = client.post(f"/q/{again}", data={"act": "back", "walk": carried(page.text)}, headers=OWN)
+        page = client.get(further.headers["location"])
+        assert 'value="0" checked' in page.text
+        (now,) = store.pending_sync()
+        page = send(client, now, act="answer", answer="1", walk=carried(page.text))
+        page = send(client, now, act="answer", answer="Soon.", walk=carried(page.text))
+        assert "Send these answers?" in page.text
+        assert send(client, now, act="send", walk=carried(page.text)).status_code == 303
+    result = asyncio.run(agent.resume(waiting.conversation))
+    assert result.status == "completed"
+    pairs = store.read_sync(waiting.conversation).pairs()
+    latest = {request.question_id: response.answer for request, response in pairs if isinstance(response, InquiryAnswered)}
+    assert latest == {"apply": True, "env": "production", "note": "Soon."}
+
+
+def test_an_answer_is_remembered_for_the_turn_where_it_may_be(store: MemoryStore) -> None:
+    @mt.tool(run="ask")
+    async def erase(path: str, ctx: mt.ToolContext) -> str:
+        """Erase."""
+        return f"erased {path}: {await ctx.ask(Question.boolean('sure', 'Sure?'))}"
+
+    calls = [{"name": "erase", "arguments": {"path": name}} for name in "ab"]
+    model = mt.ScriptedModel([{"calls": calls[:1]}, {"calls": calls[1:]}, {"text": "Done."}])
+    agent = mt.Agent(model, tools=[erase], store=store)
+    with browsing(inbox(store, user=ada)) as client:
+        permission = wait_for(agent)
+        assert "every call of erase in this turn" in client.get(f"/q/{permission.id}").text
+        send(client, permission, act="approve", remember="yes")
+        question = asyncio.run(agent.resume(permission.conversation)).pending[0]
+        assert "every sure of erase in this turn" in client.get(f"/q/{question.id}").text
+        send(client, question, answer="yes", remember="yes")
+    assert asyncio.run(agent.resume(permission.conversation)).status == "completed"
+    assert told(store, permission.conversation) == ["erased a: True", "erased b: True"]
 
 
 def test_an_approval_shows_the_whole_call_and_takes_a_decision(store: MemoryStore) -> None:

@@ -24,7 +24,9 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
         NotOpen: No such question waits in this turn.
     """
     try:
-        batch = Visit(turn, event_id, event_ids()).take(submission.as_reply(), submission.by)
+        visit = Visit(turn, event_id, event_ids())
+        _check_memory(visit, submission)
+        batch = visit.take(submission.as_reply(), submission.by)
     except AlreadyAnswered:
         raise already_answered(address(conversation, event_id), decision_about(turn, event_id)) from None
     if not batch:
@@ -71,6 +73,18 @@ def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
     who = describe(by)
     answerer = Answerer(by.user or by.model or by.by if by else "", by.via if by else None, when)
     return AlreadyAnswered(f"The question {id} was answered before, by {who}. That answer stands.", who, answered_by=answerer)
+
+
+def _check_memory(visit: Visit, submission: Submission) -> None:
+    """Refuse to remember what would not be remembered: whoever asks for it would believe that it is."""
+    if not submission.remember:
+        return
+    prompt = visit.prompt()
+    if prompt is None or not prompt.may_remember:
+        raise AnswerError([Problem("", "This answer cannot be remembered for the turn: only a yes or a no can, where its tool allows it.")])
+    reply = submission.as_reply()
+    if not isinstance(reply, Answered) or not isinstance(reply.value, bool):
+        raise AnswerError([Problem("", "Only a plain yes or no can be remembered for the turn.")])
 
 
 def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:

@@ -116,8 +116,10 @@ class ConversationStore:
         arguments: Json | UnsetType = UNSET,
         content: str | UnsetType = UNSET,
         reply: str | None = None,
+        back: bool = False,
         cancel: bool = False,
         reason: str | None = None,
+        remember: bool = False,
         user: str | None = None,
         via: str = "api",
     ) -> Receipt:
@@ -130,8 +132,10 @@ class ConversationStore:
             arguments: What the call shall run with instead.
             content: What shall be delivered instead of the result.
             reply: Words for the model instead of an answer; may be empty.
+            back: Ask the question before this one again, in a form or at its review.
             cancel: End the turn.
             reason: Why; recorded with a value or a decision.
+            remember: Keep a yes or a no for the rest of the turn: for this question of this tool, or for every call of it.
             user: Who answers, as the calling program knows them.
             via: How: `inbox`, `web`, `api`, `mcp`.
 
@@ -148,8 +152,10 @@ class ConversationStore:
             arguments=arguments,
             content=content,
             reply=reply,
+            back=back,
             cancel=cancel,
             reason=reason,
+            remember=remember,
             user=user,
             via=via,
         )
@@ -204,8 +210,10 @@ class ConversationStore:
         arguments: Json | UnsetType = UNSET,
         content: str | UnsetType = UNSET,
         reply: str | None = None,
+        back: bool = False,
         cancel: bool = False,
         reason: str | None = None,
+        remember: bool = False,
         user: str | None = None,
         via: str = "api",
     ) -> Receipt:
@@ -217,8 +225,10 @@ class ConversationStore:
             arguments=arguments,
             content=content,
             reply=reply,
+            back=back,
             cancel=cancel,
             reason=reason,
+            remember=remember,
             user=user,
             via=via,
         )

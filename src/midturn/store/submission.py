@@ -6,15 +6,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json
-from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
 from midturn.errors import AnswerError, Problem
 
 
 class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of `value`, `approve`, `arguments`, `content`, `reply` and `cancel` says what the person did.
+    """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
 
-    `reason` explains a value or a decision; `user` and `via` say who it was and how. `approve=True` may come with
-    `arguments` or `content`.
+    `reason` explains a value or a decision, `remember` keeps it for the turn; `user` and `via` say who it was and how. `approve=True` may
+    come with `arguments` or `content`.
     """
 
     value: Json | UnsetType = UNSET
@@ -22,8 +22,10 @@ class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
     arguments: Json | UnsetType = UNSET
     content: str | UnsetType = UNSET
     reply: str | None = None
+    back: bool = False
     cancel: bool = False
     reason: str | None = None
+    remember: bool = False
     user: str | None = None
     via: str = "api"
 
@@ -45,27 +47,28 @@ class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "arguments": self.arguments is not UNSET,
             "content": self.content is not UNSET,
             "reply": self.reply is not None,
+            "back": self.back,
             "cancel": self.cancel,
         }
         given = [name for name, is_given in done.items() if is_given]
         if len(given) != 1:
             what = " and ".join(f"`{name}`" for name in given) or "none of them"
-            ways = "`value`, `approve`, `arguments`, `content`, `reply` and `cancel`"
+            ways = "`value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel`"
             raise AnswerError([Problem("", f"Give exactly one of {ways}, not {what}.")])
         return self._reply(given[0])
 
     def _reply(self, given: str) -> Reply:
         match given:
             case "value":
-                return Answered(self.value, reason=self.reason)  # type: ignore[arg-type]  # it is set: that is why it was chosen
+                return Answered(self.value, reason=self.reason, remember=self.remember)  # type: ignore[arg-type]  # it is set: that is why it was chosen
             case "approve":
-                return Answered(bool(self.approve), reason=self.reason)
-            case "arguments":
-                return Edited(self.arguments)  # type: ignore[arg-type]  # as above
-            case "content":
-                return Edited(self.content)  # type: ignore[arg-type]  # as above
+                return Answered(bool(self.approve), reason=self.reason, remember=self.remember)
+            case "arguments" | "content":
+                return Edited(self.arguments if given == "arguments" else self.content)  # type: ignore[arg-type]  # as above
             case "reply":
                 return Replied(self.reply or None)
+            case "back":
+                return WentBack()
             case _:
                 return EndedTurn()
 

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias, assert_never
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
-from midturn.core.form import Ask, Completed, Review
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject
+from midturn.core.prompt import AnswersSubject, Prompt, ResultSubject
 from midturn.core.question import Question
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
-from midturn.core.stream import OpenQuestion, reviewed_answers
-from midturn.errors import AnswerError, Problem
+from midturn.core.stream import OpenQuestion
+from midturn.core.turn.visit import Visit
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 from midturn.prompts.content import pretty
+from midturn.prompts.keys import scope
+from midturn.store.ids import event_ids
 from midturn.store.outside_answers import Receipt
 from midturn.web import controls
 from midturn.web.access import Visitor
 from midturn.web.body import Fields
 from midturn.web.controls import Control
 from midturn.web.site import Site
-from midturn.web.walk import FormWalk
+from midturn.web.walk import FormWalk, read_steps, rows_of_review
 
 
 class Asking(Struct, frozen=True, kw_only=True):
-    """A question as it is put on the page; `carried` is what a form has come to."""
+    """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
+
+    `covers` says what a remembered answer covers; it is empty where none is remembered.
+    """
 
     asked: Question[Any]
     control: Control
     index: int = 1
     total: int = 1
     can_go_back: bool = False
+    covers: str = ""
     carried: str = ""
+    is_draft: bool = False
     secret_elsewhere: str = ""
 
 
 class Reviewing(Struct, frozen=True):
     """All answers of a form once more."""
 
-    answers: list[tuple[Question[Any], Json]]
+    answers: list[tuple[Question[Any], Json | SecretValue]]
     carried: str
+    is_draft: bool = False
 
 
 class Deciding(Struct, frozen=True, kw_only=True):
@@ -53,7 +62,8 @@ class Deciding(Struct, frozen=True, kw_only=True):
     arguments: Json = None
     content: str = ""
     is_error: bool = False
-    answers: AnswersSubject | None = None
+    answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
+    covers: str = ""
     editable: str | None = None
 
 
@@ -79,17 +89,21 @@ class Answering:
         self._question = question
         self._visitor = visitor
 
-    async def shown(self, carried: str = "", typed: Fields | None = None) -> Shown:
-        """Return what is put on the page.
+    async def shown(self, carried: str | None = None, typed: Fields | None = None) -> Shown:
+        """Return what is put on the page: of a form what comes after what it carries, or after what was kept of an earlier visit.
 
         Raises:
             QuestionError: A newer version asked this question, and it is not known here.
+            NotOpen: It is not open any more.
+            AlreadyAnswered: Somebody answered it meanwhile.
         """
         if self._question.kind != "tool":
             return await self._deciding(typed)
         if self._question.form is None:
-            return self._alone(typed)
-        return self._at(FormWalk(self._question, await self._turn(), self._site.vault, carried), typed)
+            return await self._alone(typed)
+        if carried is not None:
+            return self._at(await self._form(read_steps(carried)), typed)
+        return self._at(await self._form(await self._draft()), typed, is_draft=True)
 
     async def act(self, sent: Fields) -> Receipt | Shown:
         """Do what was sent; what comes next in a form is returned to be shown, unless the form is done.
@@ -102,7 +116,11 @@ class Answering:
         try:
             return await self._act(sent)
         except AnswerError as error:
-            raise Misfit(await self.shown(sent.text("walk"), sent), error.problems) from None
+            try:
+                shown = await self.shown(sent.text("walk"), sent)
+            except (AlreadyAnswered, NotOpen):  # the turn has gone on meanwhile: what was wrong is what there is to say
+                raise NotOpen(str(error)) from None
+            raise Misfit(shown, error.problems) from None
 
     async def _act(self, sent: Fields) -> Receipt | Shown:
         match sent.one("act"):
@@ -120,65 +138,76 @@ class Answering:
     # A question of its own ----------------------------------------------------------------------------------------------
 
     async def _answer_alone(self, sent: Fields) -> Receipt:
-        asked = self._asked()
+        asked = self._question.question.asked("answer")
         if isinstance(asked.answer_type, SecretType) and sent.one("act") != "skip":
             return await self._give({"": Answered(self._secret(sent))})
-        return await self._answer(value=_checked(asked, sent), reason=_reason(sent))
+        return await self._answer(value=_checked(asked, sent), reason=_reason(sent), remember=_remember(sent))
 
-    def _asked(self) -> Question[Any]:
-        return self._question.question.asked("answer")
-
-    def _alone(self, typed: Fields | None) -> Asking:
-        asked = self._asked()
-        control = controls.control(asked, asked.default, typed)
-        return Asking(asked=asked, control=control, secret_elsewhere=self._elsewhere(asked))
+    async def _alone(self, typed: Fields | None) -> Asking:
+        prompt = await self._prompt()
+        asked = prompt.question
+        start = asked.default if prompt.prefill is UNSET else prompt.prefill
+        control = controls.control(asked, start, typed)
+        return Asking(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
 
     # A form -------------------------------------------------------------------------------------------------------------
 
+    async def _form(self, steps: Sequence[Json]) -> FormWalk:
+        return FormWalk(self._question, await self._turn(), self._site.vault, steps)
+
+    async def _draft(self) -> Sequence[Json]:
+        return await asyncio.to_thread(self._site.drafts.read, self._question.id, self._visitor.name)
+
     async def _walk(self, sent: Fields) -> Receipt | Shown:
-        walk = FormWalk(self._question, await self._turn(), self._site.vault, sent.text("walk"))
-        step = walk.step
-        match sent.one("act"), step:
+        walk = await self._form(read_steps(sent.text("walk")))
+        prompt = walk.prompt
+        match sent.one("act"), prompt:
+            case "back", Prompt() if walk.is_at_its_beginning:
+                return await self._answer(back=True)
             case "back", _:
                 walk.back()
-            case "send", Review(answers):
-                return await self._finish(walk, answers)
-            case act, Ask(question) if isinstance(question.answer_type, SecretType) and act != "skip":
-                walk.answer_secret(self._secret(sent))
-            case _, Ask(question):
-                walk.answer(_checked(question, sent))
-            case _:
+            case "send", Prompt(kind="review"):
+                walk.send()
+            case _, Prompt(kind="review") | None:
                 pass
-        if isinstance(done := walk.step, Completed):
-            return await self._finish(walk, done.answers)
+            case act, Prompt(question=question) if isinstance(question.answer_type, SecretType) and act != "skip":
+                walk.answer_secret(self._secret(sent))
+            case _, Prompt(question=question):
+                walk.answer(_checked(question, sent))
+        if walk.prompt is None:
+            return await self._finish(walk)
+        await asyncio.to_thread(self._site.drafts.keep, self._question.id, self._visitor.name, walk.steps)
         return self._at(walk, None)
 
-    def _at(self, walk: FormWalk, typed: Fields | None) -> Shown:
-        match walk.step:
-            case Ask() as ask:
-                start = walk.start(ask)
+    def _at(self, walk: FormWalk, typed: Fields | None, *, is_draft: bool = False) -> Shown:
+        is_draft = is_draft and bool(walk.steps)
+        match walk.prompt:
+            case Prompt(subject=AnswersSubject() as subject):
+                return Reviewing(walk.reviewed(subject), walk.carried, is_draft)
+            case Prompt(question=asked) as prompt:
                 return Asking(
-                    asked=ask.question,
-                    control=controls.control(ask.question, start, typed),
-                    index=ask.index,
-                    total=ask.total,
-                    can_go_back=ask.can_go_back,
+                    asked=asked,
+                    control=controls.control(asked, walk.start(prompt), typed),
+                    index=prompt.index,
+                    total=prompt.total,
+                    can_go_back=prompt.can_go_back,
                     carried=walk.carried,
-                    secret_elsewhere=self._elsewhere(ask.question),
+                    is_draft=is_draft,
+                    secret_elsewhere=self._elsewhere(asked),
                 )
-            case Review(answers) | Completed(answers):
-                return Reviewing(walk.shown(answers), walk.carried)
-            case _ as other:
-                assert_never(other)
+            case None:
+                raise NotOpen("The form asks nothing more.")
 
     # An approval ----------------------------------------------------------------------------------------------------------
 
     async def _decide(self, sent: Fields) -> Receipt:
         match sent.one("act"):
             case "approve":
-                return await self._answer(approve=True, reason=_reason(sent))
+                return await self._answer(approve=True, reason=_reason(sent), remember=_remember(sent))
             case "refuse":
-                return await self._answer(approve=False, reason=_reason(sent))
+                return await self._answer(approve=False, reason=_reason(sent), remember=_remember(sent))
+            case "back" if self._question.kind == "review":
+                return await self._answer(back=True)
             case "edit" if self._question.kind == "run":
                 return await self._answer(arguments=_edited(sent.text("edited")))
             case "edit" if self._question.kind == "deliver":
@@ -187,29 +216,35 @@ class Answering:
                 raise AnswerError([Problem("", "Choose what is to happen.")])
 
     async def _deciding(self, typed: Fields | None) -> Deciding:
-        question, request = self._question, self._question.request
+        prompt = await self._prompt()
         edited = typed.text("edited") if typed is not None and "edited" in typed else None
-        match question.kind:
-            case "deliver":
-                content = getattr(request, "content", None) or ""
-                return Deciding(
-                    kind="deliver",
-                    arguments=question.arguments,
-                    content=content,
-                    is_error=bool(getattr(request, "is_error", False)),
-                    editable=content if edited is None else edited,
-                )
-            case "review":
-                return Deciding(kind="review", answers=reviewed_answers(request.call, await self._turn()))
+        match prompt.subject:
+            case ResultSubject(call, content, is_error):
+                editable = content if edited is None else edited
+                return Deciding(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
+            case AnswersSubject() as subject:
+                return Deciding(kind="review", answers=rows_of_review(subject, {}))
             case _:
-                editable = pretty(question.arguments) if edited is None else edited
-                return Deciding(kind="run", arguments=question.arguments, editable=editable)
+                editable = pretty(prompt.arguments) if edited is None else edited
+                return Deciding(kind="run", arguments=prompt.arguments, covers=_covers(prompt), editable=editable)
 
     # ----------------------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, walk: FormWalk, answers: Mapping[str, Any]) -> Receipt:
+    async def _prompt(self) -> Prompt:
+        """Return what a person at a terminal would be shown.
+
+        Raises:
+            NotOpen: It is closed.
+            AlreadyAnswered: Somebody answered it.
+        """
+        prompt = Visit(await self._turn(), self._question.request.event_id, event_ids()).prompt()
+        if prompt is None:
+            raise NotOpen("The question is not open any more.")
+        return prompt
+
+    async def _finish(self, walk: FormWalk) -> Receipt:
         """Hand over a form that is done: to the store, or, with a secret in it, to the turn itself."""
-        given = walk.answers(answers)
+        given = walk.answers()
         if not any(isinstance(value, SecretValue) for value in given.values()):
             return await self._answer(value=given)
         return await self._give({name: Answered(value) for name, value in given.items()})
@@ -218,7 +253,7 @@ class Answering:
         if self._site.resumer is None:
             raise AnswerError([Problem("", self._secret_elsewhere)])
         await self._site.resumer.give(self._question, answers, self._visitor.name)
-        await self._site.board.look()
+        await self._done()
         return Receipt(self._question.conversation, self._question.id, held=True)
 
     def _secret(self, sent: Fields) -> SecretValue:
@@ -238,10 +273,14 @@ class Answering:
 
     async def _answer(self, **how: Any) -> Receipt:
         receipt = await self._site.board.port.answer(self._question.id, **how, user=self._visitor.name, via="web")
-        await self._site.board.look()
+        await self._done()
         if self._site.resumer:
             self._site.resumer.nudge()
         return receipt
+
+    async def _done(self) -> None:
+        await asyncio.to_thread(self._site.drafts.drop, self._question.id, self._visitor.name)
+        await self._site.board.look()
 
 
 def _checked(question: Question[Any], sent: Fields) -> Json:
@@ -255,6 +294,14 @@ def _edited(text: str) -> Json:
         return read_json(text)
     except NotJson as error:
         raise AnswerError([Problem("", f"The arguments are {error}.")]) from None
+
+
+def _covers(prompt: Prompt) -> str:
+    return scope(prompt) if prompt.may_remember else ""
+
+
+def _remember(sent: Fields) -> bool:
+    return sent.one("remember") == "yes"
 
 
 def _reason(sent: Fields) -> str | None:

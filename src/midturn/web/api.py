@@ -20,8 +20,17 @@ from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS
 from midturn.web.site import Site
 
-_KEYS = (*WAYS, "reason")
-_SHAPES = {"approve": bool, "reply": str, "cancel": bool, "reason": str, "content": str, "arguments": Mapping}
+_KEYS = (*WAYS, "reason", "remember")
+_SHAPES = {
+    "approve": bool,
+    "reply": str,
+    "back": bool,
+    "cancel": bool,
+    "reason": str,
+    "remember": bool,
+    "content": str,
+    "arguments": Mapping,
+}
 _NAMES = {bool: "true or false", str: "a string", Mapping: "an object"}
 
 
@@ -135,8 +144,9 @@ def _problems(body: Mapping[str, Json]) -> list[Problem]:
     for key, shape in _SHAPES.items():
         if key in body and not isinstance(body[key], shape):
             found.append(Problem(f"/{key}", f"must be {_NAMES[shape]}."))
-    if body.get("cancel") is False:
-        found.append(Problem("/cancel", "must be true: leave it out to do something else."))
+    found += [
+        Problem(f"/{key}", "must be true: leave it out to do something else.") for key in ("back", "cancel") if body.get(key) is False
+    ]
     return found
 
 

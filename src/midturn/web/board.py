@@ -48,6 +48,11 @@ class Board:
             return None
         return next((question for question in await self.port.pending(at.conversation) if question.id == id), None)
 
+    async def asked_again(self, question: OpenQuestion) -> OpenQuestion | None:
+        """Return what the call of a question waits for now, where that is another one."""
+        waiting = await self.port.pending(question.conversation)
+        return next((one for one in waiting if one.request.call == question.request.call and one.id != question.id), None)
+
     async def title(self, conversation: str) -> str:
         """Return what a conversation is called."""
         if conversation not in self._titles:

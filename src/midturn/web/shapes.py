@@ -10,7 +10,7 @@ from midturn.core.events import AnsweredBy
 from midturn.core.prompt import PromptKind
 from midturn.core.source import Source
 
-WAYS = ("value", "approve", "arguments", "content", "reply", "cancel")
+WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 """The ways to answer; each request takes exactly one."""
 
 
@@ -39,7 +39,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An answer, in exactly one way.
 
     `value` is the answer (of a form, an object by question id), `approve` a decision, `arguments` what a call shall run with instead,
-    `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `cancel` ends the turn.
+    `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `back` asks the question before
+    this one again, `cancel` ends the turn. `remember` keeps a yes or a no for the rest of the turn.
     """
 
     value: Any = UNSET
@@ -47,8 +48,10 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     arguments: dict[str, Any] | UnsetType = UNSET
     content: str | UnsetType = UNSET
     reply: str | UnsetType = UNSET
+    back: Literal[True] | UnsetType = UNSET
     cancel: Literal[True] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
+    remember: bool | UnsetType = UNSET
 
 
 class ReceiptShape(Struct):

@@ -13,6 +13,7 @@ from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion
 from midturn.web.access import Access, Visitor
 from midturn.web.board import Board
+from midturn.web.drafts import Drafts
 from midturn.web.library import Library
 from midturn.web.secret_replies import Vault
 
@@ -56,6 +57,7 @@ class Site(Struct, frozen=True, kw_only=True):
     secrets: bool | None = None
     notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
     vault: Vault = field(default_factory=Vault)
+    drafts: Drafts = field(default_factory=Drafts)
 
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

@@ -1,71 +1,80 @@
-"""A form on the page, question by question. What was answered so far travels with the page, so that a server may be restarted meanwhile."""
+"""A form on the page, question by question: the machine of the turn walks it in memory, and nothing is recorded until all of it is sent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
-from midturn.core.events import Event, InquiryAnswered, InquiryRequest
-from midturn.core.form import Ask, Completed, Form, FormWalker, MisplacedReplyError, Review
+from midturn.core.events import AnsweredBy, Event
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
+from midturn.core.prompt import AnswersSubject, Prompt
 from midturn.core.question import Question
-from midturn.core.reply import Answered, WentBack
+from midturn.core.reply import Answered, Reply, Submitted, WentBack
 from midturn.core.secret import SecretValue
-from midturn.core.stream import OpenQuestion, pairs
-from midturn.errors import AnswerError
+from midturn.core.stream import OpenQuestion
+from midturn.core.turn.visit import Visit
+from midturn.errors import AnswerError, NotOpen
+from midturn.prompts.body import reviewed_places
+from midturn.store.ids import event_ids
 from midturn.web.secret_replies import Vault
 
 _BACK = "back"
 _MOST_STEPS = 500
+_WHO = AnsweredBy("user", via="web")
 
 
 class FormWalk:
-    """The walk through the form of an open question, begun at that question: what was answered before it stays answered."""
+    """The walk through the form of an open question, from where its record ends. The steps that were taken travel with the page."""
 
-    def __init__(self, question: OpenQuestion, turn: Sequence[Event], vault: Vault, carried: str = "") -> None:
+    def __init__(self, question: OpenQuestion, turn: Sequence[Event], vault: Vault, steps: Sequence[Json] = ()) -> None:
         """Walk as far as the page has come.
 
         Args:
             question: One of a form.
             turn: The events of its turn.
             vault: Where secrets are that were typed on the pages before.
-            carried: What `carried` was on the page before; what does not fit any more is left out.
+            steps: What `steps` was on the page before; what does not fit any more is left out.
+
+        Raises:
+            NotOpen: No such question waits.
+            AlreadyAnswered: Somebody answered it.
+            QuestionError: A newer version wrote the form.
         """
-        asked = question.form
-        self.form = Form.from_json(list(asked.questions) if asked else [], review=True)
-        recorded = _recorded(turn, question.request.call)
-        self._walker = FormWalker(self.form)
-        self._first = question.request.question_id if isinstance(question.request, InquiryRequest) else ""
-        while isinstance(ask := self._walker.step(), Ask) and ask.question.id != self._first and ask.question.id in recorded:
-            self._walker.feed(Answered(recorded[ask.question.id], automatic=True))
-        self._recorded = recorded
-        self._steps: list[Json] = []
+        self._visit = Visit(turn, question.request.event_id, event_ids())
         self._vault = vault
-        for step in _read(carried):
+        self._given = 0
+        self._typed: dict[str, Json | SecretValue] = {}
+        self._drafts: dict[str, Json] = {}
+        self.steps: list[Json] = []
+        for step in steps[:_MOST_STEPS]:
             if not self._again(step):
                 break
 
     @property
-    def step(self) -> Ask | Review | Completed:
-        """What comes now."""
-        return cast("Ask | Review | Completed", self._walker.step())  # nothing else is fed here
+    def prompt(self) -> Prompt | None:
+        """What comes now: a question, or the review; None at the end. Nothing is remembered of an answer that is given with others."""
+        prompt = self._visit.prompt()
+        return None if prompt is None else replace(prompt, may_remember=False)
+
+    @property
+    def is_at_its_beginning(self) -> bool:
+        """Whether Back leads to what is on record: that is for the store to take back."""
+        return self._given == 0
 
     @property
     def carried(self) -> str:
         """What the page carries along."""
-        return msgspec.json.encode(self._steps).decode()
+        return msgspec.json.encode(self.steps).decode()
 
-    def start(self, ask: Ask) -> Json | UnsetType:
+    def start(self, prompt: Prompt) -> Json | UnsetType:
         """Return what the control of a question holds when it is shown."""
-        known = self._recorded.get(ask.question.id, UNSET) if ask.question.id == self._first else UNSET
-        for value in (ask.prefill, self._walker.draft, known):
-            if value is not UNSET:
-                return value
-        return ask.question.default
+        draft = self._drafts.get(prompt.question.id, UNSET)
+        return next((value for value in (prompt.prefill, draft) if value is not UNSET), prompt.question.default)
 
     def answer(self, value: Json) -> None:
         """Answer the question that is asked.
@@ -73,30 +82,50 @@ class FormWalk:
         Raises:
             AnswerError: It does not fit.
         """
-        self._walker.feed(Answered(value))
-        self._steps.append({"value": value})
+        self._take(Answered(value), value)
+        self.steps.append({"value": value})
 
     def answer_secret(self, secret: SecretValue) -> None:
         """Answer the secret that is asked; it stays in this process."""
-        self._walker.feed(Answered(secret))
-        self._steps.append({"secret": self._vault.keep(secret)})
+        self._take(Answered(secret), secret)
+        self.steps.append({"secret": self._vault.keep(secret)})
 
     def back(self) -> None:
         """Go to the question before, if there is one that was answered on this page."""
-        step = self._walker.step()
-        if isinstance(step, Review) or (isinstance(step, Ask) and step.can_go_back):
-            self._walker.feed(WentBack())
-            self._steps.append(_BACK)
+        if self._given:
+            self._visit.take(WentBack(), _WHO)
+            self._given -= 1
+            self.steps.append(_BACK)
 
-    def answers(self, given: Mapping[str, Any]) -> dict[str, Json]:
-        """Return the map that `store.answer` takes: without what was skipped because of a `when`."""
-        optional = {question.id for question in self.form.questions if question.optional}
-        return {key: cast("Json", value) for key, value in given.items() if value is not None or key in optional}
+    def send(self) -> None:
+        """Send the answers that the review shows."""
+        self._visit.take(Submitted(), _WHO)
 
-    def shown(self, given: Mapping[str, Any]) -> list[tuple[Question[Any], Json]]:
-        """Return the answers for the review."""
-        answers = self.answers(given)
-        return [(question, answers[question.id]) for question in self.form.questions if question.id in answers]
+    def answers(self) -> dict[str, Json | SecretValue]:
+        """Return the map that the store takes: without what was skipped because of a `when`, and with the secrets that were typed here."""
+        optional = {question.id for question in self._questions if question.optional}
+        plain = {key: value for key, value in self._visit.answers.items() if value is not None or key in optional}
+        return {**plain, **{key: value for key in self._visit.secrets if isinstance(value := self._typed.get(key), SecretValue)}}
+
+    def reviewed(self, subject: AnswersSubject) -> list[tuple[Question[Any], Json | SecretValue]]:
+        """Return the answers for the review, secrets among them (they show as such)."""
+        secrets = {name: self._typed[name] for name in self._visit.secrets & self._typed.keys()}
+        return rows_of_review(subject, secrets)
+
+    @property
+    def _questions(self) -> Sequence[Question[Any]]:
+        form = self._visit.form
+        return form.questions if form else ()
+
+    def _take(self, reply: Reply, value: Json | SecretValue) -> None:
+        prompt = self._visit.prompt()
+        if prompt is None or prompt.kind != "tool":
+            raise NotOpen("The form asks nothing more.")
+        self._visit.take(reply, _WHO)
+        self._given += 1
+        self._typed[prompt.question.id] = value
+        if not isinstance(value, SecretValue | bool) and value is not None:
+            self._drafts[prompt.question.id] = value
 
     def _again(self, step: Json) -> bool:
         """Take a step that was taken before; False where it cannot be taken any more: the form or the page is another."""
@@ -107,27 +136,26 @@ class FormWalk:
                 case {"value": value}:
                     self.answer(value)
                 case {"secret": handle} if (secret := self._vault.find(handle)) is not None:
-                    self._walker.feed(Answered(secret))
-                    self._steps.append(step)
+                    self._take(Answered(secret), secret)
+                    self.steps.append(step)
                 case _:
                     return False
-        except (AnswerError, MisplacedReplyError):
+        except (AnswerError, NotOpen):
             return False
         return True
 
 
-def _read(carried: str) -> list[Json]:
+def rows_of_review(subject: AnswersSubject, secrets: Mapping[str, Json | SecretValue]) -> list[tuple[Question[Any], Json | SecretValue]]:
+    """Return each question that was asked, with its answer."""
+    plain = {subject.questions[place].id for place in reviewed_places(subject)}
+    known = {**secrets, **subject.answers}
+    return [(question, known[question.id]) for question in subject.questions if question.id in plain or question.id in secrets]
+
+
+def read_steps(carried: str) -> Sequence[Json]:
+    """Read what a page carried along; nobody is believed, so what is no list is none."""
     try:
         steps = read_json(carried) if carried else None
     except NotJson:
-        return []
-    return [*steps][:_MOST_STEPS] if isinstance(steps, Sequence) and not isinstance(steps, str) else []
-
-
-def _recorded(turn: Sequence[Event], call: str) -> dict[str, Json]:
-    """Return the latest recorded answer to each question of a call."""
-    return {
-        request.question_id: response.answer
-        for request, response in pairs(turn)
-        if request.call == call and isinstance(response, InquiryAnswered)
-    }
+        return ()
+    return steps if isinstance(steps, Sequence) and not isinstance(steps, str) else ()

@@ -93,7 +93,7 @@ def test_back_of_a_visitor_comes_with_the_answer_that_is_revised() -> None:
 
     back = visiting.take(WentBack(), SOMEBODY)
 
-    assert [type(event) for event in back] == [InquiryRequest, InquiryCancelled]
+    assert [type(event) for event in back] == [InquiryRequest, InquiryCancelled, InquiryRequest]
     assert (shown(visiting).question.id, shown(visiting).prefill) == ("confirm", True)
 
 

@@ -18,6 +18,7 @@ from midturn.errors import ConfigError, ModelError
 from midturn.runtime.prompter import Prompter
 from midturn.web.access import Access, CookieAccess, HeaderAccess
 from midturn.web.board import Board
+from midturn.web.drafts import Drafts
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
 from midturn.web.notifying import Notice, Notifying, Services
@@ -40,6 +41,7 @@ def site_of(place: Place, given: Serve) -> Site:
         signs_in=isinstance(access, CookieAccess),
         secrets=settings.web.secrets,
         notifying=_notifying(settings.notifications, given),
+        drafts=Drafts(directory_of(given.port) / "drafts"),
     )
 
 

@@ -70,6 +70,14 @@ class Visit:
         """The answers of a form that is complete, without secrets."""
         return {key: value for key, value in self._call.answers.items() if not isinstance(value, SecretValue)}
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The ids of the questions that a secret has answered, as far as the form has come."""
+        ticket = self._ticket()
+        walk = self._call.walk(ticket.decision.id) if ticket else None
+        known = walk.walker.collected if walk else self._call.answers
+        return frozenset(key for key, value in known.items() if isinstance(value, SecretValue))
+
     def prompt(self) -> Prompt | None:
         """Return what a person is shown; None when the visit is over."""
         ticket = self._ticket()
@@ -87,7 +95,7 @@ class Visit:
         ticket = self._ticket()
         if ticket is None:
             raise NotOpen("The visit is over: nothing of this call waits any more.")
-        keeps_all = isinstance(reply, WentBack) and ticket.decision.id not in self._state.record.inquiries
+        keeps_all = isinstance(reply, WentBack)
         match reply:
             case EndedTurn():
                 write_ending(self._state, ended_by_user({self._call.event}))

@@ -41,6 +41,8 @@ async def question(request: Request, visitor: Visitor, site: Site) -> Response:
         if request.method == "POST":
             return await _sent(request, visitor, site, answering, found)
         return await _shown(request, visitor, site, found, await answering.shown())
+    except (AlreadyAnswered, NotOpen) as closed_meanwhile:
+        return await _closed(request, visitor, site, status=410, problem=str(closed_meanwhile))
     except QuestionError as error:
         return page(request, "message.html", {**frame(site, visitor, "Question"), "text": str(error)}, 422)
 
@@ -56,9 +58,15 @@ async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answe
         status = 409 if isinstance(error, AlreadyAnswered) else 410
         return await _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
     if isinstance(came_to, Receipt):
-        base = str(request.scope.get("root_path", "")).rstrip("/")
-        return RedirectResponse(f"{base}/?done={found.id}", 303)
+        return RedirectResponse(await _next_page(request, site, found, sent), 303)
     return await _shown(request, visitor, site, found, came_to)
+
+
+async def _next_page(request: Request, site: Site, found: OpenQuestion, sent: Fields) -> str:
+    """Return where somebody goes on: after Back at what is on record, to the question that is asked again."""
+    base = str(request.scope.get("root_path", "")).rstrip("/")
+    again = await site.board.asked_again(found) if sent.one("act") == "back" else None
+    return f"{base}/?done={found.id}" if again is None else f"{base}/q/{again.id}"
 
 
 async def _shown(  # noqa: PLR0913  what a page shows
