@@ -1,11 +1,16 @@
-"""Servers of the configuration: their tools in a turn of `midturn query`."""
+"""Servers of the configuration: their tools in every command that runs or shows tools."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
 
+import pytest
+
+from midturn.cli.place import find_place
+from midturn.cli.serve.turns import go_on
 from support.cli import CommandLine, calls
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
@@ -40,3 +45,88 @@ def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(midtu
 
     assert finished.stdout == "Done.\n"
     assert "The MCP server `gone` cannot be used, and its tools are absent" in finished.stderr.replace("\n", " ")
+
+
+def test_a_renamed_tool_is_under_what_is_configured_for_it(midturn: CommandLine) -> None:
+    command = json.dumps([sys.executable, str(SERVER)])
+    tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrename = 'repeat'\nrun = 'unattended'\nsummary = 'Says it again.'\n"
+    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
+
+    listed = {tool["name"]: tool for tool in midturn.ok("tools", "ls", "--json").json}
+
+    assert listed["repeat"]["run"] == "unattended"
+    assert listed["repeat"]["summary"] == "Says it again."
+    assert "probe_echo" not in listed
+
+
+def test_tools_of_servers_are_listed_shown_and_run_by_hand(midturn: CommandLine) -> None:
+    configure(midturn)
+
+    listed = {tool["name"]: tool for tool in midturn.ok("tools", "ls", "--json").json}
+    shown = midturn.ok("tools", "show", "probe_echo").stdout
+    ran = midturn.ok("tools", "run", "probe_echo", "a=1")
+
+    assert listed["probe_ask"]["source"] == "mcp"
+    assert listed["probe_ask"]["run"] == "unattended"
+    assert listed["probe_echo"]["run"] == "ask"
+    assert "source    mcp" in shown
+    assert ran.stdout == "echo: {'a': 1}\n"
+
+
+def test_a_dry_run_names_the_tools_of_servers(midturn: CommandLine) -> None:
+    configure(midturn)
+
+    request = midturn.ok("query", "-m", midturn.script(), "--dry-run", "Go").stdout
+
+    assert '"probe_ask"' in request
+    assert '"probe_echo"' in request
+
+
+def test_doctor_starts_every_server_and_says_what_it_offers(midturn: CommandLine) -> None:
+    command = json.dumps([sys.executable, str(SERVER)])
+    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n[providers.mcp.gone]\ncommand = ['no-such-server']\n")
+
+    found = {one["what"]: one for one in midturn.run("doctor", "--json").json}
+
+    assert found["MCP probe"]["works"]
+    assert found["MCP probe"]["said"].startswith("9 tools")
+    assert not found["MCP gone"]["works"]
+    assert "no-such-server" in found["MCP gone"]["said"]
+
+
+def test_a_turn_that_the_page_goes_on_with_has_the_tools_of_servers(midturn: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(midturn)
+    assert midturn.run("query", "-m", midturn.script(calls("probe_ask")), "--defer", "Go").status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    midturn.ok("answer", question["id"], '{"field_1": "us-2", "count": 3, "dry": true}')
+    for name, value in midturn.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(midturn.root)
+
+    asyncio.run(go_on(find_place(), question["conversation"]))
+
+    contents = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    assert contents == ["accept {'re gion': 'us-2', 'count': 3, 'dry': True}"]
+
+
+def test_a_chat_keeps_its_servers_connected_from_turn_to_turn(midturn: CommandLine) -> None:
+    started = midturn.root / "started"
+    (midturn.root / "start.sh").write_text('echo x >> started; exec "$@"')
+    command = json.dumps(["/bin/sh", str(midturn.root / "start.sh"), sys.executable, str(SERVER)])
+    tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n"
+    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
+    midturn.hasty()
+    replies = [calls("probe_echo", n=1), {"text": "First."}, calls("probe_echo", n=2), {"text": "Second."}]
+    (midturn.root / "play.json").write_text(json.dumps({"replies": replies}))
+
+    with midturn.on_a_terminal("chat", "-m", f"scripted:{midturn.root / 'play.json'}") as terminal:
+        terminal.wait_at("> ")
+        terminal.send("One\r")
+        terminal.wait_for("First.")
+        terminal.send("Two\r")
+        terminal.wait_for("Second.")
+        terminal.send("/quit\r")
+        assert terminal.wait_for_end() == 0
+
+    assert started.read_text() == "x\n"
+    assert [e["content"] for e in midturn.events() if e["type"] == "tool_call_response"] == ["echo: {'n': 1}", "echo: {'n': 2}"]

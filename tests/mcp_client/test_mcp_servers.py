@@ -15,6 +15,7 @@ from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
 from midturn.mcp.asking import address_question
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.ports import Tool
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 pytestmark = pytest.mark.timeout(60)
@@ -27,15 +28,19 @@ def spec(cwd: Path, *arguments: str, asks: bool = True, name: str = "probe") -> 
 @pytest.fixture(params=["modern", "legacy"])
 def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[McpServers]:
     with McpServers([spec(tmp_path, request.param)]) as connected:
-        assert connected.warnings == []
+        assert connected.problems == {}
         yield connected
+
+
+def tools_of(servers: McpServers) -> list[Tool]:
+    return [tool for tools in servers.tools.values() for tool in tools]
 
 
 def called(servers: McpServers, tool: str, replies: dict[str, Any] | None = None, **arguments: Any) -> tuple[str, bool]:
     """Have a model call one tool; return what it read, and whether that was an error."""
     store = MemoryStore()
     calls = [{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}]
-    agent = Agent(model=ScriptedModel(calls), tools=servers.tools, prompter=ScriptedPrompter(replies or {}), store=store)
+    agent = Agent(model=ScriptedModel(calls), tools=tools_of(servers), prompter=ScriptedPrompter(replies or {}), store=store)
     result = agent.run_sync("Go")
     assert result.status == "completed", result.error
     response = next(event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse))
@@ -43,7 +48,7 @@ def called(servers: McpServers, tool: str, replies: dict[str, Any] | None = None
 
 
 def test_tools_are_named_after_their_server(servers: McpServers) -> None:
-    names = [tool.definition.name for tool in servers.tools]
+    names = [tool.definition.name for tool in tools_of(servers)]
 
     assert names[:2] == ["probe_echo", "probe_fail"]
 
@@ -94,7 +99,7 @@ def test_a_server_that_is_silent_is_given_up(tmp_path: Path) -> None:
 
 
 def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -> None:
-    tool = next(tool for tool in servers.tools if tool.definition.name == "probe_sleep")
+    tool = next(tool for tool in tools_of(servers) if tool.definition.name == "probe_sleep")
 
     async def work() -> None:
         from midturn.core.prompt import ToolCall
@@ -136,8 +141,7 @@ def test_a_server_that_does_not_start_is_a_warning(tmp_path: Path) -> None:
     gone = ServerSpec(name="gone", command=("/nonexistent/server",), cwd=str(tmp_path))
 
     with McpServers([gone, spec(tmp_path)]) as servers:
-        (warning,) = servers.warnings
-        assert "The MCP server `gone` cannot be used, and its tools are absent" in warning
+        assert list(servers.problems) == ["gone"]
         assert called(servers, "probe_echo")[1] is False
 
 

@@ -42,9 +42,8 @@ class Finding(Struct, frozen=True):
 @with_json
 def command(*, as_json: bool) -> ExitStatus:
     """Find out what works here. The status is 1 if something that every turn needs does not."""
-    findings = [
-        finding for find in (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _process, _models, _log) for finding in find()
-    ]
+    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _process, _models, _servers, _log)
+    findings = [finding for look in looks for finding in look()]
     if as_json:
         say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
     else:
@@ -143,6 +142,27 @@ def _models() -> Iterator[Finding]:
     for provider in providers_at_hand(Lookup(providers=providers_json(settings.llm), environment=environment())):
         said = provider.missing or f"{len(provider.models)} models"
         yield Finding(provider.provider, works=provider.missing is None, said=said)
+
+
+def _servers() -> Iterator[Finding]:
+    """Start every MCP server, and ask it for its tools."""
+    settings = _settings()
+    if settings is None or not settings.mcp:
+        return
+    from midturn.compose.mcp import Connected
+
+    try:
+        connected = Connected(settings, find_place().root, asks=False)
+    except ConfigError as error:
+        yield Finding("MCP", works=False, said=str(error))
+        return
+    try:
+        for name in settings.mcp:
+            problem = connected.problems.get(name)
+            said = problem or f"{len(connected.by_server.get(name, ()))} tools; `midturn tools ls` lists them"
+            yield Finding(f"MCP {name}", works=problem is None, said=said)
+    finally:
+        connected.close()
 
 
 def _log() -> Iterator[Finding]:

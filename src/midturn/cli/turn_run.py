@@ -13,13 +13,14 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.output import note, say_json
 from midturn.cli.place import Place
-from midturn.cli.shown import block, line, spoken
+from midturn.cli.servers import connect
+from midturn.cli.shown import line, spoken
 from midturn.cli.signals import with_signals
 from midturn.cli.turn_display import OutputFormat, Screen, display_for
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.mcp import Connected
+from midturn.compose.mcp import Servers
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
@@ -34,7 +35,8 @@ _LOOK = 0.1  # seconds between two looks for an answer that was handed over
 class TurnRun(Struct, frozen=True, kw_only=True):
     """Everything a run needs besides its conversation.
 
-    `prompter` replaces the terminal; with `waits`, a suspended turn is not left; `shaped`: the answer is JSON of a wanted shape.
+    `prompter` replaces the terminal; with `waits`, a suspended turn is not left; `shaped`: the answer is JSON of a wanted shape. `servers`
+    are left connected for the next turn; without them, this one connects for itself.
     """
 
     place: Place
@@ -44,6 +46,7 @@ class TurnRun(Struct, frozen=True, kw_only=True):
     prompter: Prompter | None = None
     waits: bool = False
     shaped: bool = False
+    servers: Servers | None = None
 
 
 class TurnRunner:
@@ -58,10 +61,9 @@ class TurnRunner:
         gate = Gate()
         prompter = (run.prompter or terminal(settings, gate)) if run.attached else None
         attached = prompter is not None
-        self._servers = Connected(settings, run.place.root, asks=attached or settings.any_tool.policy.detached.tool != "deny")
-        for warning in self._servers.warnings:
-            note(line("midturn: {}", block(warning)))
-        parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=self._servers.tools)
+        self._servers = run.servers or Servers()
+        others = connect(self._servers, settings, run.place.root, attached=attached).tools
+        parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=others)
         if run.place.files.lacks_key:
             note("midturn: no key can be kept in your state directory, so this turn would have to be adopted to be resumed.")
         self.interrupted = False
@@ -77,7 +79,8 @@ class TurnRunner:
             while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held):
                 status = self._run_once(held, None)
         finally:
-            self._servers.close()
+            if self._run.servers is None:
+                self._servers.close()
         return status
 
     def _run_once(self, held: Held, requested: TurnRequested | None) -> ExitStatus:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from midturn.compose.tools import own_things
 from midturn.config.settings import McpServer, Settings
@@ -18,11 +19,14 @@ from midturn.sandbox.marks import VARIABLE
 from midturn.tools.environment import child_environment
 from midturn.tools.executable import CommandError, find_executable
 
+if TYPE_CHECKING:
+    from midturn.mcp.spec import ServerSpec
+
 _MISSING = 'MCP servers are configured, and the extra `mcp` is not installed: install it with `pip install "midturn[mcp]"`.'
 
 
 class Connected:
-    """Servers and their tools. `warnings` says what could not be reached; leave them with `close`."""
+    """Servers and their tools; leave them with `close`."""
 
     def __init__(self, settings: Settings, root: Path, *, asks: bool) -> None:
         """Connect to every server; without one, nothing is loaded.
@@ -36,13 +40,42 @@ class Connected:
             ConfigError: The library for it is not installed.
         """
         self._closing = ExitStack()
-        self.warnings: list[str] = []
-        self.tools: Sequence[Tool] = ()
+        self.problems: dict[str, str] = {}
+        """Why a server cannot be used, by its name."""
+        self.by_server: Mapping[str, Sequence[Tool]] = {}
+        """The tools of each server that can be used."""
         if not settings.mcp:
             return
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(_MISSING)
         from midturn.mcp.servers import McpServers
+
+        specs = self._specs(settings, root, asks=asks)
+        names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}
+        silence = {tool.rename or name: tool.timeout for name, tool in settings.tools.items() if tool.timeout is not None}
+        servers = self._closing.enter_context(McpServers(specs, names, silence))
+        self.problems |= servers.problems
+        self.by_server = {
+            name: [tool for tool in tools if tool.definition.name not in BUILT_IN_TOOLS]
+            for name, tools in servers.tools.items()
+            if name not in servers.problems
+        }
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools of all of them."""
+        return [tool for tools in self.by_server.values() for tool in tools]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the user is to be told."""
+        return [f"The MCP server `{name}` cannot be used, and its tools are absent: {why}" for name, why in self.problems.items()]
+
+    def close(self) -> None:
+        """Leave all servers."""
+        self._closing.close()
+
+    def _specs(self, settings: Settings, root: Path, *, asks: bool) -> Sequence[ServerSpec]:
         from midturn.mcp.spec import ServerSpec
 
         specs: list[ServerSpec] = []
@@ -50,32 +83,51 @@ class Connected:
             try:
                 command = _command(server, root)
             except CommandError as error:
-                self.warnings.append(f"The MCP server `{name}` cannot be used, and its tools are absent: {error}")
+                self.problems[name] = str(error)
                 continue
             passed = child_environment(os.environ, server.environment)
             box = Box(server.sandbox, own_things(), command=server.command, network=True)
             command, variables = box.launched(command, root, passed.get("PATH", os.defpath))
             environment = {**passed, **variables, VARIABLE: name}
-            specs.append(
-                ServerSpec(
-                    name=name,
-                    command=command,
-                    url=server.url,
-                    headers=server.headers,
-                    environment=environment,
-                    cwd=str(root),
-                    asks=asks,
-                )
+            reached = ServerSpec(
+                name=name, command=command, url=server.url, headers=server.headers, environment=environment, cwd=str(root), asks=asks
             )
-        names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}
-        silence = {name: tool.timeout for name, tool in settings.tools.items() if tool.timeout is not None}
-        servers = self._closing.enter_context(McpServers(specs, names, silence))
-        self.tools = [tool for tool in servers.tools if tool.definition.name not in BUILT_IN_TOOLS]
-        self.warnings += servers.warnings
+            specs.append(reached)
+        return specs
+
+
+class Servers:
+    """The servers of a process that runs turn after turn: they stay connected as long as they are configured alike."""
+
+    def __init__(self) -> None:
+        self._connected: Connected | None = None
+        self._alike: tuple[object, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Leave all servers."""
-        self._closing.close()
+        """Leave all of them."""
+        if self._connected:
+            self._connected.close()
+        self._connected = None
+
+    def connected(self, settings: Settings, root: Path, *, asks: bool) -> Connected:
+        """Connect, or return what is connected already; what could not be reached is tried again."""
+        renamed = {tool.name: (tool.rename, tool.timeout) for tool in settings.tools.values()}
+        alike = (settings.mcp, renamed, root, asks)
+        if self._connected is None or self._connected.problems or alike != self._alike:
+            self.close()
+            self._connected, self._alike = Connected(settings, root, asks=asks), alike
+        return self._connected
+
+
+def asks_somebody(settings: Settings, *, attached: bool) -> bool:
+    """Say whether somebody can be asked what a server asks: a person here, a model, or whoever comes by later."""
+    return attached or settings.any_tool.policy.detached.tool != "deny"
 
 
 def _command(server: McpServer, root: Path) -> tuple[str, ...]:

@@ -35,26 +35,31 @@ def toolbox(settings: Settings, workspace_id: str = "", others: Sequence[Tool] =
     Raises:
         ConfigError: A `-t` or `-T` names a tool that is not there, or a locked one; or a name is not for tools.
     """
-    known = known_tools(settings)
     foreign = {tool.definition.name: tool for tool in others}
-    known |= {name: settings.tool(name) for name in foreign}
+    known = known_tools(settings, others)
     names = offered({name: tool.enable for name, tool in known.items()}, settings.toggles)
     if problems := [problem for name in names if (problem := name_problem(name))]:
         raise ConfigError("\n".join(problems))
-    tools = {name: foreign.get(name) or _built(known[name], workspace_id) for name in names if name != DESCRIBE_TOOLS}
+    tools = {name: _made(known[name], foreign.get(name), workspace_id) for name in names if name != DESCRIBE_TOOLS}
     if DESCRIBE_TOOLS in names:
         tools[DESCRIBE_TOOLS] = _reworded(DescribeTools(tools.values()), known[DESCRIBE_TOOLS])
     return Toolbox(tools, {name: known[name] for name in tools})
 
 
-def known_tools(settings: Settings) -> dict[str, ToolSettings]:
-    """Return what the configuration itself declares or has built in, enabled or not."""
-    return {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local")}
+def known_tools(settings: Settings, others: Sequence[Tool] = ()) -> dict[str, ToolSettings]:
+    """Return what the configuration itself declares or has built in, enabled or not, and `others` as it says about them."""
+    declared = {name: tool for name, tool in settings.tools.items() if tool.source in ("builtin", "local")}
+    return declared | {tool.definition.name: settings.tool(tool.definition.name) for tool in others}
 
 
-def definition_of(tool: ToolSettings) -> ToolDefinition:
-    """Return what a model is told about a tool that the configuration knows."""
-    return (_reworded(DescribeTools(()), tool) if tool.name == DESCRIBE_TOOLS else _built(tool, "")).definition
+def definition_of(tool: ToolSettings, others: Sequence[Tool] = ()) -> ToolDefinition:
+    """Return what a model is told about a tool that the configuration knows, or that is one of `others`."""
+    foreign = next((other for other in others if other.definition.name == tool.name), None)
+    return (_reworded(DescribeTools(()), tool) if tool.name == DESCRIBE_TOOLS else _made(tool, foreign, "")).definition
+
+
+def _made(settings: ToolSettings, foreign: Tool | None, workspace_id: str) -> Tool:
+    return _reworded(foreign, settings) if foreign else _built(settings, workspace_id)
 
 
 def _built(tool: ToolSettings, workspace_id: str) -> Tool:
@@ -91,7 +96,7 @@ def _built_in(name: str) -> Tool:
 
 
 def _reworded(tool: Tool, settings: ToolSettings) -> Tool:
-    """Return a built-in tool as configuration describes it."""
+    """Return a tool of others, or a built-in one, as configuration describes it."""
     wording = Wording(summary=settings.summary, description=settings.description, parameters=settings.parameters)
     return tool if wording == Wording() else Redescribed(tool, wording)
 

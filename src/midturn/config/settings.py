@@ -153,5 +153,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         found = self.tools.get(name)
         if found is not None:
             return found
+        renamed = next((tool for tool in self.tools.values() if tool.rename == name), None)
+        if renamed is not None:
+            return replace(renamed, name=name)
         policy = replace(self.any_tool.policy, source=Source.tool(name))
         return replace(self.any_tool, name=name, policy=policy)

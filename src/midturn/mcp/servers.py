@@ -14,7 +14,7 @@ from midturn.ports import Tool
 
 
 class McpServers:
-    """Connected servers. `warnings` says which could not be reached: their tools are absent."""
+    """Connected servers. `problems` says why some could not be reached, by their names: their tools are absent."""
 
     def __init__(
         self, specs: Sequence[ServerSpec], names: Mapping[str, str] | None = None, silence: Mapping[str, float] | None = None
@@ -30,8 +30,9 @@ class McpServers:
         self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-servers", daemon=True)
         self._thread.start()
         self._connections = [asyncio.run_coroutine_threadsafe(_made(spec), self._loop).result() for spec in specs]
-        self.warnings: list[str] = []
-        self.tools: list[Tool] = []
+        self.problems: dict[str, str] = {}
+        self.tools: dict[str, list[Tool]] = {spec.name: [] for spec in specs}
+        """By the name of their server."""
         self._start(names or {}, silence or {})
 
     def __enter__(self) -> Self:
@@ -55,12 +56,12 @@ class McpServers:
             try:
                 started.result()
             except ServerGone as gone:
-                self.warnings.append(f"The MCP server `{connection.spec.name}` cannot be used, and its tools are absent: {gone}")
+                self.problems[connection.spec.name] = str(gone)
                 continue
             for tool in connection.tools:
                 known = registered_name(connection.spec.name, tool.name)
                 name = names.get(known, known)
-                self.tools.append(McpTool(connection, tool, name, self._loop, silence.get(name, SILENCE)))
+                self.tools[connection.spec.name].append(McpTool(connection, tool, name, self._loop, silence.get(name, SILENCE)))
 
     async def _closed(self) -> None:
         await asyncio.gather(*(connection.close() for connection in self._connections), return_exceptions=True)

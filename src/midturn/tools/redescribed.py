@@ -1,4 +1,4 @@
-"""A built-in tool in other words: configuration may override how it is described, never what it is."""
+"""A tool in other words: configuration may override how it is described, never what it is."""
 
 from __future__ import annotations
 

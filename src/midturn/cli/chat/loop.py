@@ -13,9 +13,10 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.output import note
 from midturn.cli.place import Place
-from midturn.cli.query.command import Query, begin, go_on
+from midturn.cli.query.command import Around, Query, begin, go_on
 from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.shown import block, line
+from midturn.compose.mcp import Servers
 from midturn.core.events import TurnStart
 from midturn.core.suggestion import did_you_mean
 from midturn.core.turn.inputs import TurnRequested
@@ -44,9 +45,14 @@ class Chat:
         self._query = query
         self._conversation = conversation
         self._announced: set[str] = set()
+        self._servers = Servers()
 
     def run(self) -> ExitStatus:
         """Talk until the person leaves."""
+        with self._servers:
+            return self._talk()
+
+    def _talk(self) -> ExitStatus:
         if self._conversation is not None:
             self._safely(self._resume)
         while True:
@@ -93,11 +99,11 @@ class Chat:
     def _turn(self, said: str) -> None:
         requested = TurnRequested(said)
         if self._conversation is None:
-            begin(self._query, self._place, requested, self._opened)
+            begin(self._query, self._place, requested, Around(opened=self._opened, servers=self._servers))
         else:
             query = structs.replace(self._query, id=self._conversation)
             with Held.existing(self._place, self._conversation) as held:
-                go_on(query, self._place, held, requested)
+                go_on(query, self._place, held, requested, Around(servers=self._servers))
         self._query = structs.replace(self._query, model=None)  # it is on record now, and holds for what follows
 
     def _opened(self, conversation: str) -> None:

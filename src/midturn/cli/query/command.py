@@ -20,9 +20,11 @@ from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.query.request_text import request_text
 from midturn.cli.query.shape import read_schema
 from midturn.cli.query.toggles import TogglingCommand, with_toggles
+from midturn.cli.servers import connected
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import CommandParts, next_request
+from midturn.compose.mcp import Servers
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.config.places import state_directory
@@ -100,21 +102,31 @@ def _check(query: Query) -> None:
         raise click.UsageError("`--local` and `--store` both say where the conversation is kept: give one of them.")
 
 
-def begin(query: Query, place: Place, requested: TurnRequested, opened: Callable[[str], None] = lambda _: None) -> ExitStatus:
-    """Run a turn in a new conversation; `opened` is told its id before the turn runs."""
+class Around(Struct, frozen=True, kw_only=True):
+    """What is there around one turn of several: `opened` is told the id of a new conversation; `servers` stay connected."""
+
+    opened: Callable[[str], None] = lambda _: None
+    servers: Servers | None = None
+
+
+_ALONE = Around()
+
+
+def begin(query: Query, place: Place, requested: TurnRequested, around: Around = _ALONE) -> ExitStatus:
+    """Run a turn in a new conversation."""
     loaded = _load(query, place, ())
-    runner = _runner(query, place, loaded)
+    runner = _runner(query, place, loaded, around)
     limited = place.under(loaded.settings.limits)
     with Held.new(limited, requested.content) as held:
         place.set_current(held.conversation)
-        opened(held.conversation)
+        around.opened(held.conversation)
         return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded, held)))
 
 
-def go_on(query: Query, place: Place, held: Held, requested: TurnRequested) -> ExitStatus:
+def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, around: Around = _ALONE) -> ExitStatus:
     """Run a turn in a conversation that is held."""
     loaded = _load(query, place, held.events, held.conversation)
-    runner = _runner(query, place, loaded)
+    runner = _runner(query, place, loaded, around)
     status = resolve_open_turn(place, held, attached=_attached(query))
     if status is not None:
         note("midturn: your new request was not sent.")
@@ -129,8 +141,10 @@ def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
 
     number = place.conversation(query.id) if query.continues or query.id else None
     events = place.store.read_sync(number).events if number else ()
-    parts = CommandParts(settings=_load(query, place, events, number).settings, root=place.root)
-    say_json(request_json(parts.settings.assistant.model.id, next_request(parts, events, asked)))
+    settings = _load(query, place, events, number).settings
+    with connected(settings, place.root, attached=_attached(query)) as servers:
+        parts = CommandParts(settings=settings, root=place.root, others=servers.tools)
+        say_json(request_json(settings.assistant.model.id, next_request(parts, events, asked)))
     return ExitStatus.DONE
 
 
@@ -141,9 +155,16 @@ def _load(query: Query, place: Place, events: Sequence[Event], conversation: str
     return loaded
 
 
-def _runner(query: Query, place: Place, loaded: Loaded) -> TurnRunner:
-    shaped = query.schema is not None
-    run = TurnRun(place=place, loaded=loaded, attached=_attached(query), output=query.output, waits=query.wait, shaped=shaped)
+def _runner(query: Query, place: Place, loaded: Loaded, around: Around) -> TurnRunner:
+    run = TurnRun(
+        place=place,
+        loaded=loaded,
+        attached=_attached(query),
+        output=query.output,
+        waits=query.wait,
+        shaped=query.schema is not None,
+        servers=around.servers,
+    )
     return TurnRunner(run)
 
 

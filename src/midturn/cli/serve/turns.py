@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -13,8 +14,11 @@ from midturn.cli.serve.given import Serve
 from midturn.cli.serve.places import directory_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.compose.mcp import Connected, asks_somebody
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
+from midturn.ports import Journal
+from midturn.runtime.driver import RunEnding
 from midturn.runtime.prompter import Prompter
 from midturn.web.access import Access, CookieAccess, HeaderAccess
 from midturn.web.board import Board
@@ -56,14 +60,25 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
         loaded = load_for(place, Flags(), journal.events, journal.conversation)
         if loaded.ignored:
             raise ConfigError("\n".join(loaded.ignored))
-        parts = CommandParts(settings=loaded.settings, root=place.root, attached=prompter is not None)
-        command_line = CommandLine(parts, RunParts(prompter=prompter))
+        attached = prompter is not None
+        asks = asks_somebody(loaded.settings, attached=attached)
+        servers = await asyncio.to_thread(Connected, loaded.settings, place.root, asks=asks)
         try:
-            ending = await command_line.session(journal).resume()
+            for warning in servers.warnings:
+                note("midturn: {}", warning)
+            parts = CommandParts(settings=loaded.settings, root=place.root, attached=attached, others=servers.tools)
+            ending = await _resumed(CommandLine(parts, RunParts(prompter=prompter)), journal)
         finally:
-            await command_line.aclose()
+            await asyncio.to_thread(servers.close)
     if ending.status == "open":
         raise ModelError(ending.error or "the model is down")
+
+
+async def _resumed(command_line: CommandLine, journal: Journal) -> RunEnding:
+    try:
+        return await command_line.session(journal).resume()
+    finally:
+        await command_line.aclose()
 
 
 def _notifying(settings: NotificationSettings, given: Serve) -> Callable[[Board], Coroutine[Any, Any, None]] | None:

@@ -9,8 +9,7 @@ from midturn.cli.layout import table
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
 from midturn.cli.shown import Shown, line
-from midturn.cli.tools.known import settings_here
-from midturn.compose.tools import definition_of, known_tools
+from midturn.cli.tools.known import Known, known_here
 from midturn.config.settings import ToolSettings
 
 
@@ -18,32 +17,32 @@ from midturn.config.settings import ToolSettings
 @with_json
 def command(*, as_json: bool) -> ExitStatus:
     """List the tools: whether they are offered (`on`, `off`), whether their calls are asked about, and what they do."""
-    tools = known_tools(settings_here())
-    if as_json:
-        say_json([_json(tool) for tool in tools.values()])
-        return ExitStatus.DONE
-    for row in table([_row(tool) for tool in tools.values()]):
-        say(row)
+    with known_here() as known:
+        if as_json:
+            say_json([_json(known, tool) for tool in known.tools.values()])
+            return ExitStatus.DONE
+        for row in table([_row(known, tool) for tool in known.tools.values()]):
+            say(row)
     return ExitStatus.DONE
 
 
-def _json(tool: ToolSettings) -> dict[str, str | bool | None]:
+def _json(known: Known, tool: ToolSettings) -> dict[str, str | bool | None]:
     return {
         "name": tool.name,
-        "source": tool.source,
+        "source": known.source(tool),
         "enabled": tool.enable.state,
         "allow_toggle": tool.enable.allow_toggle,
         "run": tool.policy.run,
         "result": tool.policy.result,
-        "summary": _summary(tool),
+        "summary": _summary(known, tool),
     }
 
 
-def _row(tool: ToolSettings) -> list[Shown]:
+def _row(known: Known, tool: ToolSettings) -> list[Shown]:
     state = line("on" if tool.enable.state else "off")
-    return [line("{}", tool.name), state, line("{}", tool.policy.run), line("{}", _summary(tool))]
+    return [line("{}", tool.name), state, line("{}", tool.policy.run), line("{}", _summary(known, tool))]
 
 
-def _summary(tool: ToolSettings) -> str:
+def _summary(known: Known, tool: ToolSettings) -> str:
     """Return the first line of what a model is told."""
-    return next(iter(definition_of(tool).description.splitlines()), "")
+    return next(iter(known.definition(tool).description.splitlines()), "")

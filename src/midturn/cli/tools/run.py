@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import cast
 
 import click
@@ -16,15 +15,15 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_non_interactive
 from midturn.cli.output import note, say
-from midturn.cli.place import Place, environment, find_place
+from midturn.cli.place import environment, find_place
+from midturn.cli.servers import connected
 from midturn.cli.shown import block, line
 from midturn.cli.signals import with_signals
-from midturn.cli.tools.known import tool_named
+from midturn.cli.tools.known import Known
 from midturn.cli.turn_report import status_of
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.config.assign import Assignment
-from midturn.config.load import Loaded
 from midturn.core.events import Event, ToolCallResponse
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
@@ -49,8 +48,12 @@ def command(name: str, arguments: tuple[str, ...], *, non_interactive: bool) -> 
     given = read_arguments(arguments)
     loaded = load_for(place, Flags(assignments=[Assignment(f"conversation.tools.{name}.run", "unattended", "tools run")]))
     report_ignored(loaded, attached=attached)
-    tool_named(name, loaded.settings)
-    return _call(name, given, place, loaded, attached=attached)
+    with connected(loaded.settings, place.root, attached=attached) as servers:
+        Known(loaded.settings, servers.tools).named(name)
+        parts = CommandParts(
+            settings=loaded.settings, root=place.root, attached=attached, others=servers.tools, model=_calling(name, given)
+        )
+        return _call(name, parts)
 
 
 def read_arguments(words: Sequence[str]) -> dict[str, Json]:
@@ -77,10 +80,13 @@ def _pair(word: str) -> tuple[str, Json]:
         return key, value
 
 
-def _call(name: str, arguments: dict[str, Json], place: Place, loaded: Loaded, *, attached: bool) -> ExitStatus:
-    model = ScriptedModel([{"calls": [{"name": name, "arguments": arguments}]}, {"text": "Done."}])
-    parts = CommandParts(settings=loaded.settings, root=Path(place.root), attached=attached, model=model)
-    command_line = CommandLine(parts, RunParts(prompter=terminal(loaded.settings) if attached else None))
+def _calling(name: str, arguments: dict[str, Json]) -> ScriptedModel:
+    """Return a model that makes one call."""
+    return ScriptedModel([{"calls": [{"name": name, "arguments": arguments}]}, {"text": "Done."}])
+
+
+def _call(name: str, parts: CommandParts) -> ExitStatus:
+    command_line = CommandLine(parts, RunParts(prompter=terminal(parts.settings) if parts.attached else None))
     journal = drive(MemoryStore().create(name))
     session = command_line.session(journal)
 

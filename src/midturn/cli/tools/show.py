@@ -13,8 +13,7 @@ from midturn.cli.layout import indented, table
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
 from midturn.cli.shown import Shown, block, line
-from midturn.cli.tools.known import settings_here, tool_named
-from midturn.compose.tools import definition_of
+from midturn.cli.tools.known import known_here
 from midturn.config.settings import ToolSettings
 from midturn.core.names import BUILT_IN_TOOLS
 
@@ -24,12 +23,13 @@ from midturn.core.names import BUILT_IN_TOOLS
 @with_json
 def command(name: str, *, as_json: bool) -> ExitStatus:
     """Show what a model is told about the tool NAME, and what is configured for it."""
-    tool = tool_named(name, settings_here())
-    definition = definition_of(tool)
+    with known_here() as known:
+        tool = known.named(name)
+        definition, source = known.definition(tool), known.source(tool)
     if as_json:
         say_json(msgspec.to_builtins(definition))
         return ExitStatus.DONE
-    for row in table([(line("{}", what), shown) for what, shown in _facts(tool)]):
+    for row in table([(line("{}", what), shown) for what, shown in _facts(tool, source)]):
         say(row)
     gutter = line("  ")
     say("\nWhat a model is told:")
@@ -41,9 +41,9 @@ def command(name: str, *, as_json: bool) -> ExitStatus:
     return ExitStatus.DONE
 
 
-def _facts(tool: ToolSettings) -> Iterator[tuple[str, Shown]]:
+def _facts(tool: ToolSettings, source: str | None) -> Iterator[tuple[str, Shown]]:
     yield "name", line("{}", tool.name)
-    yield "source", line("{}", tool.source)
+    yield "source", line("{}", source)
     yield "offered", line("{} (allow_toggle = {})", "yes" if tool.enable.state else "no", tool.enable.allow_toggle)
     yield "run", line("{}", tool.policy.run)
     yield "result", line("{}", tool.policy.result)
