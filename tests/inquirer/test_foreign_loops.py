@@ -226,3 +226,29 @@ def test_a_program_without_an_event_loop_makes_calls(store: ConversationStore) -
     content = inquirer.run_sync("deploy", "a", {}, lambda call: f"{call.ask_sync(CONFIRM)}")
 
     assert content == "True"
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_tool_that_goes_on_after_a_suspension_has_no_result(store: ConversationStore, *, raises: bool) -> None:
+    """Frameworks turn what a tool raises into text, or into exceptions of their own, before the call hears of it."""
+
+    async def swallows(call: mt.InquirerCall) -> str:
+        try:
+            return f"Sure: {await call.ask(CONFIRM)}"
+        except Exception as error:  # noqa: BLE001  as frameworks do
+            if raises:
+                raise RuntimeError("tool failed") from None
+            return f"An error occurred: {error}"
+
+    async def scene() -> None:
+        conversation = await store.new("Ship it.")
+
+        async def enter() -> mt.CallContent:
+            return await mt.Inquirer(store, conversation).run("deploy", "a", {}, swallows)
+
+        with pytest.raises(mt.Suspended) as raised:
+            await enter()
+        await store.answer(raised.value.pending[0].id, value=True)
+        assert await enter() == "Sure: True"
+
+    asyncio.run(scene())

@@ -14,7 +14,7 @@ from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import OnFailure
-from midturn.errors import CallEnded, ConfigError, Suspended
+from midturn.errors import CallEnded, ConfigError, MidturnError, Suspended
 from midturn.ports import Tool, ToolRun
 from midturn.runtime.executing import execute, failed
 from midturn.runtime.foreign_call import ForeignCall
@@ -47,6 +47,7 @@ class InquirerCall(Asker):
         """What a tool of ours would know of this call: `arguments`, `answers`, `idempotency_key`."""
         self.outcome: Success | ToolError = Success("")
         """What the call has ended in so far."""
+        self._stopped_by: MidturnError | None = None
 
     @property
     def idempotency_key(self) -> str:
@@ -105,6 +106,16 @@ class InquirerCall(Asker):
         if self._life.unasked:
             raise UnaskedError(self._life.unasked)
 
+    def refuse_going_on(self) -> None:
+        """See to it that what had to stop has stopped, also where a framework or a tool has caught what an ask raised.
+
+        Raises:
+            Suspended: An ask of this call has raised it.
+            CallEnded: As above.
+        """
+        if self._stopped_by:
+            raise self._stopped_by
+
     def leave(self) -> None:
         """Go away: a call without a result stays unfinished, to be made again."""
         self._life.ended = True
@@ -153,7 +164,8 @@ class InquirerCall(Asker):
             return work.result()
         work.cancel()
         await asyncio.wait({work})
-        raise await self._turn.why_stopped(self._call)
+        self._stopped_by = await self._turn.why_stopped(self._call)
+        raise self._stopped_by
 
     def _give_up_if_others_wait(self) -> None:
         """Those who ask at the same time are next: what was cancelled before them would stand in their way."""

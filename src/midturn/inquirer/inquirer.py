@@ -148,10 +148,13 @@ class Inquirer:
         try:
             async with self._call(tool, call_id, arguments, occurrence) as call:
                 try:
-                    call.finish(await _ran(function, call))
+                    returned = await _ran(function, call)
+                    call.refuse_going_on()
+                    call.finish(returned)
                 except (Suspended, CallEnded):
                     raise
                 except Exception as error:  # noqa: BLE001  somebody's tool: the model is told, and the log
+                    call.refuse_going_on()
                     return await call.fail(error)
                 return await call.end(call.outcome)
         except CallEnded as ended:
@@ -192,9 +195,11 @@ class Inquirer:
         async with self._call(tool, call_id, arguments, None) as call:
             try:
                 yield call
+                call.refuse_going_on()
             except Exception as error:
                 if isinstance(error, Suspended | CallEnded):
                     raise
+                call.refuse_going_on()
                 content = await call.fail(error)
                 if isinstance(error, Rejected):
                     raise CallEnded(content, is_error=True) from error

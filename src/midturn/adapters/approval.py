@@ -1,0 +1,25 @@
+"""The question whether a call may run, for frameworks in which a tool needs approval."""
+
+from __future__ import annotations
+
+import json
+
+from midturn.core.json_value import JsonObject
+from midturn.core.question import Question
+from midturn.inquirer.call import InquirerCall
+from midturn.tools.returned import Rejected
+
+APPROVE = "approve"
+"""The id of the question."""
+
+
+async def check_approved(call: InquirerCall, tool: str, arguments: JsonObject) -> None:
+    """Ask a person whether a call may run; no model answers this.
+
+    Raises:
+        Rejected: It may not.
+        Suspended: Nobody is there to answer now.
+    """
+    context = json.dumps(arguments, ensure_ascii=False, indent=2)
+    if not await call.ask(Question.boolean(APPROVE, f"Run `{tool}`?", context=context, exclusive=True)):
+        raise Rejected("It did not run.")
