@@ -23,12 +23,14 @@ _Path: TypeAlias = "tuple[_Path, str | int] | None"
 LONGEST_INTEGER = 1024  # bits: what an IEEE double reaches, and far below the digits at which Python refuses to read a number
 MOST_PARTS = 50_000  # values inside one another: far more than anybody asks or answers, and judged within a tenth of a second
 SHOWN = 60  # characters of a value in a message
+_MAYBE_INTEGRAL = re.compile(rb"\d(?:\.0(?!\d)|[eE])")  # a float that may equal an integer, or a text that looks like one
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def canonical(value: Json) -> bytes:
     """Encode `value` so that two values have the same bytes exactly when they are equal JSON."""
-    return msgspec.json.encode(_plain(value), order="sorted")
+    encoded = msgspec.json.encode(value, order="sorted", enc_hook=_as_dict)
+    return msgspec.json.encode(_plain(value), order="sorted") if _MAYBE_INTEGRAL.search(encoded) else encoded
 
 
 def json_equal(left: Json, right: Json) -> bool:
@@ -128,6 +130,13 @@ def _key_problem(key: object) -> str | None:
 
 def _text_problem(text: str) -> str | None:
     return "the text has a lone surrogate, which is not Unicode text. Remove it." if _LONE_SURROGATE.search(text) else None
+
+
+def _as_dict(value: object) -> Json:
+    """Return what the encoder takes for a mapping that is no `dict`."""
+    if isinstance(value, Mapping):
+        return dict(cast("JsonObject", value))
+    raise TypeError(f"JSON knows no {type(value).__name__}")
 
 
 def _plain(value: Json) -> Json:

@@ -40,6 +40,7 @@ class FormWalker:
 
     def __init__(self, form: Form, *, drafts: Mapping[str, Json] | None = None) -> None:
         self._form = form
+        self._length = len(form.questions)
         self._collected: dict[str, _Collected] = {}
         self._drafts = _fitting(form, drafts or {})
         self._submitted = False
@@ -51,7 +52,7 @@ class FormWalker:
         """Say what comes now."""
         if self._end is not None:
             return self._end
-        if self._at < len(self._form.questions):
+        if self._at < self._length:
             if self._asked is None:
                 self._asked = self._ask(self._form.questions[self._at])
             return self._asked
@@ -67,8 +68,8 @@ class FormWalker:
             MisplacedReplyError: The reply does not belong here; the walk has not moved.
         """
         match reply, self.step():
-            case Answered(), Ask(question):
-                self._answer(question, reply)
+            case Answered(value, automatic=automatic), Ask(question):
+                self._take(question, _copied(_checked(question, value)), automatic=automatic)
             case WentBack(), Ask(can_go_back=True) | Review():
                 self._at = self._back_from(self._at) or 0
             case Submitted(), Review():
@@ -79,6 +80,19 @@ class FormWalker:
                 self._end = FormEnded()
             case _, step:
                 raise MisplacedReplyError.at(step, reply)
+        self._asked = None
+
+    def accept(self, value: Json | SecretValue, *, automatic: bool) -> None:
+        """Take an answer to the question that is asked now, as the question's own check has returned it.
+
+        Raises:
+            MisplacedReplyError: No question is asked now.
+        """
+        match self.step():
+            case Ask(question):
+                self._take(question, value, automatic=automatic)
+            case step:
+                raise MisplacedReplyError.at(step, Answered(value))
         self._asked = None
 
     def reopen(self) -> None:
@@ -122,7 +136,7 @@ class FormWalker:
     @property
     def revises(self) -> bool:
         """Whether the question that is asked now was brought up again by Back."""
-        return self._end is None and self._at < len(self._form.questions) and self._form.questions[self._at].id in self._collected
+        return self._end is None and self._at < self._length and self._form.questions[self._at].id in self._collected
 
     @property
     def draft(self) -> Json | UnsetType:
@@ -144,21 +158,22 @@ class FormWalker:
     def _ask(self, question: Question[Any]) -> Ask:
         collected = self._collected.get(question.id)
         prefill = UNSET if collected is None or isinstance(collected.value, SecretValue) else _copied(collected.value)
-        return Ask(question, self._at + 1, len(self._form.questions), prefill, self._back_from(self._at) is not None)
+        return Ask(question, self._at + 1, self._length, prefill, self._back_from(self._at) is not None)
 
-    def _answer(self, question: Question[Any], answered: Answered) -> None:
-        value = _copied(_checked(question, answered.value))
+    def _take(self, question: Question[Any], value: Json | SecretValue, *, automatic: bool) -> None:
         for later in self._form.questions[self._at :]:
             self._collected.pop(later.id, None)
-        self._collected[question.id] = _Collected(value, answered.automatic)
-        if not answered.automatic:
+        self._collected[question.id] = _Collected(value, automatic)
+        if not automatic:
             self._drafts |= _as_draft(question, value)
         self._at = self._next_asked(self._at + 1)
 
     def _next_asked(self, start: int) -> int:
         """Return the place of the first question from `start` on whose predicate holds, or the form's length."""
-        questions = self._form.questions
-        return next((place for place in range(start, len(questions)) if self._is_asked(questions[place])), len(questions))
+        place = start
+        while place < self._length and not self._is_asked(self._form.questions[place]):
+            place += 1
+        return place
 
     def _is_asked(self, question: Question[Any]) -> bool:
         when = question.when

@@ -31,6 +31,8 @@ else:
     T_co = TypeVar("T_co", covariant=True)
     PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
 
+_READ_TYPES = (Struct, UnknownType)
+
 __all__ = ["PersistedQuestion", "Persistence", "Question", "When"]
 
 
@@ -140,10 +142,10 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
 
     def __post_init__(self) -> None:
         read = cast("object", self.answer_type)
-        if isinstance(read, Mapping):
+        if not isinstance(read, _READ_TYPES):
+            if not isinstance(read, Mapping):
+                raise TypeError("`answer_type` must be an object with a `type`")
             msgspec.structs.force_setattr(self, "answer_type", read_persisted_type(cast("JsonObject", read)))
-        elif not isinstance(read, Struct | UnknownType):
-            raise TypeError("`answer_type` must be an object with a `type`")
         if isinstance(self.answer_type, SecretType) and self.default is not UNSET:
             msgspec.structs.force_setattr(self, "default", UNSET)
 
@@ -207,8 +209,8 @@ def _with_default(question: Question[Any], default: Json) -> Question[Any]:
 
 
 def _as_json(question: QuestionFields | PersistedQuestion, write_option: Callable[[JsonObject], Json]) -> dict[str, Json]:
-    wire = cast("dict[str, Json]", msgspec.to_builtins(question, enc_hook=_custom_as_json))
-    answer_type = cast("dict[str, Json]", wire["answer_type"])
+    wire: dict[str, Any] = msgspec.to_builtins(question, enc_hook=_custom_as_json)
+    answer_type: dict[str, Any] = wire["answer_type"]
     if isinstance(question.answer_type, SelectType | MultiSelectType):
         answer_type["options"] = [write_option(option) for option in cast("Sequence[JsonObject]", answer_type["options"])]
     return wire

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midturn.core.events import AskedForm, InquiryAnswered, InquiryCancelled, InquiryRequest
+from midturn.core.events import AskedForm, InquiryCancelled, InquiryRequest
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.core.json_value import Json
 from midturn.core.question import PersistedQuestion, Question
 from midturn.core.secret import SecretValue
 from midturn.core.turn import result
 from midturn.core.turn.approval import ReviewStep
-from midturn.core.turn.decision import Escalate, Give, GoBack, Leave, Respond, Send, View
+from midturn.core.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
 from midturn.core.turn.effects import Given, NoAnswer
 from midturn.core.turn.inputs import Asking
 from midturn.core.turn.inquiry import Inquiry
@@ -54,21 +54,23 @@ class Asks:
 
     def walk(self, id: str) -> Walk | None:
         """Return the walk that waits for a decision, where it is one of a form."""
-        return next((walk for walk in self._walks if walk.waits_for == id), None)
+        for walk in self._walks:
+            if walk.waits_for == id:
+                return walk
+        return None
 
     def waiting_for(self, id: str) -> Walk:
-        """Return the walk that waits for a decision."""
-        return next(walk for walk in self._walks if walk.waits_for == id)
-
-    def screen(self, id: str) -> str | None:
-        """Return the name under which a form of several questions keeps a screen, by what it waits for."""
+        """Return the walk that waits for a decision of a form."""
         walk = self.walk(id)
-        return self._screen(walk) if walk else None
+        if walk is None:
+            raise AssertionError(f"no form waits for {id!r}")
+        return walk
 
     def add(self, ask: int | None, asking: Asking) -> None:
         """Take a form that the tool wants answered."""
         self._asked += 1
-        self._walks.append(Walk(self._asked, ask, asking, self._state.drafts.get(self._view.tool, {})))
+        screen = f"{self._view.call.request.event_id}.{self._asked}" if len(asking.form.questions) > 1 else None
+        self._walks.append(Walk(self._asked, ask, asking, self._state.drafts.get(self._view.tool, {}), screen))
 
     def drop(self, ask: int) -> list[str]:
         """Forget an ask that its coroutine gave up; return the decisions that it waited for."""
@@ -80,10 +82,11 @@ class Asks:
 
     def next(self) -> Next | None:
         """Say what comes next, past everything that is on record; None where somebody has to decide first, or nothing is asked."""
-        while walk := next((walk for walk in self._walks if walk.waits_for is None), None):
-            found = self._step(walk)
-            if found is not None:
-                return found
+        for walk in tuple(self._walks):
+            while walk.waits_for is None:
+                found = self._step(walk)
+                if found is not None:
+                    return found
         return None
 
     def follow(self, id: str, then: Give | GoBack | Leave | Send) -> None:
@@ -103,14 +106,11 @@ class Asks:
 
     # One walk -------------------------------------------------------------------------------------------------------
 
-    def _screen(self, walk: Walk) -> str | None:
-        return f"{self._view.call.request.event_id}.{walk.number}" if len(walk.asking.form.questions) > 1 else None
-
     def _forget(self, gone: list[Walk]) -> list[str]:
         """Forget walks, and the screens that they keep; return the decisions that they waited for."""
         for walk in gone:
             self._walks.remove(walk)
-            self._state.desk.leave(self._screen(walk))
+            self._state.desk.leave(walk.screen)
         return [walk.waits_for for walk in gone if walk.waits_for]
 
     def _step(self, walk: Walk) -> Next | None:
@@ -141,30 +141,33 @@ class Asks:
         question = ask.question
         persisted = question.persisted()
         emissions = self._replay.emits(walk, question.id, persisted.key)
-        chain = self._on_record(walk, question, persisted) or self._ask_anew(walk, question, persisted)
+        chain, outcome = self._on_record(walk, question, persisted)
         self._replay.comes_to(walk, chain)
-        if chain.is_open:
-            return self._inquiry(walk, ask, chain.last.request, emissions)
-        match recorded(chain, question.id):
-            case Give() | GoBack() as outcome:
+        match outcome:
+            case None:
+                return self._inquiry(walk, ask, chain.last.request, emissions)
+            case Give() | GoBack():
                 walk.follow(outcome)
                 return None
-            case refused:
-                return self._report(walk, refused.reason)
+            case Refuse(reason):
+                return self._report(walk, reason)
 
-    def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain | None:
-        """Return the attempt on record that comes next. An answer that does not fit is told of, and counts as none: somebody edited it."""
+    def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> tuple[Chain, Give | GoBack | Refuse | None]:
+        """Return the attempt that comes next and what it led to, None where it is open; it is recorded now where there is none.
+
+        An answer on record that does not fit is told of, and counts as none: somebody edited it.
+        """
         while chain := self._replay.find(walk, question.id, persisted.key):
             response = chain.last.response
-            problem = _misfit(question, response.answer) if isinstance(response, InquiryAnswered) else None
-            if problem is None or response is None:
-                return chain
-            self._replay.use(chain)
-            what = (
-                f"the answer on record to {question.text!r} does not fit, so it counts as none, and the question is asked again. {problem}"
-            )
-            self._state.warn(f"{self._view.tool}.{question.id}", what, response.event_id)
-        return None
+            if response is None:
+                return chain, None
+            try:
+                return chain, recorded(chain, question)
+            except AnswerError as error:
+                self._replay.use(chain)
+                what = f"the answer on record to {question.text!r} does not fit, so it counts as none, and the question is asked again."
+                self._state.warn(f"{self._view.tool}.{question.id}", f"{what} {error}", response.event_id)
+        return self._ask_anew(walk, question, persisted), None
 
     def _report(self, walk: Walk, reason: str) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
@@ -213,9 +216,9 @@ class Asks:
 
     def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
         """Record a request; what is still open under the same question id, and nobody waits for in this run, asked something else."""
-        chains = self._view.call.chains
-        for chain in chains:
-            if chain.is_open and chain.asked.question_id == question.id and not self._replay.has_had(chain):
+        record = self._view.call
+        for chain in record.open_chains:
+            if chain.asked.question_id == question.id and not self._replay.has_had(chain):
                 self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
         form = None
         if not walk.form_is_recorded:
@@ -224,7 +227,7 @@ class Asks:
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
         template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form)
         self._request(question.id, template)
-        return chains[-1]
+        return record.chains[-1]
 
     def _request(self, question_id: str, template: InquiryRequest) -> InquiryRequest:
         """Record a request: its id is allocated here, once."""
@@ -242,11 +245,3 @@ class Asks:
 def _as_persisted(question: Question[Any]) -> dict[str, Json]:
     """Return a question of a form as the stream keeps it, with its id and its gate."""
     return question.to_json() | {"answer_type": question.persisted().to_json()["answer_type"]}
-
-
-def _misfit(question: Question[Any], answer: Json) -> str | None:
-    try:
-        question.check(answer)
-    except AnswerError as error:
-        return str(error)
-    return None

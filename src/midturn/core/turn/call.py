@@ -165,7 +165,7 @@ class Call:
 
     def advance(self) -> None:
         """Walk on until somebody has to answer, the tool runs, or the call is done: a loop over what is there already."""
-        while not self.is_done and (found := self._asks.next()) is not None:
+        while self.stage is not Stage.DONE and (found := self._asks.next()) is not None:
             match found:
                 case Answers():
                     self._give(found)
@@ -213,7 +213,7 @@ class Call:
             closing = decision.take(reply, who) if reply else None
             if closing is None or isinstance(closing, Misfit):
                 return
-            self.close(decision.id, closing)
+            self.close(ticket.id, closing)
             self.advance()
 
     def _follow(self, id: str, then: Then) -> None:
@@ -267,9 +267,8 @@ class Call:
 
     def _close_questions(self) -> None:
         """Close every question of the call that is still open: nobody needs its answer."""
-        for chain in self.record.chains:
-            if chain.is_open:
-                self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
+        for chain in self.record.open_chains:
+            self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
         self._take_all_down()
 
     def _take_all_down(self) -> None:
@@ -278,7 +277,8 @@ class Call:
         self._approval = None
 
     def _put(self, decision: Decision, place: Place) -> None:
-        screen = self._asks.screen(decision.id)
+        walk = self._asks.walk(decision.id)
+        screen = walk.screen if walk else None
         if place == "inbox":
             self._state.desk.leave(screen)
         self._state.desk.put(Ticket(decision, self.event, screen, place, self._state.written))

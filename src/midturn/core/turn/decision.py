@@ -40,7 +40,7 @@ class View(Struct, frozen=True):
 
 
 class Give(Struct, frozen=True):
-    """Walk on with an answer; `inquiry` is the one that it came from, `by` who gave it."""
+    """Walk on with an answer, as the question's check has returned it; `inquiry` is the one that it came from, `by` who gave it."""
 
     question_id: str
     answered: Answered

@@ -19,9 +19,10 @@ class Ticket:
     `misfits` counts replies that did not fit.
     """
 
-    __slots__ = ("call", "decision", "form", "misfits", "place", "seen")
+    __slots__ = ("call", "decision", "form", "id", "misfits", "place", "seen")
 
     def __init__(self, decision: Decision, call: str, form: str | None, place: Place, seen: int) -> None:
+        self.id = decision.id
         self.decision = decision
         self.call = call
         self.form = form
@@ -44,7 +45,7 @@ class Desk:
 
     def put(self, ticket: Ticket) -> None:
         """Put a decision on the desk, or put it somewhere else."""
-        self._tickets[ticket.decision.id] = ticket
+        self._tickets[ticket.id] = ticket
 
     def find(self, id: str) -> Ticket | None:
         """Return the ticket of a decision, wherever it lies."""
@@ -56,6 +57,8 @@ class Desk:
 
     def next_in_line(self) -> Ticket | None:
         """Return the decision whose turn it is to be shown, where there is room for it."""
+        if not self._tickets:
+            return None
         shown, first = len(self._begun), None
         for ticket in self._tickets.values():
             if ticket.place == "line" and ticket.form in self._begun:
@@ -74,7 +77,8 @@ class Desk:
 
     def leave(self, form: str | None) -> None:
         """Let go of the screen of a form."""
-        self._begun.discard(form or "")
+        if form is not None:
+            self._begun.discard(form)
 
     def is_in_inbox(self, id: str) -> bool:
         """Whether a decision waits for a person who comes by later."""

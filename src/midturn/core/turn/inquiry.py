@@ -142,7 +142,7 @@ class Inquiry(Struct, frozen=True):
         who = AnsweredBy("assistant", model=said.model)
         record = InquiryAnswered(id=self.id, answer=said.answer, answered_by=who, reason=said.reason, metadata=said.metadata)
         escalation = self._escalation(messages.recommended_rejection(said.reason)) if said.answer is False else None
-        answered = Answered(said.answer, reason=said.reason, automatic=True)
+        answered = Answered(self.question.check(said.answer), reason=said.reason, automatic=True)
         return Closing(escalation or Give(self.request.question_id, answered, self.id, who.by), (record,))
 
     def model_failed(self, failed: AssistantFailed) -> Closing:
@@ -263,7 +263,7 @@ class Inquiry(Struct, frozen=True):
             return self.by_default(default)
         match self.view.turn.inquiries[self.request.escalates or ""].response:
             case InquiryAnswered(answer=answer, answered_by=who, reason=reason) if who is not None:
-                return self._answer(Answered(answer, reason=reason, automatic=True), who)
+                return self._answer(Answered(self.question.check(answer), reason=reason, automatic=True), who)
             case _:
                 message = messages.assistant_failed(self.view.tool, self.question.text, self.error or "it gave no answer")
                 return self._cancel("backend_error", Refuse("backend_error", message))

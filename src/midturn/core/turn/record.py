@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import count
+from collections.abc import Sequence
 
 from midturn.core.events import (
     AnsweredBy,
@@ -48,16 +47,13 @@ class Attempt:
 class Chain:
     """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call."""
 
-    __slots__ = ("links", "place")
+    __slots__ = ("asked", "links", "place")
 
     def __init__(self, first: Attempt, place: int) -> None:
+        self.asked = first.request
+        """The request that the tool's question led to."""
         self.links = [first]
         self.place = place
-
-    @property
-    def asked(self) -> InquiryRequest:
-        """The request that the tool's question led to."""
-        return self.links[0].request
 
     @property
     def last(self) -> Attempt:
@@ -81,39 +77,61 @@ class Chain:
         response = self.last.response
         return isinstance(response, InquiryCancelled) and response.reason != "back"
 
-    def asks(self, question_id: str, key: bytes) -> bool:
-        """Whether this is the same question, whole. One that another program has recorded may not say its id."""
-        return self.asked.question_id in (question_id, "") and self.asked.question.key == key
-
 
 class CallRecord:
     """A call, everything that was asked in it, everything that was decided about it, and its response.
 
-    `reviews` holds what was recorded about reviews, each with how many chains there were by then.
+    `arguments` are those that run: the model's, or a person's edit of them. `revisions` are the chains that Back led to, and `reviews` is
+    what was recorded about reviews, each with how many chains there were by then.
     """
 
     def __init__(self, request: ToolCallRequest) -> None:
         self.request = request
+        self.arguments: Json = request.arguments  # type: ignore[assignment]
         self.chains: list[Chain] = []
+        self.revisions: list[Chain] = []
         self.approvals: list[Approval] = []
         self.reviews: list[tuple[Approval, int]] = []
         self.response: ToolCallResponse | None = None
-
-    @property
-    def arguments(self) -> Json:
-        """The arguments that run: the model's, or the person's edit of them."""
-        edits = [a.arguments for a in self.approvals if a.kind == "run" and a.state == "edited"]
-        return edits[-1] if edits else self.request.arguments  # type: ignore[return-value]  # `edited` runs carry arguments
+        self._open: dict[int, Chain] = {}
+        self._asking: dict[tuple[str, bytes], list[Chain]] = {}
 
     @property
     def call(self) -> ToolCall:
         """The call as it runs."""
         return ToolCall(self.request.event_id, self.request.id, self.request.name, self.arguments)
 
+    @property
+    def open_chains(self) -> list[Chain]:
+        """What somebody still has to answer, in the order in which it was asked."""
+        return [self._open[place] for place in sorted(self._open)]
+
+    def take_note(self, chain: Chain) -> None:
+        """Take note of a chain that has opened or closed."""
+        if chain.is_open:
+            self._open[chain.place] = chain
+        else:
+            self._open.pop(chain.place, None)
+
+    def begin_chain(self, first: Attempt) -> Chain:
+        """Take in a question that the tool asks."""
+        chain = Chain(first, len(self.chains))
+        self.chains.append(chain)
+        asked = first.request
+        if asked.revises is not None:
+            self.revisions.append(chain)
+        self._asking.setdefault((asked.question_id, asked.question.key), []).append(chain)
+        return chain
+
+    def asking(self, question_id: str, key: bytes) -> Sequence[Chain]:
+        """Return what asked the same question, whole, in order. What another program has recorded may not say its id."""
+        with_id, without = self._asking.get((question_id, key), ()), self._asking.get(("", key), ())
+        return sorted((*with_id, *without), key=lambda chain: chain.place) if without and question_id else with_id
+
     def has_had(self, question_id: str, key: bytes, answer: Json) -> bool:
         """Whether an equal question of this call has had this very answer."""
         wanted = canonical(answer)
-        responses = (chain.last.response for chain in self.chains if chain.asks(question_id, key))
+        responses = (chain.last.response for chain in self.asking(question_id, key))
         return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
 
     def undecided(self, id: str) -> Approval | None:
@@ -161,7 +179,8 @@ class TurnRecord:
         self.rejections_in_a_row = 0
         self.stopped_by_breaker = False
         self._rejected_cycles = limits.rejected_cycles
-        self._attempts: Counter[tuple[str, str]] = Counter()
+        self._open_calls: dict[str, CallRecord] = {}
+        self._attempts: dict[tuple[str, str], int] = {}
         self._approvals: set[str] = set()
         self._unreadable: list[bytes] = []
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
@@ -169,18 +188,21 @@ class TurnRecord:
 
     def apply(self, event: Event) -> None:
         """Take in one recorded event."""
-        speaks = isinstance(event, ChatResponse | ToolCallRequest)
-        if speaks and not self._model_speaks:
-            self.cycle = CycleRecord()
-            self.cycles += 1
-        if not isinstance(event, TurnEnd):
-            self._model_speaks = speaks
-        self.started = self.started or not isinstance(event, ConfigDelta | OpaqueEvent)
         match event:
+            case ChatResponse() | ToolCallRequest():
+                self._begin_cycle()
             case TurnEnd():
                 self.ended = event
+            case _:
+                self._model_speaks = False
+        match event:
+            case ConfigDelta():
+                return
+            case OpaqueEvent():
+                self._unreadable.append(bytes(event.raw))
+                return
             case ToolCallRequest():
-                self.calls[event.event_id] = record = CallRecord(event)
+                self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
                 self.cycle.calls.append(record)
             case ToolCallResponse():
                 self._respond(event)
@@ -190,10 +212,9 @@ class TurnRecord:
                 self._close(event)
             case Approval():
                 self._approve(event)
-            case OpaqueEvent():
-                self._unreadable.append(bytes(event.raw))
             case _:
-                pass  # nothing that a turn's state depends on
+                pass  # nothing else that a turn's state depends on
+        self.started = True
 
     @property
     def waits_for_model(self) -> bool:
@@ -207,13 +228,16 @@ class TurnRecord:
 
     def next_inquiry_id(self, tool_call_id: str, question_id: str) -> str:
         """Return the id of the next attempt."""
-        numbers = count(self._attempts[tool_call_id, question_id] + 1)
-        ids = (f"{tool_call_id}.{question_id}.{number}" for number in numbers)
-        return next(free for free in ids if not self.is_taken(free))
+        number = self._attempts.get((tool_call_id, question_id), 0) + 1
+        while self.is_taken(free := f"{tool_call_id}.{question_id}.{number}"):
+            number += 1
+        return free
 
     def is_taken(self, id: str) -> bool:
         """Whether an inquiry or an approval of the turn has this id, or a line that cannot be read holds it."""
-        return id in self.inquiries or id in self._approvals or any(id.encode() in line for line in self._unreadable)
+        if id in self.inquiries or id in self._approvals:
+            return True
+        return bool(self._unreadable) and any(id.encode() in line for line in self._unreadable)
 
     def place_of(self, inquiry: str) -> tuple[CallRecord, Chain] | tuple[None, None]:
         """Return the call and the chain that an inquiry belongs to."""
@@ -221,19 +245,28 @@ class TurnRecord:
 
     def open_calls(self) -> list[CallRecord]:
         """Return the calls that have no response yet."""
-        return [call for call in self.calls.values() if call.response is None]
+        return list(self._open_calls.values())
+
+    def _begin_cycle(self) -> None:
+        """Count a model answer, with the first thing that it says."""
+        if not self._model_speaks:
+            self.cycle = CycleRecord()
+            self.cycles += 1
+        self._model_speaks = True
 
     def _respond(self, event: ToolCallResponse) -> None:
         call = self.calls.get(event.call) or next((c for c in self.open_calls() if c.request.id == event.id), None)
         if call is None:
             return
         call.response = event
+        self._open_calls.pop(call.request.event_id, None)
         cycle = self.cycle
         if call in cycle.calls and cycle.is_complete:
             self.rejections_in_a_row = self.rejections_in_a_row + 1 if cycle.rejected and not cycle.otherwise else 0
 
     def _ask(self, event: InquiryRequest) -> None:
-        self._attempts[event.tool_call_id, event.question_id] += 1
+        asked = (event.tool_call_id, event.question_id)
+        self._attempts[asked] = self._attempts.get(asked, 0) + 1
         self.inquiries[event.id] = attempt = Attempt(event)
         call = self._call_of(event)
         if call is None:
@@ -243,8 +276,8 @@ class TurnRecord:
             chain = escalated[1]
             chain.links.append(attempt)
         else:
-            chain = Chain(attempt, len(call.chains))
-            call.chains.append(chain)
+            chain = call.begin_chain(attempt)
+        call.take_note(chain)
         self._chains[event.id] = (call, chain)
         if event.revises:
             self.memory.forget(event.revises)
@@ -262,6 +295,9 @@ class TurnRecord:
             return
         attempt.response = event
         request = attempt.request
+        call, chain = self.place_of(event.id)
+        if call and chain:
+            call.take_note(chain)
         match event:
             case InquiryAnswered():
                 self._tally(attempt, event.answered_by)
@@ -294,6 +330,8 @@ class TurnRecord:
         if call is None:
             return
         call.approvals.append(event)
+        if event.kind == "run" and event.state == "edited":
+            call.arguments = event.arguments  # type: ignore[assignment]  # `edited` runs carry arguments
         self._approvals.add(event.id)
         if event.kind == "review":
             call.reviews.append((event, len(call.chains)))

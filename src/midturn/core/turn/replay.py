@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import assert_never
+from typing import Any, assert_never
 
 from midturn.core.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.core.question import Question
 from midturn.core.reply import Answered
 from midturn.core.turn.decision import Give, GoBack, Refuse
 from midturn.core.turn.record import CallRecord, Chain
@@ -22,7 +22,7 @@ class Replay:
     def __init__(self, record: CallRecord, skip: int = 0) -> None:
         self._record = record
         self._used = set(range(skip))
-        self._emissions: Counter[tuple[str, bytes]] = Counter()
+        self._emissions: dict[tuple[str, bytes], int] = {}
         self._came_to: dict[int, int] = {}  # the number of the walk, by the place of an attempt
 
     @property
@@ -41,10 +41,11 @@ class Replay:
 
     def emits(self, walk: Walk, question_id: str, key: bytes) -> int:
         """Note that the tool asks this, once in a walk; return how often it has."""
+        emissions = self._emissions.get((question_id, key), 0)
         if question_id not in walk.emitted:
             walk.emitted.add(question_id)
-            self._emissions[question_id, key] += 1
-        return self._emissions[question_id, key]
+            emissions = self._emissions[question_id, key] = emissions + 1
+        return emissions
 
     def find(self, walk: Walk, question_id: str, key: bytes) -> Chain | None:
         """Return the first recorded attempt of this very question that this run has not had.
@@ -52,10 +53,8 @@ class Replay:
         That nobody could answer is told again only to a coroutine that wants to know; a superseded attempt counts as never recorded.
         """
         reports = walk.asking.on_failure == "report"
-        for chain in self._record.chains:
-            if chain.place in self._used or not chain.asks(question_id, key):
-                continue
-            if not chain.is_superseded and (reports or not chain.is_refused):
+        for chain in self._record.asking(question_id, key):
+            if chain.place not in self._used and not chain.is_superseded and (reports or not chain.is_refused):
                 return chain
         return None
 
@@ -77,8 +76,8 @@ class Replay:
 
     def goes_back(self, walk: Walk) -> bool:
         """Whether Back was chosen at the review: an attempt that this run has not had revises an answer of this walk."""
-        of_walk = set(walk.inquiries.values())
-        return any(c.asked.revises in of_walk and not (self.has_had(c) or c.is_superseded) for c in self._record.chains)
+        revised = [chain for chain in self._record.revisions if not (self.has_had(chain) or chain.is_superseded)]
+        return bool(revised) and any(chain.asked.revises in walk.inquiries.values() for chain in revised)
 
     def review(self, walk: Walk) -> Approval | None:
         """Return what is on record about the review of this very walk: that it waits, or what was decided.
@@ -106,24 +105,27 @@ class Replay:
     def secret(self, question_id: str, key: bytes) -> Chain | None:
         """Return the open request of a secret; every recorded answer to it is used up, for none of them was written."""
         found: Chain | None = None
-        for chain in self._record.chains:
-            if chain.asks(question_id, key):
-                found = chain if chain.is_open else found
-                if isinstance(chain.last.response, InquiryRedacted):
-                    self.use(chain)
+        for chain in self._record.asking(question_id, key):
+            found = chain if chain.is_open else found
+            if isinstance(chain.last.response, InquiryRedacted):
+                self.use(chain)
         return found
 
 
-def recorded(chain: Chain, question_id: str) -> Give | GoBack | Refuse:
-    """Return what a closed attempt of a question led to, as if it had just happened."""
+def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
+    """Return what a closed attempt of a question led to, as if it had just happened.
+
+    Raises:
+        AnswerError: The recorded answer does not fit.
+    """
     response = chain.last.response
     match response:
         case InquiryAnswered(answer=answer, reason=reason, answered_by=who):
             by = who.by if who else "user"
-            return Give(question_id, Answered(answer, reason=reason, automatic=by != "user"), response.id, by)
+            return Give(question.id, Answered(question.check(answer), reason=reason, automatic=by != "user"), response.id, by)
         case InquiryRedacted(answered_by=who):
             by = who.by if who else "user"
-            return Give(question_id, Answered(PLACEHOLDER, automatic=by != "user"), response.id, by)
+            return Give(question.id, Answered(PLACEHOLDER, automatic=by != "user"), response.id, by)
         case InquiryCancelled(reason="back"):
             return GoBack()
         case InquiryCancelled(reason=reason):

@@ -242,10 +242,10 @@ class Turn:
         if answers is None:
             self._take(ticket, happened.reply, happened.who)
         else:
-            self._calls[ticket.call].take_all(ticket.decision.id, answers, happened.who)
+            self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
 
     def _answers_to_form(self, ticket: Ticket, reply: Reply) -> dict[str, Answered] | None:
-        walk = self._calls[ticket.call].walk(ticket.decision.id)
+        walk = self._calls[ticket.call].walk(ticket.id)
         return answers_to_form(walk.walker, reply) if walk else None
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
@@ -275,7 +275,7 @@ class Turn:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
         for part in parts:
             self._state.write(recorded(part))
-        self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if any(c.is_open for c in call.chains)}))
+        self._end(ended_by_user({call.request.event_id for call in self.record.open_calls() if call.open_chains}))
 
     # What follows ---------------------------------------------------------------------------------------------------
 
@@ -283,10 +283,11 @@ class Turn:
         """Go on until nothing moves by itself: answers that are there are walked past, prompts open, the model is asked."""
         moved = True
         while moved and not self._over:
-            for call in list(self._calls.values()):
+            for event, call in tuple(self._calls.items()):
                 call.advance()
+                if call.is_done:
+                    self._calls.pop(event, None)
             moved = self._open_prompts()
-        self._calls = {event: call for event, call in self._calls.items() if not call.is_done}
         if self._over:
             return
         if not self._calls and not self._model_is_asked and self.record.waits_for_model:
@@ -298,7 +299,7 @@ class Turn:
         while ticket := desk.next_in_line():
             if ticket.seen != self._state.written:  # an equal question may have been remembered meanwhile
                 self._calls[ticket.call].route(ticket.decision)
-                again = desk.find(ticket.decision.id)
+                again = desk.find(ticket.id)
                 if again is None or again.place != "line":
                     return True
                 ticket = again
@@ -363,7 +364,7 @@ class Turn:
         return ticket
 
     def _close(self, ticket: Ticket, closing: Closing) -> None:
-        self._calls[ticket.call].close(ticket.decision.id, closing)
+        self._calls[ticket.call].close(ticket.id, closing)
 
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
         self._state.desk.show(ticket)

@@ -20,12 +20,13 @@ PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before th
 class Walk:
     """The walker of one ask, and what belongs to its answers: which inquiry each came from, who gave it, and why.
 
-    `number` counts the walks of a run of its call. `waits_for` is the id of the decision that the walk waits for, `places` say which
-    attempts of its call it has come by.
+    `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
+    id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
     """
 
-    def __init__(self, number: int, ask: int | None, asking: Asking, drafts: Mapping[str, Json]) -> None:
+    def __init__(self, number: int, ask: int | None, asking: Asking, drafts: Mapping[str, Json], screen: str | None) -> None:
         self.number = number
+        self.screen = screen
         self.ask = ask
         self.asking = asking
         self.walker = FormWalker(asking.form, drafts=drafts)
@@ -84,7 +85,7 @@ class Walk:
             case Completed():
                 self.walker.replace(question_id, answered.value)
             case _:
-                self.walker.feed(answered)
+                self.walker.accept(answered.value, automatic=answered.automatic)
 
     def _leave(self, replied: Replied) -> None:
         """Cancel the form; a secret that is asked again after its walk has ended is part of the walk here."""
