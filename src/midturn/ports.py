@@ -118,6 +118,10 @@ class Tool(Protocol):
 class Consultant(Protocol):
     """Asks a model on the side."""
 
+    def model_asked(self, request: InquiryRequest, tool: str) -> str:
+        """Return the name of the model that a question goes to."""
+        ...
+
     async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
         """Return a checked answer to the request, or why there is none. `events` is the conversation as recorded."""
         ...
@@ -238,6 +242,19 @@ class ModelFinished(Struct, frozen=True):
     """The model's response is complete."""
 
 
+class ConsultStarted(Struct, frozen=True):
+    """A model is asked the question `id` on the side."""
+
+    id: str
+    model: str
+
+
+class ConsultFinished(Struct, frozen=True):
+    """It is not asked any more: it has answered, failed, or was stopped."""
+
+    id: str
+
+
 class ToolBegan(Struct, frozen=True):
     """A tool runs (again, after an answer: `again`)."""
 
@@ -267,7 +284,9 @@ class Notice(Struct, frozen=True):
     seconds: float = 0.0
 
 
-Happening: TypeAlias = TextShown | ReasoningShown | ModelStarted | ModelFinished | ToolBegan | ToolEnded | Recorded | Notice
+Happening: TypeAlias = (
+    TextShown | ReasoningShown | ModelStarted | ModelFinished | ConsultStarted | ConsultFinished | ToolBegan | ToolEnded | Recorded | Notice
+)
 
 
 class Display(Protocol):

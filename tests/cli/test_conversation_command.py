@@ -182,6 +182,8 @@ def test_fork_copies_finished_turns_and_becomes_the_current_one(talk: CommandLin
     shown = talk.ok("conversation", "show").stdout
     assert "Deployed." in shown
     assert "Thanks." not in shown
+    talk.ok("conversation", "fork")
+    assert [row["title"] for row in talk.ok("conversation", "ls", "--json").json] == ["Ship it", "Ship it (fork)", "Ship it (fork 2)"]
 
 
 def test_rm_asks_first_and_without_a_terminal_wants_yes(talk: CommandLine) -> None:

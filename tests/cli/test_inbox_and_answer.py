@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -553,8 +554,36 @@ def test_what_another_program_put_there_is_found_by_looking_at_all(midturn: Comm
     (midturn.root / ".midturn" / "conversations" / "open" / question["conversation"]).unlink()
 
     assert midturn.ok("inbox", "--json").json == []
-    assert midturn.ok("inbox", "--all", "--json").json == [question]
+    assert midturn.ok("inbox", "--all", "--json").json == [{**question, "workspace": str(midturn.root.resolve())}]
     assert midturn.ok("inbox", "--json").json == [question]
+
+
+def test_all_workspaces_that_were_used_are_in_one_inbox(midturn: CommandLine, tmp_path: Path) -> None:
+    other = CommandLine(tmp_path / "other")
+    other.home = midturn.home
+    for place, text in ((midturn, "Which tea?"), (other, "Which coffee?")):
+        (midturn.home / "config" / "midturn" / "config.toml").unlink(missing_ok=True)
+        midturn.asker()
+        assert place.run("query", "-m", place.script(calls("deploy", ask=asks(text=text))), "--defer", "Brew").status == 3
+
+    shown = midturn.ok("inbox", "--all").stdout
+
+    assert [row for row in shown.splitlines() if row.startswith("In ")] == [f"In {midturn.root}:", f"In {other.root}:"]
+    assert shown.index("Which tea?") < shown.index("Which coffee?")
+    assert "Which coffee?" not in midturn.ok("inbox").stdout
+    other.root.rename(tmp_path / "moved away")
+    assert "Which coffee?" not in midturn.ok("inbox", "--all").stdout
+
+
+def test_a_listing_says_what_is_decided_about(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    finished = midturn.run("query", "-m", midturn.script(calls("deploy", say="production")), "--defer", "Ship it, slowly")
+
+    said = ["deploy asks: Run deploy?", '{"say":"production"}', '[y | n | {"edit": …}]']
+    assert all(text in finished.stderr for text in said)
+    shown = midturn.ok("inbox").stdout
+    assert all(text in shown for text in said)
+    assert shown.endswith(" (Ship it, slowly)\n")
 
 
 def test_the_inbox_is_watched(midturn: CommandLine) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from support.cli import CommandLine, asks
+from support.cli import CommandLine, asks, calls
 
 
 def test_ls_says_what_is_offered_and_who_is_asked(midturn: CommandLine) -> None:
@@ -104,15 +104,58 @@ def test_doctor_names_what_is_wrong_in_the_configuration(midturn: CommandLine) -
     assert "--  configuration  ~/config/midturn/config.toml:2: unknown key `limits.cyles`." in finished.stdout
 
 
+def offered(midturn: CommandLine, words: str, shell: str = "bash") -> list[str]:
+    """Return what a shell offers behind `words`, of which the last one is begun."""
+    given = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_MIDTURN_COMPLETE": f"{shell}_complete"}
+    return midturn.run(**given).stdout.splitlines()
+
+
 def test_completions_know_the_open_questions(midturn: CommandLine) -> None:
     midturn.asker()
-    from support.cli import calls
-
     midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Ship it")
     question = midturn.ok("inbox", "--json").json[0]["id"]
 
-    words = {"COMP_WORDS": f"midturn answer {question[:3]}", "COMP_CWORD": "2", "_MIDTURN_COMPLETE": "bash_complete"}
-
-    assert midturn.run(**words).stdout == f"plain,{question}\n"
+    assert offered(midturn, f"midturn answer {question[:3]}") == [f"plain,{question}"]
+    assert offered(midturn, f"midturn answer {question[:3]}", "zsh") == ["plain", question, "deploy: Deploy to staging?"]
     assert "complete" in midturn.ok("completions", "bash").stdout
     assert "#compdef midturn" in midturn.ok("completions", "zsh").stdout
+
+
+def test_completions_know_tools_keys_values_models_and_conversations(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.ok("query", "-m", midturn.script(), "Good morning")
+    (conversation,) = midturn.conversations()
+
+    assert offered(midturn, "midturn tools show dep") == ["plain,deploy"]
+    assert "plain,fs_read_file" in offered(midturn, "midturn query -t fs_r")
+    assert offered(midturn, "midturn config explain prompt.set") == ["plain,prompt.settle_ms"]
+    assert "plain,conversation.tools.deploy.run" in offered(midturn, "midturn config get conversation.tools.deploy.r")
+    assert offered(midturn, "midturn config set prompt.mode ") == ["plain,auto", "plain,rich", "plain,plain"]
+    assert "plain,anthropic/claude-haiku-5-5" in offered(midturn, "midturn query -m anthropic/claude-h")
+    assert offered(midturn, "midturn query --id 1") == [f"plain,{conversation.name.split('-')[0]}"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        (("conv", "ls"), "conversation"),
+        (("ask", "it"), "query"),
+        (("history",), "conversation ls"),
+        (("settings",), "config"),
+        (("qurey",), "query"),
+        (("conversation", "delete"), "rm"),
+    ],
+)
+def test_a_command_that_there_is_not_leads_to_the_one_that_was_meant(midturn: CommandLine, typed: tuple[str, ...], meant: str) -> None:
+    finished = midturn.run(*typed)
+
+    assert finished.status == 2
+    assert f"Did you mean `{meant}`?" in finished.stderr
+
+
+def test_words_in_quotes_are_asked_behind_options_too(midturn: CommandLine) -> None:
+    model = midturn.script({"text": "Done."})
+
+    assert midturn.ok("-m", model, "two words").stdout == "Done.\n"
+    assert midturn.ok("-c", "two more").stdout == "Done.\n"
+    assert len(midturn.conversations()) == 1

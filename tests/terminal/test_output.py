@@ -10,7 +10,18 @@ import re
 import pytest
 
 from midturn.core.prompt import ToolCall
-from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
+from midturn.ports import (
+    ConsultFinished,
+    ConsultStarted,
+    Happening,
+    ModelFinished,
+    ModelStarted,
+    Notice,
+    ReasoningShown,
+    TextShown,
+    ToolBegan,
+    ToolEnded,
+)
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.spinner import FRAMES
@@ -143,6 +154,20 @@ def test_a_row_counts_the_seconds_and_goes_away() -> None:
 
     watched.show(TextShown("done"))
     assert watched.err.getvalue().endswith(" \r")
+
+
+def test_the_row_names_the_model_that_is_asked_on_the_side() -> None:
+    watched = Watched()
+
+    async def wait() -> None:
+        watched.display.show(ToolBegan(CALL))
+        watched.display.show(ConsultStarted("q1", "anthropic/claude-haiku-4-5"))
+        await asyncio.sleep(0.7)
+        watched.display.show(ConsultFinished("q1"))
+        watched.display.end()
+
+    asyncio.run(wait())
+    assert "anthropic/claude-haiku-4-5 is asked" in watched.err.getvalue()
 
 
 def test_the_row_makes_room_for_a_prompt() -> None:

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import click
-import msgspec
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json, say_line
-from midturn.cli.place import Place, find_place
+from midturn.cli.place import Place, find_place, own_place, place_in
+from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, line
+from midturn.cli.used_workspaces import used_workspaces
+from midturn.config.places import shown
 from midturn.core.asker import Asker
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, SelectType
 from midturn.core.stream import OpenQuestion
+from midturn.errors import StoreError
 from midturn.store.watching import StoreChange
 
-_MOST_OPTIONS = 9
-_LONGEST = 300  # characters of a call that is shown in a list
+_MOST_TITLES = 100  # conversations that are opened for their titles; of more than these only the id is shown
 
 
 @click.command
 @click.option("--watch", is_flag=True, help="Stay, and show what is asked and answered from now on.")
-@click.option("--all", "look_at_all", is_flag=True, help="Look at every conversation, also at those that other programs put there.")
+@click.option("--all", "everywhere", is_flag=True, help="In every workspace that you have used, and what other programs put there.")
 @with_json
 @with_store
-def command(*, watch: bool, look_at_all: bool, as_json: bool, store: Path | None) -> ExitStatus:
+def command(*, watch: bool, everywhere: bool, as_json: bool, store: Path | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
     place = find_place(store)
-    if look_at_all:
+    if everywhere and store is None and not watch:
+        return _list_everywhere(place, as_json=as_json)
+    if everywhere:
         place.files.reindex()
     return _watch(place, as_json=as_json) if watch else _list(place, as_json=as_json)
 
@@ -42,13 +45,50 @@ def _list(place: Place, *, as_json: bool) -> ExitStatus:
     if as_json:
         say_json([question.to_json() for question in questions])
         return ExitStatus.DONE
-    for row in table([row for question in questions for row in _rows(question)]):
-        say(row)
     if questions:
+        _say_questions(place, questions)
         note("Answer one with `midturn answer ID [VALUE]`; the beginning of an ID will do.")
     else:
         say("Nothing waits for an answer.")
     return ExitStatus.DONE
+
+
+def _say_questions(place: Place, questions: Sequence[OpenQuestion]) -> None:
+    titles = _titles(place, questions)
+    for row in table([row for question in questions for row in _rows(question, titles.get(question.conversation, ""))]):
+        say(row)
+
+
+def _list_everywhere(here: Place, *, as_json: bool) -> ExitStatus:
+    """List the questions of every workspace that was used, and of the user's own store; those of this place come first."""
+    found = [(place, _grouped(place.store.pending_sync())) for place in _places(here)]
+    waiting = [(place, questions) for place, questions in found if questions]
+    if as_json:
+        say_json([{**question.to_json(), "workspace": _root(place)} for place, questions in waiting for question in questions])
+        return ExitStatus.DONE
+    for place, questions in waiting:
+        root = _root(place)
+        say("In {}:", shown(Path(root)) if root else "no workspace")
+        _say_questions(place, questions)
+    if waiting:
+        note("Answer one in its directory with `midturn answer ID [VALUE]`; the beginning of an ID will do.")
+    else:
+        say("Nothing waits for an answer in any workspace.")
+    return ExitStatus.DONE
+
+
+def _places(here: Place) -> list[Place]:
+    """Return where questions may wait; what other programs have put there is found, too."""
+    others = [place_in(workspace.root) for workspace in used_workspaces()]
+    places = {_root(place): place for place in (here, own_place(), *others)}
+    for place in places.values():
+        with suppress(OSError, StoreError):
+            place.files.reindex()
+    return list(places.values())
+
+
+def _root(place: Place) -> str | None:
+    return str(place.workspace.root.resolve()) if place.workspace else None
 
 
 def _watch(place: Place, *, as_json: bool) -> ExitStatus:
@@ -76,12 +116,19 @@ def _news(change: StoreChange) -> Iterable[Shown]:
             return [line("The turn of conversation {} has ended.", change.conversation)]
 
 
-def _rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
-    form = line(" (a form of {} questions)", question.form.total) if question.form else line("")
-    asked = line("{} asks: {}{}", question.source.header, question.question.text, form)
-    subject = [(line(""), line("{}", about)) for about in _about(question)]
-    where = line("in conversation {}, since {}", question.conversation, moment(question.asked_at))
-    return [(line("{}", question.id), asked), *subject, (line(""), where), *_who(question.asker)]
+def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
+    named = line(" ({})", title) if title else line("")
+    where = line("in conversation {}, since {}{}", question.conversation, moment(question.asked_at), named)
+    return [*question_rows(question), (line(""), where), *_who(question.asker)]
+
+
+def _titles(place: Place, questions: Sequence[OpenQuestion]) -> dict[str, str]:
+    """Return the titles of the conversations that ask."""
+    titles: dict[str, str] = {}
+    for conversation in list(dict.fromkeys(question.conversation for question in questions))[:_MOST_TITLES]:
+        with suppress(StoreError):  # it is gone meanwhile
+            titles[conversation] = place.store.read_sync(conversation).title
+    return titles
 
 
 def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
@@ -91,31 +138,6 @@ def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
     session = line(", session {}", asker.session) if asker.session else line("")
     waits = line("it waits") if asker.waits else line("its process is gone")
     return [(line(""), line("from {}{}; {}", asker.cwd or asker.name, session, waits))]
-
-
-def _about(question: OpenQuestion) -> list[str]:
-    """Say what is decided about: the arguments of a call that is to be approved, the options that there are."""
-    arguments = [_shortened(msgspec.json.encode(question.arguments).decode())] if question.kind == "run" else []
-    return [*arguments, *([f"[{allowed}]"] if (allowed := _allowed(question)) else [])]
-
-
-def _allowed(question: OpenQuestion) -> str:
-    """Name the answers that there are, where they can be named."""
-    if question.kind == "run":
-        return 'y | n | {"edit": …}'
-    match question.question.answer_type:
-        case BooleanType():
-            return "y | n"
-        case SelectType() | MultiSelectType() as kind:
-            named = [f"{number} {option.label}" for number, option in enumerate(kind.options[:_MOST_OPTIONS], 1)]
-            rest = [f"… {len(kind.options)} in all"] if len(kind.options) > _MOST_OPTIONS else []
-            return _shortened(" | ".join([*named, *rest, *(["--other TEXT"] if kind.allow_other else [])]))
-        case _:
-            return ""
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:

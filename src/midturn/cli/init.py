@@ -10,6 +10,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.output import note, tell
 from midturn.cli.place import environment
 from midturn.cli.starter import Starter, choose
+from midturn.cli.used_workspaces import note_use
 from midturn.config.approvals import Approvals, Subject, sha256
 from midturn.config.places import state_directory
 from midturn.errors import StoreError
@@ -28,7 +29,7 @@ def command(*, review: bool) -> ExitStatus:
             note("To have patches reviewed, add what `midturn init --review` writes into an empty directory, or edit {}.", _short(file))
         return ExitStatus.DONE
     starter = choose(environment(), review=review)
-    Workspace.make(Path.cwd())
+    note_use(Workspace.make(Path.cwd()))
     _write(file, starter)
     tell("Wrote {}.", _short(file))
     for sentence in starter.says:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from midturn.cli.layout import columns
 
 _NARROW = 52
+_BEGINNING = 2  # letters that say enough of a command
 _NAMES = 4  # columns for names; a longer one has a line of its own
 
 
@@ -44,6 +45,8 @@ class LazyGroup(click.Group):
 
     sections: Mapping[str, Mapping[str, Entry]] = {}
     shortcuts: Mapping[str, str] = {}
+    meanings: Mapping[str, str] = {}
+    """Words that people try for a command, with what they are called here, further words included."""
     context_class = HelpContext
 
     @property
@@ -81,8 +84,11 @@ class LazyGroup(click.Group):
                 formatter.write_dl(rows)
 
     def _hint(self, unknown: str) -> str:
-        near = get_close_matches(unknown, [*self.entries, *self.shortcuts], n=1)
-        return f" Did you mean `{near[0]}`?" if near else self.advice(unknown)
+        word = unknown.casefold()
+        begun = [name for name in self.entries if len(word) >= _BEGINNING and name.startswith(word)]
+        close = get_close_matches(word, [*self.entries, *self.shortcuts, *self.meanings], n=1)
+        meant = [self.meanings[word]] if word in self.meanings else begun or [self.meanings.get(name, name) for name in close]
+        return f" Did you mean `{meant[0]}`?" if meant else self.advice(unknown)
 
     def advice(self, unknown: str) -> str:
         """Say what else could be meant by a command that there is not."""
@@ -90,8 +96,9 @@ class LazyGroup(click.Group):
         return f" There are: {', '.join(self.entries)}."
 
 
-def lazy_group(name: str, help: str, commands: Mapping[str, Entry]) -> LazyGroup:
+def lazy_group(name: str, help: str, commands: Mapping[str, Entry], meanings: Mapping[str, str] | None = None) -> LazyGroup:
     """Make a group of commands under one heading."""
     group = LazyGroup(name, help=help)
     group.sections = {"Commands": commands}
+    group.meanings = meanings or {}
     return group

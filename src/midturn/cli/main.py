@@ -16,6 +16,7 @@ from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 
+_OWN = ("-h", "--help", "--version")
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Ask": {
@@ -50,11 +51,46 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
 }
 
 
+MEANINGS: Mapping[str, str] = {
+    **dict.fromkeys(("ask", "run", "prompt", "say", "exec"), "query"),
+    **dict.fromkeys(("questions", "pending", "waiting", "todo", "open"), "inbox"),
+    **dict.fromkeys(("reply", "respond", "approve", "accept", "deny", "reject"), "answer"),
+    **dict.fromkeys(("continue", "go", "carry-on", "recover"), "resume"),
+    **dict.fromkeys(("history", "log", "logs", "sessions", "threads", "list", "ls"), "conversation ls"),
+    **dict.fromkeys(("show", "print", "transcript"), "conversation show"),
+    **dict.fromkeys(("export", "fork", "grep", "rm", "import"), "conversation"),
+    **dict.fromkeys(("search", "find"), "conversation grep"),
+    **dict.fromkeys(("delete", "remove"), "conversation rm"),
+    **dict.fromkeys(("tool", "functions"), "tools"),
+    **dict.fromkeys(("model", "providers"), "models"),
+    **dict.fromkeys(("settings", "set", "get", "options"), "config"),
+    **dict.fromkeys(("setup", "new", "install", "start"), "init"),
+    **dict.fromkeys(("talk", "repl", "shell", "interactive"), "chat"),
+    **dict.fromkeys(("web", "ui", "server", "dashboard"), "serve"),
+    **dict.fromkeys(("check", "status", "diagnose", "health"), "doctor"),
+    **dict.fromkeys(("work", "daemon", "watch"), "worker"),
+    **dict.fromkeys(("completion", "complete", "autocomplete"), "completions"),
+    **dict.fromkeys(("db", "database", "postgres", "migrate"), "store"),
+    **dict.fromkeys(("hooks", "claude", "codex", "gemini", "qwen"), "hook"),
+    **dict.fromkeys(("allow",), "trust"),
+    **dict.fromkeys(("example", "tour", "try"), "demo"),
+    "version": "--version",
+    "help": "--help",
+}
+
+
 class Commands(LazyGroup):
     """All commands. Several words in one argument are a query: `midturn "two words"`."""
 
     sections = SECTIONS
     shortcuts: Mapping[str, str] = {"q": "query", "c": "conversation"}
+    meanings = MEANINGS
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take `midturn -c "two words"` for a query: options of ours alone are `--help` and `--version`."""
+        if args and args[0].startswith("-") and args[0] not in _OWN and any(_is_words(word) for word in args):
+            args = ["query", *args]
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""
@@ -63,7 +99,7 @@ class Commands(LazyGroup):
 
         keep_to_itself()
         start_log(os.environ)
-        if any(letter.isspace() for letter in args[0]):
+        if _is_words(args[0]):
             return "query", self.get_command(ctx, "query"), args
         return super().resolve_command(ctx, args)
 
@@ -78,6 +114,11 @@ class Commands(LazyGroup):
     def advice(self, unknown: str) -> str:
         """Show how a single word is asked."""
         return f' To ask something, write `midturn query "{unknown} …"`; `midturn --help` lists the commands.'
+
+
+def _is_words(argument: str) -> bool:
+    """Tell words that are asked from the name of a command."""
+    return not argument.startswith("-") and any(letter.isspace() for letter in argument)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  click's signature

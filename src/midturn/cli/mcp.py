@@ -14,6 +14,7 @@ from midturn.cli.options import with_store
 from midturn.cli.output import note, say
 from midturn.cli.place import environment, place_in
 from midturn.cli.shown import block
+from midturn.cli.used_workspaces import note_use
 from midturn.errors import ConfigError
 from midturn.foreign.registering import AGENTS, registration
 
@@ -53,6 +54,7 @@ async def _serve(seconds: float, address: str | None, store: Path | None) -> Non
     from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store, local=True)
+    note_use(place.workspace)
     settings = Settings(slice=seconds, woken=woken_agents())
     server = make_server(place.store, {} if address else environment(), SystemClock(), settings)
     if address is None:

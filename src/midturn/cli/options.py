@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from midturn.cli.completing import complete_models, item
 from midturn.cli.place import find_place
 from midturn.errors import MidturnError
 
@@ -31,7 +32,11 @@ def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     del param
     try:
         pending = find_place(ctx.params.get("store")).store.pending_sync()
-        return [CompletionItem(question.id, help=question.tool) for question in pending if question.id.startswith(incomplete)]
+        return [
+            item(question.id, f"{question.source.header}: {question.question.text}")
+            for question in pending
+            if question.id.startswith(incomplete)
+        ]
     except (MidturnError, OSError):
         return []  # as above
 
@@ -40,6 +45,17 @@ def with_store(command: _F) -> _F:
     """Add `--store`."""
     path = click.Path(path_type=Path, file_okay=False)
     return click.option("--store", type=path, metavar="DIR", help="The directory of the conversations.")(command)
+
+
+def with_model(command: _F) -> _F:
+    """Add `--model`."""
+    what = "The model of this conversation: PROVIDER/MODEL, or scripted:FILE."
+    return click.option("-m", "--model", metavar="MODEL", help=what, shell_complete=complete_models)(command)
+
+
+def with_id(help: str) -> Callable[[_F], _F]:
+    """Add `--id`, a conversation."""
+    return click.option("--id", metavar="ID", help=help, shell_complete=_conversations)
 
 
 def with_json(command: _F) -> _F:

@@ -96,10 +96,12 @@ def place_in(cwd: Path, store: Path | None = None, *, local: bool = False) -> Pl
     workspace = Workspace.find(cwd)
     if store is not None:
         return _place(workspace, (store,), cwd, is_own_store=True)
-    if workspace is None:
-        own = user_data() / "conversations"
-        return _place(None, (own,), cwd, is_own_store=False)
-    return place_of(workspace, cwd, local=local)
+    return own_place(cwd) if workspace is None else place_of(workspace, cwd, local=local)
+
+
+def own_place(cwd: Path | None = None) -> Place:
+    """Return the user's own store, which is meant outside of any workspace."""
+    return _place(None, (user_data() / "conversations",), cwd or Path.cwd(), is_own_store=False)
 
 
 def place_of(workspace: Workspace, cwd: Path, *, local: bool = False) -> Place:

@@ -132,6 +132,8 @@ def _check(resume: Resume) -> None:
 def _resume_ready(resume: Resume, place: Place) -> ExitStatus:
     """Go on with turns that are ready, until Ctrl-C; the first status that is not 0 is the status of all."""
     statuses: list[ExitStatus] = []
+    if resume.watch:
+        note("midturn: going on with every turn as its questions are answered. Ctrl-C ends this.")
     for conversation in _ready(place, watch=resume.watch):
         statuses.append(_resume_one(resume, place, conversation))
         if statuses[-1] == ExitStatus.ENDED_BY_USER:

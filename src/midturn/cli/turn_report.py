@@ -11,6 +11,7 @@ from midturn.cli.answer_flags import unused_answers
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
 from midturn.cli.output import note, say_json
+from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, block, joined, line
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
 from midturn.core.json_value import Json
@@ -60,7 +61,7 @@ def report(result: RunResult, turn: Sequence[Event], *, attached: bool) -> None:
 def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None) -> None:
     """Print the open questions with their ids, and the command that answers them."""
     note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
-    rows = [(line("  {}", question.id), line("{} asks: {}", question.source.header, question.question.text)) for question in pending]
+    rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question)]
     for row in table(rows, sys.stderr):
         note(row)
     if pending:

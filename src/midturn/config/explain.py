@@ -43,6 +43,20 @@ def show(loaded: Loaded) -> dict[str, Json]:
     return _table(effective_tree(loaded.merged), KEYS)
 
 
+def known_keys(loaded: Loaded) -> Iterator[tuple[str, Leaf]]:
+    """Yield every key that may be set, with what it takes; free names are those that the configuration has already."""
+    yield from _below(KEYS, show(loaded), ())
+
+
+def _below(node: Node, values: Json, path: KeyPath) -> Iterator[tuple[str, Leaf]]:
+    if isinstance(node, Leaf):
+        yield dotted(path), node
+        return
+    table = values if isinstance(values, dict) else {}
+    for name in [*node.keys, *(name for name in table if name not in node.keys and node.names)]:
+        yield from _below(node.child(name), table.get(name), (*path, name))
+
+
 def get(loaded: Loaded, key: str) -> Json:
     """Return the value that holds for `key`, or the table.
 

@@ -217,7 +217,13 @@ PROMPT = Branch(
     keys={
         "mode": Leaf(allowed=get_args(Mode), help="how prompts are drawn"),
         "text_menu": Leaf(kind="boolean", help="a menu row before every text field"),
-        "settle_ms": Leaf(kind="integer", least=0, most=10_000, why="sets how soon keys count"),
+        "settle_ms": Leaf(
+            kind="integer",
+            least=0,
+            most=10_000,
+            why="sets how soon keys count",
+            help="milliseconds without a key, after which a new prompt takes keys: what was typed for something else answers nothing",
+        ),
         "bell": Leaf(kind="boolean", help="ring the terminal's bell when somebody has to answer"),
         "notify": Leaf(kind="boolean", help="desktop notifications"),
     }

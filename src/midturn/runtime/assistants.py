@@ -32,9 +32,15 @@ class Assistants:
         self._turn = turn
         self._surroundings = surroundings
 
+    def model_asked(self, request: InquiryRequest, tool: str) -> str:
+        """Return the name of the model that a question goes to."""
+        return self._chosen(request, tool).model
+
     async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
         """Return a checked answer to the request, or why there is none."""
-        target = self._turn.tools[tool].question(request.question_id).target.assistant
-        settings = chosen_assistant(*self._tables, target)
+        settings = self._chosen(request, tool)
         main = self._surroundings.request(events)
         return await consult(self._model_for(settings), Consultation(asked=request, tool=tool, main=main, settings=settings))
+
+    def _chosen(self, request: InquiryRequest, tool: str) -> ChosenAssistant:
+        return chosen_assistant(*self._tables, self._turn.tools[tool].question(request.question_id).target.assistant)

@@ -7,22 +7,24 @@ from collections.abc import Callable
 
 from midturn.core.turn.effects import ConsultAssistant
 from midturn.core.turn.inputs import AssistantFailed, Happened
-from midturn.ports import Consultant, Journal
+from midturn.ports import Consultant, ConsultFinished, ConsultStarted, Display, Journal
 from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.tool_runs import Spawn
 
 
 class Consulting:
-    """Asks models on the side, and reports what they answered."""
+    """Asks models on the side, shows which one is asked, and reports what they answered."""
 
-    def __init__(self, consultant: Consultant, journal: Journal, report: Callable[[Happened], None]) -> None:
+    def __init__(self, consultant: Consultant, journal: Journal, display: Display, report: Callable[[Happened], None]) -> None:
         self._consultant = consultant
         self._journal = journal
+        self._display = display
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, effect: ConsultAssistant, spawn: Spawn) -> None:
         """Ask a model."""
+        self._display.show(ConsultStarted(effect.request.id, self._consultant.model_asked(effect.request, effect.tool)))
         self._tasks[effect.request.id] = spawn(self._ask(effect))
 
     def stop(self, id: str) -> None:
@@ -30,6 +32,7 @@ class Consulting:
         task = self._tasks.pop(id, None)
         if task:
             task.cancel()
+            self._display.show(ConsultFinished(id))
 
     async def _ask(self, effect: ConsultAssistant) -> None:
         try:
@@ -41,4 +44,5 @@ class Consulting:
         except Exception as error:  # noqa: BLE001  whatever went wrong: the question closes, and the turn goes on
             happened = AssistantFailed(effect.request.id, str(error) or type(error).__name__)
         self._tasks.pop(effect.request.id, None)
+        self._display.show(ConsultFinished(effect.request.id))
         self._report(happened)

@@ -71,7 +71,7 @@ class Driver:
         self._tools = ToolRuns(services.tools, surroundings, report)
         self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
         self._response = ModelResponse(services.model, services.display, report)
-        self._consulting = Consulting(services.consultant, services.journal, report)
+        self._consulting = Consulting(services.consultant, services.journal, services.display, report)
         self._group = asyncio.TaskGroup()
         self._elsewhere = Elsewhere(services.answers, services.journal, report)
         self._tasks: set[asyncio.Task[None]] = set()

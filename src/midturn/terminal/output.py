@@ -11,7 +11,19 @@ from typing import TextIO
 from msgspec import Struct
 
 from midturn.core.visible import exact
-from midturn.ports import Happening, ModelFinished, ModelStarted, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
+from midturn.ports import (
+    ConsultFinished,
+    ConsultStarted,
+    Happening,
+    ModelFinished,
+    ModelStarted,
+    Notice,
+    ReasoningShown,
+    Recorded,
+    TextShown,
+    ToolBegan,
+    ToolEnded,
+)
 from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
 from midturn.terminal.heartbeat import Heartbeat
@@ -69,12 +81,9 @@ class TerminalDisplay:
                 self._heartbeat.start()
             case ReasoningShown(text) if self._settings.reasoning:
                 self._heard(self._reasoning.feed(text))
-            case ModelStarted():
+            case ModelStarted() | ModelFinished() | ConsultStarted() | ConsultFinished():
                 self._finish_message()
-                self._begin(_MODEL, "thinking")
-            case ModelFinished():
-                self._finish_message()
-                self._finish(_MODEL)
+                self._show_model(happening)
             case ToolBegan() | ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
@@ -94,6 +103,17 @@ class TerminalDisplay:
         if self._spinner is not None:
             self._spinner.clear()
         self._finish_message()
+
+    def _show_model(self, happening: ModelStarted | ModelFinished | ConsultStarted | ConsultFinished) -> None:
+        match happening:
+            case ModelStarted():
+                self._begin(_MODEL, "thinking")
+            case ModelFinished():
+                self._finish(_MODEL)
+            case ConsultStarted(id, model):
+                self._begin(id, f"{exact(model or 'a model')} is asked")
+            case ConsultFinished(id):
+                self._finish(id)
 
     def _show_tool(self, happening: ToolBegan | ToolEnded) -> None:
         call = happening.call

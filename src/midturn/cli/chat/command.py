@@ -8,7 +8,7 @@ import click
 
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.options import with_store
+from midturn.cli.options import with_id, with_model, with_store
 from midturn.cli.output import note
 from midturn.cli.place import environment, find_place
 from midturn.cli.query.command import Query
@@ -18,8 +18,8 @@ from midturn.core.enabling import Toggle
 
 @click.command(cls=TogglingCommand)
 @click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the current conversation.")
-@click.option("--id", metavar="ID", help="Go on with this conversation.")
-@click.option("-m", "--model", metavar="MODEL", help="The model of this conversation: PROVIDER/MODEL, or scripted:FILE.")
+@with_id("Go on with this conversation.")
+@with_model
 @with_toggles
 @click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
 @click.option("--local", is_flag=True, help="Keep the conversation in your data directory, not in the workspace.")

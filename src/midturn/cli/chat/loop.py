@@ -9,6 +9,7 @@ import click
 from msgspec import structs
 
 from midturn.cli.chat.line import Line
+from midturn.cli.conversation.forking import fork
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.output import note
@@ -136,7 +137,7 @@ class Chat:
             case "/undo":
                 self._undo()
             case "/fork":
-                self._go_to(self._place.store.fork_sync(self._known(), None))
+                self._go_to(fork(self._place, self._known()))
             case "/config":
                 _run("config", *(rest or ["show"]))
             case _:
@@ -157,7 +158,7 @@ class Chat:
         """Go on before the last turn: in a copy of what was before it, or in a new conversation."""
         turns = sum(isinstance(event, TurnStart) for event in self._place.store.read_sync(self._known()).events)
         if turns > 1:
-            self._go_to(self._place.store.fork_sync(self._known(), turns - 1))
+            self._go_to(fork(self._place, self._known(), turns - 1))
             return
         note("midturn: that was the first turn: what you say next begins a new conversation.")
         self._conversation = None
@@ -165,7 +166,6 @@ class Chat:
     def _go_to(self, conversation: str) -> None:
         note("midturn: going on in conversation {}; {} stays as it is.", conversation, self._known())
         self._conversation = conversation
-        self._place.set_current(conversation)
 
     def _known(self) -> str:
         if self._conversation is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from midturn.cli.completing import complete_keys
 from midturn.cli.config.toml import toml
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here, report_ignored
@@ -16,7 +17,7 @@ from midturn.core.json_value import Json
 
 
 @click.command
-@click.argument("key")
+@click.argument("key", shell_complete=complete_keys)
 @with_json
 def command(key: str, *, as_json: bool) -> ExitStatus:
     """Say what KEY means, which value holds, and every place that sets it: the first one counts."""

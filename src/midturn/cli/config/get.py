@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from midturn.cli.completing import complete_keys
 from midturn.cli.config.toml import assignments, toml
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here, report_ignored
@@ -18,7 +19,7 @@ from midturn.core.json_value import Json
 
 
 @click.command
-@click.argument("key")
+@click.argument("key", shell_complete=complete_keys)
 @with_json
 def command(key: str, *, as_json: bool) -> ExitStatus:
     """Print the value that holds for KEY: a string as it is, anything else as TOML, a table line by line."""

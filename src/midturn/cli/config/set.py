@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.config.toml import toml
 from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
@@ -22,8 +23,8 @@ from midturn.store.workspace import Workspace
 
 
 @click.command
-@click.argument("key")
-@click.argument("value")
+@click.argument("key", shell_complete=complete_keys)
+@click.argument("value", shell_complete=complete_values)
 @click.option("--user", is_flag=True, help="For all your workspaces: write your own file, not this workspace's.")
 def command(key: str, value: str, *, user: bool) -> ExitStatus:
     """Set KEY to VALUE (TOML, or else a string) in this workspace's file; comments and order stay."""

@@ -20,4 +20,13 @@ command = lazy_group(
         "import": Entry("midturn.cli.conversation.import_jp", "Take in one that jp recorded."),
         "path": Entry("midturn.cli.conversation.path", "Print the directory of one."),
     },
+    {
+        "list": "ls",
+        **dict.fromkeys(("print", "view", "cat", "transcript", "log"), "show"),
+        **dict.fromkeys(("search", "find"), "grep"),
+        **dict.fromkeys(("switch", "select", "checkout"), "use"),
+        **dict.fromkeys(("rename", "title", "label", "labels"), "edit"),
+        **dict.fromkeys(("copy", "branch", "cp"), "fork"),
+        **dict.fromkeys(("delete", "remove"), "rm"),
+    },
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from midturn.cli.conversation.forking import fork
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_conversation, with_store
 from midturn.cli.output import note, say
@@ -20,8 +21,7 @@ def command(id: str | None, *, turns: int | None, store: Path | None) -> ExitSta
     """Copy the finished turns of conversation ID (by default the current one) into a new one, and make that the current one."""
     place = find_place(store)
     source = place.conversation(id)
-    made = place.store.fork_sync(source, turns)
-    place.set_current(made)
+    made = fork(place, source, turns)
     note("midturn: conversation {} begins as {} does; `midturn query -c` goes on with it.", made, source)
     say("{}", made)
     return ExitStatus.DONE

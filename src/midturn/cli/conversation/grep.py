@@ -11,7 +11,7 @@ import click
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
-from midturn.cli.options import with_json, with_store
+from midturn.cli.options import with_id, with_json, with_store
 from midturn.cli.output import note, say, say_json
 from midturn.cli.place import Place, find_place
 from midturn.cli.shown import block, line
@@ -24,7 +24,7 @@ from midturn.errors import StoreError
 @click.argument("pattern")
 @click.option("-i", "--ignore-case", is_flag=True, help="Small letters and capitals are the same.")
 @click.option("-F", "--fixed", is_flag=True, help="PATTERN is text, not a regular expression.")
-@click.option("--id", metavar="ID", help="Search this conversation only.")
+@with_id("Search this conversation only.")
 @with_json
 @with_store
 def command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_json: bool, store: Path | None) -> ExitStatus:

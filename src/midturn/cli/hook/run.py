@@ -12,6 +12,7 @@ import msgspec
 
 from midturn.cli.options import with_store
 from midturn.cli.place import environment, place_in
+from midturn.cli.used_workspaces import note_use
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign.agents import AGENTS
@@ -46,6 +47,7 @@ def run_hook(agent: HookAgent, wait: float, store: Path | None) -> int:
     given = environment()
     cwd = Path(text(document.get("cwd")) or ".")
     place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
+    note_use(place.workspace)
     clock = SystemClock()
     errands = Errands(place.store, asker_of(agent, document, given), clock)
     run = HookRun(agent=agent, document=document, environment=given, errands=errands, clock=clock, wait=min(wait, agent.wait), say=sink)

@@ -13,7 +13,7 @@ from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
-from midturn.cli.options import with_non_interactive, with_output, with_store
+from midturn.cli.options import with_id, with_model, with_non_interactive, with_output, with_store
 from midturn.cli.output import note, say_json
 from midturn.cli.place import Place, environment, find_place
 from midturn.cli.query.open_turn import resolve_open_turn
@@ -23,6 +23,7 @@ from midturn.cli.query.toggles import TogglingCommand, with_toggles
 from midturn.cli.servers import connected
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
+from midturn.cli.used_workspaces import note_use
 from midturn.compose.command_line import CommandParts, next_request
 from midturn.compose.mcp import Servers
 from midturn.config.assign import Assignment, static_answer
@@ -58,8 +59,8 @@ class Query(Struct, frozen=True, kw_only=True):
 @click.command(cls=TogglingCommand)
 @click.argument("text", nargs=-1)
 @click.option("-c", "--continue", "continues", is_flag=True, help="Go on with the current conversation.")
-@click.option("--id", metavar="ID", help="Go on with this conversation.")
-@click.option("-m", "--model", metavar="MODEL", help="The model of this conversation: PROVIDER/MODEL, or scripted:FILE.")
+@with_id("Go on with this conversation.")
+@with_model
 @with_toggles
 @click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
 @click.option("--schema", metavar="FILE|JSON", help="The shape of the answer, as a JSON Schema.")
@@ -119,6 +120,7 @@ def begin(query: Query, place: Place, requested: TurnRequested, around: Around =
     limited = place.under(loaded.settings.limits)
     with Held.new(limited, requested.content) as held:
         place.set_current(held.conversation)
+        note_use(place.workspace)
         around.opened(held.conversation)
         return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded, held)))
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
+from midturn.cli.completing import complete_tools
 from midturn.core.enabling import Toggle
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -17,9 +18,13 @@ _BARE = ""
 
 def with_toggles(command: _F) -> _F:
     """Add both options; `TogglingCommand` keeps their order."""
-    on = click.option("-t", _ON, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help="Offer a tool, or all of them.")
-    off = click.option("-T", _OFF, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help="Do not offer a tool, or any.")
-    return on(off(command))
+    return _toggling("-t", _ON, "Offer a tool, or all of them.")(_toggling("-T", _OFF, "Do not offer a tool, or any.")(command))
+
+
+def _toggling(flag: str, name: str, help: str) -> Callable[[_F], _F]:
+    return click.option(
+        flag, name, multiple=True, is_flag=False, flag_value=_BARE, metavar="[TOOL]", help=help, shell_complete=complete_tools
+    )
 
 
 class TogglingCommand(click.Command):

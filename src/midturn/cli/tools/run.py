@@ -11,6 +11,7 @@ import click
 from midturn.agent.result import result_of
 from midturn.cli.asking import terminal
 from midturn.cli.attachment import is_attached
+from midturn.cli.completing import complete_tools
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_non_interactive
@@ -35,7 +36,7 @@ from midturn.store.sync_forms import drive
 
 
 @click.command
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @with_non_interactive
 def command(name: str, arguments: tuple[str, ...], *, non_interactive: bool) -> ExitStatus:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 import msgspec
 
+from midturn.cli.completing import complete_tools
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import indented, table
 from midturn.cli.options import with_json
@@ -19,7 +20,7 @@ from midturn.core.names import BUILT_IN_TOOLS
 
 
 @click.command
-@click.argument("name")
+@click.argument("name", shell_complete=complete_tools)
 @with_json
 def command(name: str, *, as_json: bool) -> ExitStatus:
     """Show what a model is told about the tool NAME, and what is configured for it."""

@@ -1,0 +1,77 @@
+"""What a shell offers at the Tab key: tools, configuration keys and their values, models. Nothing is asked of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+import click
+from click.shell_completion import CompletionItem
+
+from midturn.cli.loading import load_here
+from midturn.core.visible import exact
+from midturn.errors import MidturnError
+
+Completing: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+_LONGEST = 72
+
+
+def item(value: str, help: str = "") -> CompletionItem:
+    """Return one offer; what it means stays on its line in every shell."""
+    said = exact(help)
+    return CompletionItem(value, help=(said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…") or None)
+
+
+def _completing(known: Callable[[click.Context], Iterable[CompletionItem]]) -> Completing:
+    """Offer what begins as typed; where nothing can be found out, nothing is offered: the command itself says why."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del param
+        try:
+            return [one for one in known(ctx) if str(one.value).startswith(incomplete)]
+        except (MidturnError, OSError):
+            return []
+
+    return complete
+
+
+def _tools(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.compose.tools import known_tools
+    from midturn.core.names import BUILT_IN_TOOLS
+
+    del ctx
+    tools = known_tools(load_here().settings)
+    return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(tools.items())]
+
+
+def _keys(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.config.explain import known_keys
+
+    del ctx
+    return [item(key, leaf.help) for key, leaf in known_keys(load_here())]
+
+
+def _values(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.config.explain import known_keys
+
+    leaf = dict(known_keys(load_here())).get(str(ctx.params.get("key")))
+    if leaf is None:
+        return []
+    if leaf.kind == "model":
+        return _models(ctx)
+    return [item(value) for value in (("true", "false") if leaf.kind == "boolean" else leaf.allowed)]
+
+
+def _models(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.models.nearest import KNOWN
+
+    del ctx
+    chosen = load_here().settings.assistant.model.id
+    others = [item(model) for model in KNOWN if model != chosen]
+    return [*([item(chosen, "as configured")] if chosen else []), *others]
+
+
+complete_tools = _completing(_tools)
+complete_keys = _completing(_keys)
+complete_values = _completing(_values)
+complete_models = _completing(_models)
