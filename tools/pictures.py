@@ -14,10 +14,11 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from playwright.sync_api import Browser, Page, sync_playwright  # noqa: E402  the path comes first
+from starlette.requests import Request  # noqa: E402
 
+import midturn as mt  # noqa: E402
 from midturn.store.stores import FileStore  # noqa: E402
 from midturn.web import inbox  # noqa: E402
-from support.pages import ada  # noqa: E402
 from support.serving import serving  # noqa: E402
 from support.shown_pages import finish_one, open_all  # noqa: E402
 
@@ -35,7 +36,7 @@ def main(to: Path) -> None:
         conversation = pool.submit(asyncio.run, finish_one(store)).result()
     pages = {"inbox": "/", "conversation": f"/c/{conversation}", "stats": "/stats"}
     pages |= {name: f"/q/{question.id}" for name, question in opened.items() if name not in _LEFT_OUT}
-    with serving(inbox(store, user=ada)) as address, sync_playwright() as playwright:
+    with serving(inbox(mt.Agent(mt.ScriptedModel([]), store=store), user=_whose_look)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
         for width, height in SIZES:
             for scheme in ("light", "dark"):
@@ -43,9 +44,14 @@ def main(to: Path) -> None:
         browser.close()
 
 
+def _whose_look(request: Request) -> str:
+    """Have each look be somebody of their own: nobody goes on with the form of another."""
+    return request.headers["user-agent"]
+
+
 def _take(browser: Browser, address: str, pages: dict[str, str], to: Path, look: tuple[int, int, Any]) -> None:
     width, height, scheme = look
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, user_agent=f"{width} {scheme}")
     page = context.new_page()
     for name, path in pages.items():
         if (width, scheme) == _BETWEEN and name != "inbox":
@@ -67,6 +73,7 @@ def _walk(page: Page, to: Path, ending: str) -> None:
     page.get_by_label("support").check()
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Skip").click()
+    page.get_by_role("heading", name="Send these answers?").wait_for()
     page.screenshot(path=to / f"review-{ending}.png")
 
 

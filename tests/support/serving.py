@@ -23,3 +23,9 @@ def serving(app: ASGIApp, port: int = 0) -> Generator[str]:
         finally:
             server.should_exit = True
             thread.join(10)
+
+
+def free_port() -> int:
+    """Return a port that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
@@ -17,6 +16,7 @@ import pytest
 from midturn.core.question import Question
 from midturn.store.stores import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
+from support.serving import free_port
 
 MIDTURN = [sys.executable, "-m", "midturn"]
 
@@ -31,8 +31,7 @@ def environment(tmp_path: Path) -> Mapping[str, str]:
 @pytest.fixture
 def port() -> int:
     """Return a port that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

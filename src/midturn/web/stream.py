@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator
 
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from midturn.web.access import Visitor
 from midturn.web.site import Site
 
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-_LONGEST = 40  # quiet moments and changes after which one comes back, and has to be signed in still
+_LONGEST = 600.0  # seconds after which one comes back, and has to be signed in still
 
 
 async def events(request: Request, visitor: Visitor, site: Site) -> Response:
@@ -27,11 +28,10 @@ async def events(request: Request, visitor: Visitor, site: Site) -> Response:
         if place is None:
             for question in site.board.open:
                 yield feed.wire("asked", question.to_json())
-        quiet = 0
+        begun = time.monotonic()
         async for change in feed.follow(feed.last if place is None else place):
-            quiet += change is None
             yield b": still here\n\n" if change is None else change.wire
-            if quiet >= _LONGEST:
+            if time.monotonic() - begun >= _LONGEST:
                 return
 
     return StreamingResponse(stream(), media_type="text/event-stream", headers=_HEADERS)

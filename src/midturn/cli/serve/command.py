@@ -21,7 +21,7 @@ from midturn.cli.output import is_terminal, note, say, tell
 from midturn.cli.place import find_place
 from midturn.cli.serve.given import LOOPBACK, SCHEMES, Serve
 from midturn.cli.serve.places import announce, directory_of, find_running, withdraw
-from midturn.cli.shown import block
+from midturn.cli.shown import presented
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  named to be refused
 
@@ -108,12 +108,17 @@ def entrance(address: str, code: str) -> str:
 def show_address(address: str) -> None:
     """Print an address, and on a terminal what a telephone's camera reads."""
     if is_terminal():
-        import segno
-
-        drawn = io.StringIO()
-        segno.make(address, error="l").terminal(out=drawn, compact=True, border=1)
-        say(block(drawn.getvalue()))
+        say(presented(drawn(address)))
     say("{}", address)
+
+
+def drawn(address: str) -> str:
+    """Draw the code of an address: in white on black, whatever the terminal's own colours are, for many cameras read no other."""
+    import segno
+
+    code = io.StringIO()
+    segno.make(address, error="l").terminal(out=code, compact=True, border=1)
+    return "\n".join(f"\x1b[97;40m{row}\x1b[0m" for row in code.getvalue().splitlines())
 
 
 def _check(given: Serve) -> None:

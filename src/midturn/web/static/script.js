@@ -9,8 +9,6 @@
   const kinds = ["asked", "answered", "withdrawn", "turn_ended"];
   const key = (name) => `midturn${base}:${name}`;
 
-  for (const element of document.querySelectorAll("[data-needs-script]")) element.hidden = false;
-
   // How many wait -------------------------------------------------------------------------------------------------------
 
   const heading = list && document.querySelector("h1");
@@ -116,7 +114,6 @@
     setInterval(() => { if (!document.hidden) showTimeline(); }, 2000);
 
   let sending = false;
-  addEventListener("submit", () => { sending = true; });
 
   async function closeQuestion() {
     if (sending) return;
@@ -124,12 +121,66 @@
     if (!response.ok && response.status !== 404) return;
     const done = parsed(await response.text()).querySelector(".done");
     const place = document.querySelector("[data-closed]");
-    if (!done || place.childElementCount) return;
+    if (!done || !place || place.childElementCount) return;
     place.replaceChildren(document.importNode(done, true));
     for (const button of document.querySelectorAll("main button")) button.disabled = true;
     for (const field of document.querySelectorAll("main textarea, main input")) field.readOnly = true;
     said.textContent = done.textContent;
     place.scrollIntoView({ block: "center" });
+  }
+
+  // Sending an answer: a server that goes away meanwhile takes nothing along ---------------------------------------------------
+
+  const lost = document.querySelector("[data-lost]");
+
+  function tell(text) {
+    lost.hidden = !text;
+    lost.firstElementChild.textContent = text;
+  }
+
+  if (openQuestion) addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (form.method !== "post") return;
+    event.preventDefault();
+    if (sending) return;
+    sending = true;
+    const body = new URLSearchParams(new FormData(form));
+    if (event.submitter?.name) body.append(event.submitter.name, event.submitter.value);
+    tell("");
+    try {
+      await received(await fetch(location.pathname, { method: "POST", body, headers: { Accept: "text/html" } }));
+    } catch {
+      tell("The server cannot be reached. What you typed is still here, but it may not have arrived. This page finds out as soon as the server is back.");
+      await whatBecameOfIt();
+    } finally {
+      sending = false;
+    }
+  });
+
+  async function received(response) {
+    if (response.redirected) return location.assign(response.url);
+    if (response.status === 401) return signedOut(true);
+    const next = parsed(await response.text());
+    const main = next.querySelector("main");
+    if (!main) return tell(next.textContent);
+    document.querySelector("main").replaceWith(document.importNode(main, true));
+    dress();
+    scrollTo(0, 0);
+    (document.querySelector("main [aria-invalid]:not(fieldset)") ?? document.querySelector("main")).focus();
+    said.textContent = document.querySelector("main h1")?.textContent ?? "";
+  }
+
+  async function whatBecameOfIt() {
+    for (;;) {
+      await new Promise((done) => { setTimeout(done, 1000); });
+      const response = await fetch(location.pathname, { headers: { Accept: "text/html" } }).catch(() => null);
+      if (!response || response.status >= 500) continue;
+      if (response.status === 401) { tell(""); return signedOut(true); }
+      const closed = !parsed(await response.clone().text()).querySelector("form.answer, form.decide");
+      tell(closed ? "" : "The server is back, and your answer was not recorded. What you typed is still here: send it again.");
+      if (closed) await received(response);
+      return;
+    }
   }
 
   function handle(kind, data) {
@@ -220,24 +271,33 @@
 
   // Options ---------------------------------------------------------------------------------------------------------------------
 
-  const search = document.querySelector("[data-search]");
-  search?.addEventListener("input", () => {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const option of document.querySelectorAll("[data-options] > .option")) {
-      const text = option.textContent.toLowerCase();
-      option.hidden = !option.classList.contains("own") && !option.querySelector(":checked") && !words.every((word) => text.includes(word));
-    }
-  });
-  search?.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter") return;
-    event.preventDefault();
-    document.querySelector("[data-options] > .option:not([hidden]) input")?.focus();
-  });
-
-  const other = document.querySelector("[data-other]");
-  other?.addEventListener("input", () => {
-    if (other.value) other.closest(".option").querySelector('input[name="answer"]').checked = true;
-  });
+  function dress() {
+    for (const element of document.querySelectorAll("[data-needs-script]")) element.hidden = false;
+    const search = document.querySelector("[data-search]");
+    search?.addEventListener("input", () => {
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const option of document.querySelectorAll("[data-options] > .option")) {
+        const text = option.textContent.toLowerCase();
+        option.hidden = !option.classList.contains("own") && !option.querySelector(":checked") && !words.every((word) => text.includes(word));
+      }
+    });
+    search?.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      document.querySelector("[data-options] > .option:not([hidden]) input")?.focus();
+    });
+    const shape = document.querySelector("[data-shape]");
+    shape?.addEventListener("click", () => {
+      const field = document.getElementById("answer");
+      if (!field.value.trim()) field.value = field.placeholder;
+      field.focus();
+    });
+    const other = document.querySelector("[data-other]");
+    other?.addEventListener("input", () => {
+      if (other.value) other.closest(".option").querySelector('input[name="answer"]').checked = true;
+    });
+  }
+  dress();
 
   // Times -----------------------------------------------------------------------------------------------------------------------
 

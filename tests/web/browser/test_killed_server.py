@@ -1,0 +1,103 @@
+"""A server that is killed in the middle of an answer: the answer is there, or the page says that it is not."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from midturn.core.events import InquiryAnswered
+from midturn.core.question import Question
+from midturn.store.store import ConversationStore
+from support.browser import Elsewhere
+from support.pages import agent_with, asking
+from support.serving import free_port
+
+NOTE = Question.text("q", "What should it say?")
+_KILLS = int(os.environ.get("MIDTURN_KILLS", "4"))
+
+
+class Server:
+    """`midturn serve` as a process, on one port, started as often as needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.port = free_port()
+        self._directory = directory
+        homes = {name: str(directory / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+        self._environment: Mapping[str, str] = {"PATH": os.environ["PATH"], **homes}
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        """Start it; return the address that it prints."""
+        where = ["--store", str(self._directory / "conversations"), "--port", str(self.port), "--user", "ada", "--no-resume"]
+        command = [sys.executable, "-m", "midturn", "serve", *where]
+        self.process = subprocess.Popen(
+            command, env=self._environment, cwd=self._directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self.process
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill it at once, and wait for its end."""
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Any:
+    """Return a server that does not run yet."""
+    server = Server(tmp_path)
+    yield server
+    server.kill()
+
+
+def test_an_answer_that_never_arrived_is_said_to_be_missing_and_can_be_sent_again(
+    page: Page, server: Server, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    waiting = elsewhere(agent_with(disk, asking(NOTE)).run("Ship it.")).pending[0]
+    page.goto(server.start())
+    page.goto(f"http://127.0.0.1:{server.port}/q/{waiting.id}")
+    page.locator("textarea#answer").fill("half a sentence")
+    server.signal(signal.SIGSTOP)
+    page.get_by_role("button", name="Answer").click()
+    server.kill()
+    expect(page.locator("[data-lost]")).to_contain_text("cannot be reached", timeout=30_000)
+    server.start()
+    expect(page.locator("[data-lost]")).to_contain_text("was not recorded", timeout=60_000)
+    expect(page.locator("textarea#answer")).to_have_value("half a sentence")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".done")).to_contain_text("half a sentence", timeout=30_000)
+
+
+def test_whenever_it_is_killed_the_page_says_what_is_on_record(
+    page: Page, server: Server, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    """The moment is drawn; `MIDTURN_KILLS` says how often. What the page says is held against the store."""
+    draws = random.Random(17)
+    page.goto(server.start())
+    for number in range(_KILLS):
+        waiting = elsewhere(agent_with(disk, asking(NOTE)).run("Ship it.")).pending[0]
+        page.goto(f"http://127.0.0.1:{server.port}/q/{waiting.id}")
+        page.locator("textarea#answer").fill(f"answer {number}")
+        page.evaluate("() => { setTimeout(() => document.querySelector('button.primary').click(), 5) }")
+        page.wait_for_timeout(draws.uniform(0, 60))
+        server.kill()
+        server.start()
+        expect(page.locator(".done, [data-lost]:not([hidden]):has-text('was not recorded')").first).to_be_visible(timeout=60_000)
+        said = page.locator(".done").count() > 0
+        ((_, response),) = elsewhere(disk.read(waiting.conversation)).pairs()
+        assert isinstance(response, InquiryAnswered) is said
