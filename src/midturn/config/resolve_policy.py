@@ -24,6 +24,7 @@ def tool_policy(name: str, tool: Tree) -> ToolPolicy:
         result=cast("ResultPolicy", values["result"]),
         detached=msgspec.convert(values["detached"], DetachedPolicies),
         questions={id_or_star: _question(branch(tool, "questions", id_or_star)) for id_or_star in branch(tool, "questions")},
+        is_program="command" in values,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from midturn.core.events import Approval, ToolCallResponse
 from midturn.core.reply import Answered, Edited
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
@@ -126,3 +129,44 @@ def test_enter_alone_never_approves() -> None:
     played.model_calls("deploy")
 
     assert played.prompt.prompt.question.default is UNSET
+
+
+CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"]
+PROGRAM = ToolPolicy(source=DEPLOY, is_program=True)
+
+
+@pytest.mark.parametrize("character", CONTROLS, ids=lambda one: f"U+{ord(one):04X}")
+@pytest.mark.parametrize("policy", [PROGRAM, replace(PROGRAM, run="unattended")], ids=["asked", "unattended"])
+def test_a_program_is_given_no_control_character_and_nobody_is_asked(character: str, policy: ToolPolicy) -> None:
+    played = Played(settings(policy))
+    played.model_calls("deploy", arguments={"env": {"names": ["a", f"stag{character}ing"]}})
+
+    code = f"U+{ord(character):04X}"
+    assert not played.wanted(PromptUser)
+    assert not played.wanted(RunTool)
+    (said,) = contents(played)
+    assert said.startswith(f"deploy was not run: /env/names/1 has the control character {code}. Send the call again")
+
+
+def test_a_control_character_in_the_name_of_an_argument_is_found() -> None:
+    played = Played(settings(PROGRAM))
+    played.model_calls("deploy", arguments={"e\x1bnv": 1})
+
+    assert "/ has the control character U+001B" in contents(played)[0]
+
+
+def test_lines_and_tabs_are_asked_about() -> None:
+    played = Played(settings(PROGRAM))
+    played.model_calls("deploy", arguments={"message": "one\n\ttwo"})
+
+    assert played.prompt.prompt.kind == "run"
+
+
+def test_nobody_edits_a_control_character_in() -> None:
+    played = Played(settings(PROGRAM))
+    played.model_calls("deploy", arguments={"env": "staging"})
+
+    played.reply(Edited({"env": "\x1b[2J"}))
+
+    assert not played.wanted(RunTool)
+    assert "/env has the control character U+001B" in str(played.prompt.prompt.error)

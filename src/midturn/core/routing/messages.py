@@ -81,6 +81,11 @@ def broken_arguments(tool: str, problem: str) -> str:
     return f"{tool}: the arguments are not a JSON object ({problem}). Send the call again with valid arguments."
 
 
+def control_character(tool: str, problem: str) -> str:
+    """Say that a program is not started with something that nobody can see."""
+    return f"{tool} was not run: {problem}. Send the call again without control characters; only line ends and tabs are allowed."
+
+
 def user_added(reason: str) -> str:
     """Pass on what a person typed with a "no"."""
     return f'The user added: "{reason}"'

@@ -48,13 +48,17 @@ class QuestionPolicy(Struct, frozen=True):
 
 
 class ToolPolicy(Struct, frozen=True, kw_only=True):
-    """What configuration says about one tool, resolved: `questions` are by id, `'*'` for every other id."""
+    """What configuration says about one tool, resolved: `questions` are by id, `'*'` for every other id.
+
+    `is_program`: what a model sends becomes the words and the input of a program, so that control characters in it are refused.
+    """
 
     source: Source
     run: RunPolicy = "ask"
     result: ResultPolicy = "unattended"
     detached: DetachedPolicies = DetachedPolicies()
     questions: Mapping[str, QuestionPolicy] = {}
+    is_program: bool = False
 
     def question(self, id: str) -> QuestionPolicy:
         """Return what applies to the question `id`."""

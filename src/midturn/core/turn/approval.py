@@ -18,6 +18,7 @@ from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
 from midturn.core.stream.approval_question import approval_text
 from midturn.core.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
+from midturn.core.turn.executable import control_problem
 from midturn.core.turn.memory import permission_key
 from midturn.core.turn.record import CallRecord
 
@@ -120,6 +121,8 @@ class Permission(_Approving, frozen=True):
                 return self._approve(who, remember=remember)
             case Answered(value=False, reason=reason, remember=remember):
                 return self._skip(who, reason, remember=remember)
+            case Edited(value) if self.view.policy.is_program and (problem := control_problem(value)):
+                return Misfit.because(f"{problem}. Only line ends and tabs are allowed in what a program is given.")
             case Edited(value) if isinstance(value, dict):
                 return Closing(Run(), (self._record("edited", answered_by=who, arguments=value),))
             case Edited():

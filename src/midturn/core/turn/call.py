@@ -36,6 +36,7 @@ from midturn.core.turn.decision import (
 )
 from midturn.core.turn.desk import Place, Ticket
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, RunTool, StopAssistant, StopTool
+from midturn.core.turn.executable import control_problem
 from midturn.core.turn.inputs import Asking
 from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.memory import answer_key
@@ -102,6 +103,8 @@ class Call:
             self._respond(messages.switched_off(name))
         elif not isinstance(self.record.arguments, dict):
             self._respond(messages.broken_arguments(name, "they could not be read"))
+        elif policy.is_program and (problem := control_problem(self.record.arguments)):
+            self._respond(messages.control_character(name, problem))
         elif waiting:
             self._move(Move.FINISH)
             self._deliver(waiting.id, waiting.content or "", is_error=bool(waiting.is_error))
