@@ -11,7 +11,7 @@ FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 
-.PHONY: attacks coverage demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
+.PHONY: attacks coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -62,6 +62,10 @@ docs-serve: $(READY)
 # How many of the attacks on each promise of SECURITY.md work.
 attacks: $(READY)
 	@$(BIN)/python tests/attacks.py
+
+# Feeds every reader with what nobody thought of: `make fuzz SECONDS=600`, `make fuzz TARGETS=keys`.
+fuzz: $(READY)
+	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(TARGETS)
 
 bench: $(READY)
 	@for script in $(filter-out benchmarks/check.py benchmarks/counted.py benchmarks/turns.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

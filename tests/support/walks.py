@@ -53,10 +53,15 @@ answering = _draws(st.sampled_from([2, 6, 7, 8, 9, 10, 11]))  # now and then Bac
 @st.composite
 def forms(draw: st.DrawFn, *, longest: int = 7) -> Form:
     """Return a form whose predicates can all be true and can all be false."""
+    return form_of(draw(st.lists(draws, min_size=1, max_size=longest)), review=draw(st.booleans()))
+
+
+def form_of(made_from: Sequence[Draw], *, review: bool) -> Form:
+    """Return the form that these numbers stand for."""
     questions: list[Question[Any]] = []
-    for place, made_from in enumerate(draw(st.lists(draws, min_size=1, max_size=longest))):
-        questions.append(_question(place, made_from, questions))
-    return Form(questions, draw(st.booleans()))
+    for place, numbers in enumerate(made_from):
+        questions.append(_question(place, numbers, questions))
+    return Form(questions, review)
 
 
 def _question(place: int, draw: Draw, before: Sequence[Question[Any]]) -> Question[Any]:

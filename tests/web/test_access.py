@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 import midturn as mt
 from midturn.core.question import Question
@@ -256,6 +259,39 @@ def test_a_body_may_not_be_too_large_whatever_it_says(signed_in: TestClient, wai
 def test_a_form_may_not_have_a_million_fields(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
     headers = {**OWN, "Content-Type": "application/x-www-form-urlencoded"}
     assert signed_in.post(f"/q/{waiting.id}", content=b"a=1&" * 100_000, headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "//", "http://127.0.0.1:x"])
+def test_what_is_no_origin_is_nobodys(signed_in: TestClient, waiting: mt.OpenQuestion, origin: str) -> None:
+    sent = signed_in.post(f"/q/{waiting.id}", data={"value": "true"}, headers={"Origin": origin})
+
+    assert sent.status_code == 403
+
+
+def test_an_address_that_is_none_is_refused(store: MemoryStore) -> None:
+    statuses: list[int] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def keep(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/none",
+        "query_string": b"\x80",
+        "headers": [(b"host", HOST.encode())],
+    }
+
+    async def ask() -> None:
+        await inbox(store, user=ada)(scope, receive, keep)
+
+    asyncio.run(ask())
+
+    assert statuses == [400]
 
 
 def test_a_socket_is_refused(signed_in: TestClient) -> None:

@@ -45,7 +45,7 @@ class Gate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
+        refusal = self._refusal(scope["method"], Headers(scope=scope)) if scope["query_string"].isascii() else _unreadable()
         app = self._app if refusal is None else refusal
         await app(scope, _Limited(receive).receive, _leaving(send))
 
@@ -67,7 +67,7 @@ class Gate:
         """
         site, origin = headers.get("sec-fetch-site"), headers.get("origin")
         named = origin not in (None, "null")
-        if named and not self._is_ours(urlsplit(origin or ""), host) and (self._hosts is not None or site is None):
+        if named and not self._is_ours(_split(origin or ""), host) and (self._hosts is not None or site is None):
             return False
         if site is not None:
             return site == "same-origin"
@@ -76,6 +76,19 @@ class Gate:
     def _is_ours(self, origin: SplitResult, host: str) -> bool:
         ours = {host.lower()} if self._hosts is None else self._hosts
         return origin.scheme in {"http", "https"} and origin.netloc.lower() in ours
+
+
+def _split(origin: str) -> SplitResult:
+    """Read an origin; what is none is nobody's."""
+    try:
+        return urlsplit(origin)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
+
+
+def _unreadable() -> PlainTextResponse:
+    """Say that an address cannot be one: whatever is not ASCII is escaped in it."""
+    return PlainTextResponse("This address is not one.\n", 400)
 
 
 def too_large() -> PlainTextResponse:

@@ -57,6 +57,13 @@ def test_reports_and_unknown_sequences_are_no_keys(data: str) -> None:
     assert keys(data) == []
 
 
+@pytest.mark.parametrize("data", ["\x1b[Myyy", "\x1b[[y", "\x1b]0;y\x07", "\x1b[?2026;2$y", "\x1b[<0;1;1M"])
+def test_in_pieces_they_are_none_either(data: str) -> None:
+    keyboard = Keyboard()
+
+    assert [key for character in data for key in keyboard.feed(character)] + keyboard.flush() == []
+
+
 def test_a_sequence_may_arrive_in_pieces() -> None:
     keyboard = Keyboard()
 

@@ -18,8 +18,8 @@ _LONGEST = 4_096  # of a sequence that never ends
 _SEQUENCE = re.compile(
     r"\x1b(?:"
     r"\[\[.|"  # function keys of the Linux console
-    r"\[M...|"  # a mouse
-    r"\[(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])|"
+    r"\[M...|"  # a mouse; both may arrive in pieces, so that what begins like them is nothing else
+    r"\[(?![\[M])(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])|"
     r"O(?P<keypad>[ -~])|"
     r"[\]PX^_](?:[^\x07\x1b]|\x1b(?!\\))*(?:\x07|\x1b\\)|"  # reports: titles, colours, settings
     r"(?P<alt>[^\[\]OPX^_\x1b]))",

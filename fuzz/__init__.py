@@ -1,0 +1,1 @@
+"""Fuzzers: what reads what others wrote, fed with what nobody thought of. `make fuzz` runs them; `make test` does so for a moment."""
