@@ -65,6 +65,8 @@ attacks: $(READY)
 
 # Feeds every reader with what nobody thought of: `make fuzz SECONDS=600`, `make fuzz TARGETS=keys`.
 fuzz: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r fuzz/requirements.txt \
+		|| echo "atheris cannot be had here: hypothesis draws instead."
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(TARGETS)
 
 bench: $(READY)
