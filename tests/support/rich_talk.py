@@ -8,9 +8,8 @@ from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Key, Paste, Press
 from midturn.prompts.rich.pager import Pager
-from midturn.prompts.rich.prompt import RichPrompt
+from midturn.prompts.rich.prompt import RichPrompt, Settle
 from midturn.prompts.rich.screen import POINTER, Frame, Size, row_text
-from midturn.prompts.rich.settle import Settle
 
 
 class Keys:

@@ -10,7 +10,7 @@ from typing import Literal, Self, TypedDict, Unpack
 
 from msgspec.structs import replace
 
-from midturn.agent.result import RunResult, finish, schema_of
+from midturn.agent.result import RunResult, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, TurnStream, Watching
 from midturn.agent.worker import worker_of
 from midturn.compose import AgentParts, RunParts, compose_agent
@@ -20,6 +20,7 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
+from midturn.errors import TurnOpen
 from midturn.ports import Journal, Model
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
@@ -210,7 +211,7 @@ class Agent:
         session = self._session(journal, replace(run, display=watching))
         wanted = how.get("schema")
         WATCHING.set(watching)  # the task takes a copy of this context along
-        events = TurnStream(journal.conversation, watching, asyncio.create_task(finish(journal, session, requested, wanted)))
+        events = TurnStream(journal.conversation, watching, asyncio.create_task(_finish(journal, session, requested, wanted)))
         try:
             yield events
         finally:
@@ -229,7 +230,7 @@ class Agent:
             engine: `dbos` runs the same work as DBOS workflows (extra `midturn[dbos]`, a store in PostgreSQL).
         """
         run = self._run(None, deps)
-        worker = worker_of(engine)(self.store, lambda journal: finish(journal, self._session(journal, run), None), at_once)
+        worker = worker_of(engine)(self.store, lambda journal: _finish(journal, self._session(journal, run), None), at_once)
         await worker.run()
 
     def with_store(self, store: ConversationStore) -> Self:
@@ -259,3 +260,23 @@ class Agent:
 
     def _session(self, journal: Journal, run: RunParts) -> Session:
         return compose_agent(self._parts, run, journal)
+
+
+async def _finish(
+    journal: Journal, session: Session, requested: TurnRequested | None, wanted: JsonObject | type | None = None
+) -> RunResult:
+    """Run or resume a turn, and read what it came to.
+
+    Raises:
+        TurnOpen: The last turn is still open.
+        StoreError: The disk refused.
+        NotOpen: There is nothing to resume.
+        ModelError: The model stayed down; the turn is open.
+    """
+    conversation = journal.conversation
+    try:
+        ending = await (session.run(requested) if requested else session.resume())
+    except TurnOpen as error:
+        advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
+        raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
+    return finished(conversation, session.window, ending, wanted)

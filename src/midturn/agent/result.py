@@ -14,12 +14,9 @@ from midturn.core.exchange import Usage
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
 from midturn.core.stream import OpenQuestion, pending, refused
-from midturn.core.turn.inputs import TurnRequested
 from midturn.core.value_types import Mismatch, value_type
-from midturn.errors import MidturnError, ModelError, TurnOpen
-from midturn.ports import Journal
+from midturn.errors import MidturnError, ModelError
 from midturn.runtime.driver import RunEnding
-from midturn.runtime.session import Session
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
@@ -97,24 +94,15 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding) -> Ru
     )
 
 
-async def finish(journal: Journal, session: Session, requested: TurnRequested | None, wanted: JsonObject | type | None = None) -> RunResult:
-    """Run or resume a turn, and read what it came to.
+def finished(conversation: str, turn: Sequence[Event], ending: RunEnding, wanted: JsonObject | type | None) -> RunResult:
+    """Read what a run came to, with the answer as a value of the type that was `wanted`.
 
     Raises:
-        TurnOpen: The last turn is still open.
-        StoreError: The disk refused.
-        NotOpen: There is nothing to resume.
         ModelError: The model stayed down; the turn is open.
     """
-    conversation = journal.conversation
-    try:
-        ending = await (session.run(requested) if requested else session.resume())
-    except TurnOpen as error:
-        advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
-        raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
     if ending.status == "open":
         raise _model_is_down(conversation, ending.error or "", ending.failure)
-    result = result_of(conversation, session.window, ending)
+    result = result_of(conversation, turn, ending)
     if wanted is None or isinstance(wanted, Mapping) or result.structured is None:
         return result
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -17,7 +18,7 @@ _T = TypeVar("_T")
 
 def always(value: _T) -> _T:
     """Give a field a default that is written although defaults are omitted."""
-    return msgspec.field(default_factory=lambda: value)
+    return msgspec.field(default_factory=repeat(value).__next__)
 
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,24 +16,24 @@ class Jump:
     """What is left of the way back to a question: whoever asks passes each prompt here first."""
 
     def __init__(self) -> None:
-        self._call: str | None = None
+        self._from: Prompt | None = None
         self._index = 0
 
-    def note(self, prompt: Prompt, reply: Reply) -> Reply:
+    def begin(self, prompt: Prompt, reply: BackTo) -> Reply:
         """Take note of where a reply goes; return what is told to the turn."""
-        if not isinstance(reply, BackTo):
-            return reply
-        self._call, self._index = _call(prompt), reply.index
+        self._from, self._index = prompt, reply.index
         return WentBack()
 
     def passes(self, prompt: Prompt) -> bool:
         """Tell whether the way goes on past this prompt, so that nobody is shown it."""
-        goes_on = _call(prompt) == self._call and prompt.kind == "tool" and prompt.index > self._index and prompt.can_go_back
+        if self._from is None:
+            return False
+        goes_on = _is_of_same_call(self._from, prompt) and prompt.kind == "tool" and prompt.index > self._index and prompt.can_go_back
         if not goes_on:
-            self._call = None
+            self._from = None
         return goes_on
 
 
-def _call(prompt: Prompt) -> str:
-    """Return what the prompts of one form have in common: their ids end in the question and its attempt."""
-    return prompt.id.rsplit(".", 2)[0]
+def _is_of_same_call(one: Prompt, other: Prompt) -> bool:
+    """Tell whether two prompts that come one after the other belong to one call: a form keeps the screen until it is done."""
+    return (one.conversation, one.tool, one.arguments) == (other.conversation, other.tool, other.arguments)

@@ -25,17 +25,17 @@ class CallChecks:
     """`ports.AnswerChecks` of one call, by question id."""
 
     def __init__(self) -> None:
-        self._rules: dict[str, _Rule] = {}
+        self.rules: dict[str, _Rule] = {}
         self._said: dict[str, str] = {}
 
     @contextmanager
     def holding(self, question: Question[Any], check: Check[Any]) -> Generator[None]:
         """Hold a rule while its question is open."""
-        self._rules[question.id] = _Rule(question, check)
+        self.rules[question.id] = _Rule(question, check)
         try:
             yield
         finally:
-            self._rules.pop(question.id, None)
+            self.rules.pop(question.id, None)
 
     def say(self, question_id: str, refusal: str) -> None:
         """Keep what is to be shown when the question is asked again."""
@@ -47,7 +47,7 @@ class CallChecks:
 
     async def refusal(self, question_id: str, reply: Reply) -> str | None:
         """Return what the rule says against a reply; None where it holds, or where the reply is no answer of its type."""
-        rule = self._rules.get(question_id)
+        rule = self.rules.get(question_id)
         if rule is None or not isinstance(reply, Answered):
             return None
         try:

@@ -33,7 +33,7 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     """Run a tool once. No secret that its call was given is in what comes out, and a question that comes out may be asked."""
     try:
         returned = _checked(run, await tool.execute(run))
-        source = source_of(tool)
+        source = source_of(tool) if isinstance(returned, NeedsInput) else USER
     except asyncio.CancelledError as error:
         if is_cancelled():
             raise

@@ -108,6 +108,8 @@ class OpenPrompts:
         said = checks.said(asked.question_id)
         while True:
             reply = await _awaited(prompter.prompt(replace(prompt, error=said) if said else prompt))
+            if asked.question_id not in checks.rules:
+                return reply
             said = await checks.refusal(asked.question_id, reply)
             if said is None:
                 return reply

@@ -27,7 +27,7 @@ class CallSecrets:
 
     def hide(self, text: str) -> str:
         """Replace every secret of the call, in every form in which a program may write it."""
-        return scrub(text, self._given)
+        return scrub(text, self._given) if self._given else text
 
 
 class TurnSecrets:

@@ -55,6 +55,10 @@ class AdmittedAnswers:
         self._feed = journal.answers
         self._admission = admission
         self._admitted: set[tuple[str, str]] = set()
+        self.changed = journal.answers.changed
+        """Returns when something may have been handed over."""
+        self.refuse = journal.answers.refuse
+        """Turns one down."""
 
     async def collect(self) -> Sequence[HandedOver]:
         """Return those that may count, oldest first. Each is judged once."""
@@ -63,14 +67,6 @@ class AdmittedAnswers:
             return handed
         waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
         return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]
-
-    async def changed(self) -> None:
-        """Return when something may have been handed over."""
-        await self._feed.changed()
-
-    async def refuse(self, event_id: str) -> None:
-        """Turn one down."""
-        await self._feed.refuse(event_id)
 
     async def _counts(self, answer: HandedOver, question: OpenQuestion | None) -> bool:
         known = (answer.event_id, answer.at)
@@ -83,5 +79,5 @@ class AdmittedAnswers:
             _LOG.warning("an answer to %r by %r is refused", question.id, answer.by.user)
         except Exception:  # noqa: BLE001  it is the program's own code, and nobody who answers is here to see it fail
             _LOG.exception("an answer to %r by %r is refused: `may_answer` failed", question.id, answer.by.user)
-        await self._feed.refuse(answer.event_id)
+        await self.refuse(answer.event_id)
         return False

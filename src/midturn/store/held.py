@@ -20,36 +20,23 @@ _LOG = logging.getLogger("midturn.store")
 
 
 class HeldConversation:
-    """The one writer of a conversation, until its `async with` block is left."""
+    """The one writer of a conversation, until its `async with` block is left. What its journal does well by itself is the journal's."""
 
     def __init__(self, journal: PortJournal, admission: Admission, clock: TimeOfDay) -> None:
         self._journal = journal
         self._clock = clock
         self.answers = AdmittedAnswers(journal, admission)
-
-    @property
-    def conversation(self) -> str:
+        self.conversation: str = journal.conversation
         """The conversation's id."""
-        return self._journal.conversation
-
-    @property
-    def events(self) -> Sequence[Event]:
+        self.events: Sequence[Event] = journal.events
         """Everything recorded so far, oldest first."""
-        return self._journal.events
+        self.append = journal.append
+        """Writes a batch at once; when it returns, the batch is durable. Raises `StoreLocked` where somebody else has taken over."""
 
     @property
     def needs_adoption(self) -> bool:
         """Whether the open turn was not begun or decided here: nothing of it may run."""
         return self._journal.needs_adoption
-
-    async def append(self, batch: Sequence[Event]) -> None:
-        """Write a batch at once; when this returns, it is durable.
-
-        Raises:
-            StoreLocked: Somebody else has taken the conversation over.
-            StoreError: The store refused; nothing of the batch is recorded.
-        """
-        await self._journal.append(batch)
 
     async def __aenter__(self) -> Self:
         return self

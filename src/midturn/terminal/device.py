@@ -5,7 +5,7 @@ from __future__ import annotations
 import locale
 import os
 import termios
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -130,6 +130,38 @@ class Device:
         return TerminalGone(f"The terminal {self.path} is gone, and with it whoever was asked there.")
 
 
+class DeviceStream:
+    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written."""
+
+    encoding = "utf-8"
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._gone = False
+        self.on_gone: Callable[[TerminalGone], None] = _raise
+
+    def write(self, text: str) -> int:
+        """Write at once."""
+        if not self._gone:
+            try:
+                self._device.write(text)
+            except TerminalGone as error:
+                self._gone = True
+                self.on_gone(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: everything is written at once."""
+
+    def fileno(self) -> int:
+        """Return the terminal's descriptor."""
+        return self._device.fd
+
+    def isatty(self) -> bool:
+        """Say what it is."""
+        return True
+
+
 @contextmanager
 def open_device() -> Generator[Device]:
     """Open the terminal for one prompt.
@@ -170,3 +202,7 @@ def terminal_path() -> str:
         except OSError:
             continue
     return _FALLBACK
+
+
+def _raise(error: TerminalGone) -> None:
+    raise error

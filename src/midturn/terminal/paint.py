@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from prompt_toolkit.data_structures import Size as PtkSize
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -12,10 +12,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
-from midturn.errors import TerminalGone
 from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.screen import Row, Style
-from midturn.terminal.device import Device
+from midturn.terminal.device import Device, DeviceStream
 
 _LOOKS: dict[Style, str] = {
     "header": "bold",
@@ -40,38 +39,6 @@ _LOOKS: dict[Style, str] = {
     "found": "ansicyan underline",
 }
 LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name})
-
-
-class DeviceStream:
-    """A device as the text stream that the output wants; once the terminal is gone, `on_gone` is called and nothing is written."""
-
-    encoding = "utf-8"
-
-    def __init__(self, device: Device) -> None:
-        self._device = device
-        self._gone = False
-        self.on_gone: Callable[[TerminalGone], None] = _raise
-
-    def write(self, text: str) -> int:
-        """Write at once."""
-        if not self._gone:
-            try:
-                self._device.write(text)
-            except TerminalGone as error:
-                self._gone = True
-                self.on_gone(error)
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: everything is written at once."""
-
-    def fileno(self) -> int:
-        """Return the terminal's descriptor."""
-        return self._device.fd
-
-    def isatty(self) -> bool:
-        """Say what it is."""
-        return True
 
 
 class Canvas:
@@ -111,7 +78,3 @@ def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:
         found += [("", "\n")] if number else []
         found += [(f"class:{span.style}" if span.style else "", span.text) for span in spans]
     return [*found, ("", end)] if found else found
-
-
-def _raise(error: TerminalGone) -> None:
-    raise error

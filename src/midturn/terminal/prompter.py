@@ -12,7 +12,7 @@ from midturn.core.reply import EndedTurn, Reply, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact
 from midturn.errors import TerminalGone
-from midturn.prompts.jump import Jump
+from midturn.prompts.jump import BackTo, Jump
 from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
 from midturn.terminal.gate import Gate
 from midturn.terminal.mode import choose_mode
@@ -83,7 +83,7 @@ class TerminalPrompter:
         if isinstance(reply, EndedTurn):
             await asyncio.sleep(_HANGING_UP)
             device.check()
-        return self._jump.note(prompt, reply)
+        return self._jump.begin(prompt, reply) if isinstance(reply, BackTo) else reply
 
     async def _ask(self, prompt: Prompt, device: Device) -> Reply:
         with self._gate.shut() as at_line_start:

@@ -12,9 +12,8 @@ from midturn.core.reply import Reply
 from midturn.errors import TerminalGone
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
-from midturn.prompts.rich.prompt import RichPrompt
+from midturn.prompts.rich.prompt import RichPrompt, Settle
 from midturn.prompts.rich.screen import row
-from midturn.prompts.rich.settle import Settle
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import Device
 from midturn.terminal.editor import NoEdit, edit

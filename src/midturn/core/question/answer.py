@@ -39,7 +39,7 @@ def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_L
     kind = question.answer_type
     if isinstance(kind, SecretType):
         return None if value is None and question.optional else _secret(value)
-    problem = json_problem(value, depth_limit)
+    problem = None if isinstance(value, bool) else json_problem(value, depth_limit)
     if problem is not None:
         raise AnswerError([problem])
     if value is None and question.optional:

@@ -103,12 +103,13 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
             AnswerError: The value is not an answer; `problems` says where and what is allowed, and never shows a secret.
         """
         answer = check_answer(self, value, depth_limit)
-        python_answer(self.answer_type, self.returns, answer)
+        if self.returns is not None:
+            python_answer(self.answer_type, self.returns, answer)
         return answer
 
     def typed(self, answer: Json | SecretValue) -> T_co:
         """Return a checked answer as `T`: the member of an `Enum`, an instance of the type behind a schema, else as it is."""
-        return cast("T_co", python_answer(self.answer_type, self.returns, answer))
+        return cast("T_co", answer if self.returns is None else python_answer(self.answer_type, self.returns, answer))
 
     def persisted(self) -> PersistedQuestion:
         """Return what the stream keeps of this question."""

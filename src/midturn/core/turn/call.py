@@ -145,13 +145,14 @@ class Call:
             return
         self._move(Move.FINISH)
         content, is_error = result.for_model(self.record, outcome, self._replay)
-        self._close_questions()
         match self._view.policy.result:
             case "unattended":
                 self._respond(content, is_error=is_error)
             case "skip":
                 self._respond(messages.withheld(self.record.request.name))
             case "ask" | "edit":
+                self._close_questions()
+                self._take_all_down()
                 self._deliver(self._state.approval_id(self.record.request.id, "deliver"), content, is_error=is_error)
             case _ as other:
                 assert_never(other)
@@ -166,7 +167,7 @@ class Call:
         if was_running:
             self._state.want(StopTool(self.event))
 
-    def advance(self) -> None:
+    def advance(self) -> Stage:
         """Walk on until somebody has to answer, the tool runs, or the call is done: a loop over what is there already."""
         while self.stage is not Stage.DONE and (found := self._asks.next()) is not None:
             match found:
@@ -176,6 +177,7 @@ class Call:
                     self._respond(content, is_error=is_error)
                 case decision:
                     self.route(decision)
+        return self.stage
 
     # Its decisions --------------------------------------------------------------------------------------------------
 
@@ -272,7 +274,6 @@ class Call:
         """Close every question of the call that is still open: nobody needs its answer."""
         for chain in self.record.open_chains:
             self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
-        self._take_all_down()
 
     def _take_all_down(self) -> None:
         for waiting in [*self._asks.clear(), *([self._approval] if self._approval else [])]:

@@ -53,6 +53,7 @@ from midturn.core.turn.inputs import (
 from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.stage import Stage
 from midturn.core.turn.state import TurnState
 from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AnswerError
@@ -284,8 +285,7 @@ class Turn:
         moved = True
         while moved and not self._over:
             for event, call in tuple(self._calls.items()):
-                call.advance()
-                if call.is_done:
+                if call.advance() is Stage.DONE:
                     self._calls.pop(event, None)
             moved = self._open_prompts()
         if self._over:

@@ -22,12 +22,26 @@ from midturn.prompts.rich.markup import ContextRows, argument_spans, diff_spans,
 from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row
 from midturn.prompts.rich.secret import SecretField
-from midturn.prompts.rich.settle import Settle
 
 GUTTER = Span("│ ", "gutter")
 
 _TOO_SOON = "that key came too soon and was not taken: press it again"
 _ENDS = "s again ends the turn; any other key does not"
+
+
+class Settle:
+    """Keys that come too soon are not meant for this prompt: armed for good after `quiet` seconds without a key, as `now` counts them."""
+
+    def __init__(self, quiet: float, now: float) -> None:
+        self._quiet = quiet
+        self._last = now
+        self._armed = False
+
+    def hears(self, now: float) -> bool:
+        """Tell whether a key that is pressed now counts."""
+        self._armed = self._armed or now - self._last >= self._quiet
+        self._last = now
+        return self._armed
 
 
 class RichPrompt:
@@ -235,6 +249,8 @@ def body(prompt: Prompt, columns: int, context: ContextRows = plain_context) -> 
 def transcript_row(question: str, answer: str, columns: int) -> Row:
     """Put question and answer into one row; where both are long, each gets half."""
     room = max(1, columns - 1)
+    if cells(question) + 1 + cells(answer) <= room:
+        return (Span(f"{question} "), Span(answer, "strong"))
     width = max(min(cells(question), room - 1 - cells(answer)), (room - 1) // 2)
     asked = clip(question, width)
     return (Span(f"{asked} "), Span(clip(answer, max(1, room - 1 - cells(asked))), "strong"))
