@@ -12,7 +12,7 @@ from midturn.core.address import address
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.exchange import ReasoningDelta, TextDelta
 from midturn.core.prompt import ToolCall
-from midturn.core.stream import OpenQuestion, pending
+from midturn.core.stream import OpenQuestion, last_turn, pending
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
 
 
@@ -74,16 +74,21 @@ def streamed(happening: Happening, conversation: str, events: Sequence[Event]) -
         case ToolEnded(call, content, is_error, exception):
             return ToolFinished(call, content, is_error, exception)
         case Recorded(InquiryRequest() | Approval(state="waiting") as request):
-            until = next(place for place in range(len(events), 0, -1) if events[place - 1].event_id == request.event_id)
-            return next(
-                (Asked(question) for question in pending(events[:until], conversation) if question.request.event_id == request.event_id),
-                None,
-            )
+            return _asked_now(request, conversation, events)
         case Recorded(InquiryAnswered() | InquiryRedacted() | InquiryCancelled() | Approval() as response):
             asked = _asked(response, events)
             return QuestionAnswered(address(conversation, asked.event_id), response) if asked else None
         case _:
             return None
+
+
+def _asked_now(request: InquiryRequest | Approval, conversation: str, events: Sequence[Event]) -> Asked | None:
+    """Return the question as it was open when it had just been recorded: later events of its batch may have closed it."""
+    window = last_turn(events)
+    turn = window.events if window else ()
+    until = next((place for place in range(len(turn), 0, -1) if turn[place - 1].event_id == request.event_id), 0)
+    questions = pending(turn[:until], conversation)
+    return next((Asked(question) for question in questions if question.request.event_id == request.event_id), None)
 
 
 def _asked(response: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval, events: Sequence[Event]) -> Event | None:

@@ -24,10 +24,14 @@ class Watching:
 
     def __init__(self, journal: Journal) -> None:
         self.seen: asyncio.Queue[Streamed | None] = asyncio.Queue()
+        self.is_over = False
+        """Nobody will read what is seen from now on."""
         self._journal = journal
 
     def show(self, happening: Happening) -> None:
         """Hand on what happened."""
+        if self.is_over:
+            return
         event = streamed(happening, self._journal.conversation, self._journal.events)
         if event:
             self.seen.put_nowait(event)
@@ -50,6 +54,7 @@ class TurnStream:
         """Read what `watching` sees of `task`."""
         self.conversation = conversation
         """The conversation in which the turn runs."""
+        self._watching = watching
         self._seen = watching.seen
         self._task = task
         self._is_over = False
@@ -73,6 +78,7 @@ class TurnStream:
         Raises what `Agent.run` raises, and what `on_event` raises.
         """
         if on_event is None:
+            self._watching.is_over = True
             return await self._task
         async for event in self:
             said = on_event(event)

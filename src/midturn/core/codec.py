@@ -7,7 +7,9 @@ Reading never fails. An event of a kind that this version does not know, or that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress, islice
+from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias, cast, get_args
 
 import msgspec
@@ -30,6 +32,7 @@ from midturn.core.events import (
     ToolCallResponse,
     TurnEnd,
     TurnStart,
+    VisibleEvent,
     encode_custom,
 )
 from midturn.core.json_value import Json
@@ -99,6 +102,12 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
         )
 
 
+class Start(Struct, frozen=True, tag_field="type", tag="turn_start"):
+    """A turn begins: all that matters of it for what providers see."""
+
+    event_id: str = "unknown"
+
+
 _Wire: TypeAlias = (
     TurnStart
     | TurnEnd
@@ -116,12 +125,20 @@ KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get
 """The kinds of events that have a class; every other one passes through."""
 
 _DECODER: Final[msgspec.json.Decoder[_Wire]] = msgspec.json.Decoder(_Wire)
+_VISIBLE: Final[msgspec.json.Decoder[Start | VisibleEvent]] = msgspec.json.Decoder(Start | VisibleEvent)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_custom)
 _UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's errors and Unicode's are ValueErrors
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL)
 _BRACKET: Final = re.compile(rb"[\[{\]}]")
+_HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
+"""The part of a line in which we write of what kind it is."""
+_EVENT_ID: Final = attrgetter("event_id")
+_HEADS: Final = frozenset((b'{"type":"%b"' % kind.encode())[:16] for kind in KINDS)
+_SEEN_HEADS: Final = frozenset(head for head in _HEADS if head.startswith((b'{"type":"turn_st', b'{"type":"chat_re', b'{"type":"tool_ca')))
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_PART: Final = 1_000  # lines
 
 
 def encode_event(event: Event) -> bytes:
@@ -153,7 +170,73 @@ def decode_event(line: bytes, where: str, limits: Limits = DEFAULT_LIMITS) -> Ev
 
 
 def decode_lines(lines: Iterable[bytes], file: str, first: int = 1, limits: Limits = DEFAULT_LIMITS) -> list[Event]:
-    """Read the lines of `file`, whose numbers begin with `first`: `decode_event`, for many."""
+    """Read the lines of `file`, whose numbers begin with `first`: `decode_event`, for many, and much faster where nothing is wrong."""
+    events: list[Event] = []
+    for part in _parts(lines):
+        events += _decoded_whole(part, limits) or _decoded_one_by_one(part, file, first + len(events), limits)
+    return events
+
+
+def decode_stream(data: bytes, file: str, first: int = 1) -> list[Event]:
+    """Read whole lines as they stand in `file`, where the first of them has the number `first`; blank ones are no events."""
+    lines = data.split(b"\n")[:-1]
+    cleaned = [clean(line) for line in lines]
+    if all(cleaned):
+        return decode_lines(cleaned, file, first)
+    return [decode_event(line, f"{file}:{number}") for number, line in enumerate(cleaned, first) if line]
+
+
+def clean(line: bytes) -> bytes:
+    """Take away what editors leave around a line: spaces, a carriage return, a byte order mark."""
+    return line.removeprefix(_BYTE_ORDER_MARK).strip()
+
+
+def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Cut many lines into parts, so that what is wrong with one line costs no other part anything."""
+    rest = iter(lines)
+    while part := list(islice(rest, _PART)):
+        yield part
+
+
+def _decoded_whole(lines: list[bytes], limits: Limits) -> list[Event] | None:
+    """Read lines of which each keeps all rules and has an id; None where one does not."""
+    try:
+        wires = list(map(_DECODER.decode, lines))
+        events: list[Event] = [wire.event() if type(wire) is ResponseWire else wire for wire in wires]
+    except _UNREADABLE:
+        return None
+    return events if _are_plain(events) and _keep_limits(lines, limits) else None
+
+
+def decode_visible(lines: Sequence[bytes]) -> list[Start | VisibleEvent] | None:
+    """Read only what providers see, and where turns begin; None where a line is not plainly as we write it.
+
+    This is what a long history costs before each call of a model, so it is done in few steps for all lines at once.
+    """
+    heads = list(map(_HEAD, lines))
+    if not _HEADS.issuperset(heads):
+        return None
+    seen = list(compress(lines, map(_SEEN_HEADS.__contains__, heads)))
+    try:
+        events = list(map(_VISIBLE.decode, seen))
+    except _UNREADABLE:
+        return None
+    return events if _are_plain(events) and _keep_limits(seen) else None
+
+
+def _are_plain(events: Sequence[Event | Start]) -> bool:
+    """Say whether each event, and each beginning of a turn, has an id and keeps the rules that no type can say."""
+    return all(map(_EVENT_ID, events)) and all(_parts_of(event) == 1 for event in events if isinstance(event, ChatResponse))
+
+
+def _keep_limits(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Say whether lines are surely neither too long nor too deep. To count brackets takes long: most lines have but one."""
+    nested = [line for line in lines if line.rfind(b"{") or b"[" in line]
+    deepest = max([line.count(b"{") + line.count(b"[") for line in nested], default=0)
+    return deepest <= limits.json_depth and max(map(len, lines), default=0) <= limits.event_line
+
+
+def _decoded_one_by_one(lines: list[bytes], file: str, first: int, limits: Limits) -> list[Event]:
     events: list[Event] = []
     for number, line in enumerate(lines, first):
         try:
@@ -188,8 +271,12 @@ def _whole_character(escape: re.Match[bytes]) -> bytes:
     return rb"\ufffd" if escape[1] else escape[0]
 
 
+def _parts_of(response: ChatResponse) -> int:
+    return (response.message is not None) + (response.reasoning is not None) + (response.structured is not UNSET)
+
+
 def _check_parts(response: ChatResponse) -> None:
-    parts = (response.message is not None) + (response.reasoning is not None) + (response.structured is not msgspec.UNSET)
+    parts = _parts_of(response)
     if parts != 1:
         raise BrokenRuleError(f"it has {parts} of `message`, `reasoning` and `structured`; exactly one is allowed")
 

@@ -21,11 +21,12 @@ def always(value: _T) -> _T:
     return msgspec.field(default_factory=repeat(value).__next__)
 
 
-class Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One line of a conversation.
 
     The machine leaves `timestamp` empty (the recorder stamps it) and takes `event_id` from the iterator that it was given.
     `more` counts the events of the same batch that follow. A timestamp stays the text that was read, legacy form included.
+    No event is part of a cycle, so the garbage collector need not look at the thousands of a long conversation (`gc=False`).
     """
 
     timestamp: str = ""

@@ -35,7 +35,7 @@ class Elsewhere:
 
     def _new(self, handed: Sequence[HandedAnswer]) -> list[tuple[HandedAnswer, str]]:
         """Return the answers that the turn has not seen in its present state, each with the id of its question."""
-        length = len(self._journal.events)
+        length = len(self._journal.events) if handed else 0
         waiting = {answer.event_id: answer for answer in handed if self._reported.get(answer.event_id) != length}
         found: list[tuple[HandedAnswer, str]] = []
         for event in reversed(self._journal.events) if waiting else ():

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from midturn.core.codec import decode_event, encode_event
+from midturn.core.codec import clean, decode_event, encode_event
 from midturn.core.events import (
     Approval,
     ConfigDelta,
@@ -25,7 +25,7 @@ from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.reader import EventReader
 from midturn.store.seal import Chain, without_seal
-from midturn.store.tail import clean, mark
+from midturn.store.tail import mark
 
 
 def adopt(folder: Folder, chain: Chain) -> None:

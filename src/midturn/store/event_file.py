@@ -14,7 +14,7 @@ from pathlib import Path
 from midturn.errors import StoreError
 from midturn.store.clock import now_in_a_name
 from midturn.store.folder import Folder, sync, telling, write_all
-from midturn.store.tail import committed_end
+from midturn.store.tail import FileEnd, committed_end
 
 NAME = "events.jsonl"
 
@@ -31,13 +31,15 @@ class EventFile:
         self._folder = folder
         self.syncs = 0
         self._broken = ""
-        with telling("open", self.path):
+        with telling("open", folder.path, NAME):
             self.fd = folder.open(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            with telling("repair", self.path):
+            with telling("repair", folder.path, NAME):
                 os.fchmod(self.fd, 0o600)
-                self.end = committed_end(self.fd)
-                if self.end < os.fstat(self.fd).st_size:
+                self.found = FileEnd(self.fd)
+                """What the file held when it was opened."""
+                self.end = committed_end(self.found)
+                if self.end < self.found.size:
                     self._cut_torn_end()
         except BaseException:
             os.close(self.fd)
@@ -80,7 +82,7 @@ class EventFile:
         """Refuse to write where somebody else has written: what is in memory would no longer be what is on disk."""
         if self._broken:
             raise StoreError(self._broken)
-        with telling("write", self.path):
+        with telling("write", self._folder.path, NAME):
             here, there = os.fstat(self.fd), os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
             self._refuse("was replaced by another file")
@@ -102,8 +104,7 @@ class EventFile:
             self._broken = f"{self.path} can no longer be written ({error.strerror or error}). Open the conversation again."
 
     def _cut_torn_end(self) -> None:
-        size = os.fstat(self.fd).st_size
-        torn = os.pread(self.fd, size - self.end, self.end)
+        torn = self.found.read(self.end, self.found.size)
         self._folder.write_new(f"events.torn-{now_in_a_name()}", torn)
         self._folder.sync()
         os.ftruncate(self.fd, self.end)

@@ -29,13 +29,22 @@ def sync(fd: int) -> None:
         os.fdatasync(fd)
 
 
-@contextmanager
-def telling(doing: str, path: Path) -> Generator[None]:
-    """Turn an error of the system into a `StoreError` that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise StoreError(f"Cannot {doing} {path}: {_reason(error)}.") from error
+class telling:  # noqa: N801  it reads as what it does: `with telling("open", path):`
+    """Turn an error of the system into a `StoreError` that names the file: `path`, or `name` in the directory `path`."""
+
+    __slots__ = ("_doing", "_name", "_path")
+
+    def __init__(self, doing: str, path: Path, name: str = "") -> None:
+        self._doing = doing
+        self._path = path
+        self._name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, OSError):
+            path = self._path / self._name if self._name else self._path
+            raise StoreError(f"Cannot {self._doing} {path}: {_reason(error)}.") from error
 
 
 _ROOM = "Make room on the disk, then try again; what was recorded before is safe"
@@ -55,10 +64,22 @@ _ADVICE = {
 class Folder:
     """A directory, by descriptor. Its files are 0600, and opened without following a link in the last component."""
 
-    def __init__(self, path: Path, fd: int) -> None:
-        """Hold `fd`, the directory at `path`."""
-        self.path = path
+    def __init__(self, path: Path, fd: int, name: str = "") -> None:
+        """Hold `fd`, the directory at `path`, or `name` in there."""
+        self._path = path
+        self._name = name
         self.fd = fd
+
+    @property
+    def path(self) -> Path:
+        """Where the directory is; put together only for those who want to know."""
+        if self._name:
+            self._path, self._name = self._path / self._name, ""
+        return self._path
+
+    @path.setter
+    def path(self, path: Path) -> None:
+        self._path, self._name = path, ""
 
     @classmethod
     def at(cls, path: Path) -> Self:
@@ -76,7 +97,7 @@ class Folder:
         Raises:
             OSError: As `os.open`.
         """
-        return Folder(self.path / name, os.open(name, _DIRECTORY, dir_fd=self.fd))
+        return Folder(self.path, os.open(name, _DIRECTORY, dir_fd=self.fd), name)
 
     def make_inside(self, name: str) -> None:
         """Create a directory in here that only its owner may enter, and wait until its name is on the disk; one that is there will do."""

@@ -12,9 +12,7 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import msgspec
 
@@ -38,14 +36,10 @@ class FileAnswers:
         self._conversation = conversation
         self._chain = chain
 
-    @property
-    def _path(self) -> Path:
-        return self._conversation.path / NAME
-
     def put(self, answer: HandedOver) -> bool:
         """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
         name, temporary = _file_name(answer.event_id), f".{secrets.token_hex(8)}"
-        with telling("hand an answer over in", self._path):
+        with telling("hand an answer over in", self._conversation.path, NAME):
             self._conversation.make_inside(NAME)
             with self._conversation.inside(NAME) as folder:
                 text = msgspec.json.encode(answer)
@@ -61,26 +55,21 @@ class FileAnswers:
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is not an answer is put aside under another name."""
-        with telling("read the answers in", self._path), self._open() as folder:
-            names = [name for name in folder.names() if name.endswith(".json")] if folder else []
-            found = [answer for name in names if folder and (answer := _read(folder, name, self._chain))]
+        with telling("read the answers in", self._conversation.path, NAME):
+            try:
+                folder = self._conversation.inside(NAME)
+            except FileNotFoundError:  # nobody has handed anything over
+                return ()
+            with folder:
+                names = [name for name in folder.names() if name.endswith(".json")]
+                found = [answer for name in names if (answer := _read(folder, name, self._chain))]
         return tuple(sorted(found, key=lambda answer: (answer.at, answer.event_id)))
 
     def remove(self, event_id: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
-        with telling("remove an answer in", self._path), self._open() as folder, suppress(FileNotFoundError):
-            if folder:
-                folder.remove(_file_name(event_id))
-
-    @contextmanager
-    def _open(self) -> Generator[Folder | None]:
-        try:
-            folder = self._conversation.inside(NAME)
-        except FileNotFoundError:  # nobody has handed anything over
-            yield None
-            return
-        with folder:
-            yield folder
+        telling_where = telling("remove an answer in", self._conversation.path, NAME)
+        with telling_where, suppress(FileNotFoundError), self._conversation.inside(NAME) as folder:
+            folder.remove(_file_name(event_id))
 
 
 class FileFeed:

@@ -10,18 +10,20 @@ from typing import Self
 from midturn.core.events import Event, TurnEnd
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import last_turn, open_turn
+from midturn.core.stream.log import EventLog
+from midturn.core.stream.past import Past
 from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, numbered
-from midturn.store.event_file import EventFile
-from midturn.store.event_log import EventLog
-from midturn.store.folder import Folder
+from midturn.store.event_file import NAME, EventFile
+from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.ids import NEW, conversation_id
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
-from midturn.store.reader import EventReader, read_events
+from midturn.store.reader import turn_of
 from midturn.store.seal import Chain
+from midturn.store.tail import last_turn as last_turn_lines
 from midturn.store.tidying import is_closed, may_close
 
 
@@ -37,9 +39,9 @@ class Writer:
         self._lock = lock
         try:
             self.file = EventFile(folder)
+            self._found = last_turn_lines(self.file.found, self.file.end)
             if chain:
-                with EventReader(folder) as reader:
-                    chain.follow(reader.last_lines())
+                chain.follow(line.text for line in self._found)
         except BaseException:
             lock.release()
             raise
@@ -66,10 +68,18 @@ class Writer:
         self._lock.release()
 
     def last_turn(self) -> LastTurn:
-        """Read the last turn, from the end of the file, and what was handed over."""
-        with EventReader(self.folder) as reader:
-            events = reader.last_turn()
-            return LastTurn(events, self.answers.collect(), self.needs_adoption and open_turn(events) is not None)
+        """Return the last turn as it was when the file was opened, and what was handed over."""
+        events = turn_of(self.file.found, self._found, self.folder)
+        return LastTurn(events, self.answers.collect(), self.needs_adoption and open_turn(events) is not None)
+
+    def read(self) -> tuple[list[Event], Past]:
+        """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again."""
+        begin, found = self._found[0].offset if self._found else 0, self.file.found
+        events = list(turn_of(found, self._found, self.folder))
+        past = Past(found.pass_by(0, begin), str(self.file.path))
+        found.forget()
+        self._found = []
+        return events, past
 
     @property
     def needs_adoption(self) -> bool:
@@ -127,13 +137,13 @@ class FileJournal:
         self._conversation = conversation
         self._writer = writer
         self._closed = False
-        self._events: list[Event] = read_events(writer.file.fd, writer.file.end, writer.file.path)
-        self.events: Sequence[Event] = EventLog(self._events)
+        with telling("read", writer.folder.path, NAME):
+            self._events, past = writer.read()
+        self.events: Sequence[Event] = EventLog(self._events, past)
         """Everything recorded so far, oldest first."""
         self.answers = FileFeed(writer.answers)
         """What others hand over meanwhile."""
-        window = last_turn(self._events)
-        writer.mend(window.events if window else ())
+        writer.mend(self._last_turn)
 
     @property
     def conversation(self) -> str:
@@ -148,7 +158,7 @@ class FileJournal:
     @property
     def needs_adoption(self) -> bool:
         """Whether the open turn was not begun or decided here."""
-        return open_turn(self._events) is not None and self._writer.needs_adoption
+        return open_turn(self.events) is not None and self._writer.needs_adoption
 
     @property
     def syncs(self) -> int:
@@ -164,8 +174,12 @@ class FileJournal:
         written = self._writer.append(batch)
         self._events.extend(written)
         if may_close(written):
-            window = last_turn(self._events)
-            self._writer.tidy(window.events if window else (), written)
+            self._writer.tidy(self._last_turn, written)
+
+    @property
+    def _last_turn(self) -> Sequence[Event]:
+        window = last_turn(self.events)
+        return window.events if window else ()
 
     async def __aenter__(self) -> Self:
         return self

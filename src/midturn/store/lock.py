@@ -60,7 +60,7 @@ class Lock:
 
     def __init__(self, folder: Folder) -> None:
         """Open the lock's file; `take` makes one that is held."""
-        with telling("lock", folder.path / NAME):
+        with telling("lock", folder.path, NAME):
             self._fd = folder.open(NAME, os.O_RDWR | os.O_CREAT)
 
     @classmethod
@@ -74,7 +74,7 @@ class Lock:
         """
         lock = cls(folder)
         try:
-            with telling("lock", folder.path / NAME):
+            with telling("lock", folder.path, NAME):
                 await lock._taken(folder)
                 lock._sign(holder)
         except BaseException:
@@ -130,7 +130,7 @@ class Lock:
 
 def is_held(folder: Folder) -> bool:
     """Say whether somebody writes the conversation just now."""
-    with telling("look at", folder.path / NAME):
+    with telling("look at", folder.path, NAME):
         try:
             fd = folder.open(NAME, os.O_RDONLY)
         except FileNotFoundError:

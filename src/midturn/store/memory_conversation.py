@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Self
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import turns
+from midturn.core.stream.log import EventLog
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.clock import now
-from midturn.store.event_log import EventLog
 from midturn.store.metadata import Metadata
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver

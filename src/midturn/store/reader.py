@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Self
 
 from msgspec import Struct
 
-from midturn.core.codec import decode_event, decode_lines
+from midturn.core.codec import clean, decode_lines, decode_stream
 from midturn.core.events import Event, OpaqueEvent
-from midturn.errors import StoreError
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder, telling
-from midturn.store.tail import clean, committed_end, ends_finished, last_turn
+from midturn.store.tail import FileEnd, Line, committed_end, ends_finished, last_turn
 
 
 class Stream(Struct, frozen=True):
@@ -31,11 +30,12 @@ class EventReader:
     """
 
     def __init__(self, folder: Folder) -> None:
-        self.path = folder.path / NAME
-        with telling("read", self.path):
+        self._folder = folder
+        with telling("read", folder.path, NAME):
             self._fd = folder.open(NAME, os.O_RDONLY)
             try:
-                self._end = committed_end(self._fd)
+                self._file = FileEnd(self._fd)
+                self._end = committed_end(self._file)
             except BaseException:
                 os.close(self._fd)
                 raise
@@ -48,57 +48,42 @@ class EventReader:
 
     def stream(self) -> Stream:
         """Read everything."""
-        with telling("read", self.path):
-            torn = os.fstat(self._fd).st_size - self._end
-        return Stream(tuple(read_events(self._fd, self._end, self.path)), max(torn, 0))
+        return Stream(tuple(decode_stream(self._all(), str(self._folder.path / NAME))), self._file.size - self._end)
 
     def lines(self) -> list[bytes]:
         """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`."""
-        with telling("read", self.path):
-            data = _read_up_to(self._fd, self._end)
-        return [line for line in data.split(b"\n")[:-1] if clean(line)]
+        return [line for line in self._all().split(b"\n")[:-1] if clean(line)]
 
     def last_turn(self) -> tuple[Event, ...]:
         """Read the last turn from the end of the file, whatever its length."""
-        with telling("read", self.path):
-            lines = last_turn(self._fd, self._end)
-        events = [decode_event(clean(line.text), f"{self.path}:0") for line in lines]
-        if any(event.event_id == _UNNUMBERED or (isinstance(event, OpaqueEvent) and event.problem) for event in events):
-            events = read_events(self._fd, self._end, self.path)[-len(events) :]  # only the whole file knows the number of a line
-        return tuple(events)
+        with telling("read", self._folder.path, NAME):
+            return turn_of(self._file, last_turn(self._file, self._end), self._folder)
 
     def last_lines(self) -> list[bytes]:
         """Read the lines of the last turn as they are, without their newlines."""
-        with telling("read", self.path):
-            return [line.text for line in last_turn(self._fd, self._end)]
+        with telling("read", self._folder.path, NAME):
+            return [line.text for line in last_turn(self._file, self._end)]
 
     def unfinished_turn(self) -> tuple[Event, ...]:
         """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
-        with telling("read", self.path):
-            finished = ends_finished(self._fd, self._end)
+        with telling("read", self._folder.path, NAME):
+            finished = ends_finished(self._file, self._end)
         return () if finished else self.last_turn()
 
-
-_UNNUMBERED = "line:0"
-
-
-def read_events(fd: int, end: int, path: Path) -> list[Event]:
-    """Read the events before `end`. A broken line is an `OpaqueEvent` whose `problem` names the file and the line."""
-    with telling("read", path):
-        data = _read_up_to(fd, end)
-    lines = [clean(line) for line in data.split(b"\n")[:-1]]
-    if all(lines):
-        return decode_lines(lines, str(path))
-    return [decode_event(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line]
+    def _all(self) -> bytes:
+        with telling("read", self._folder.path, NAME):
+            return self._file.pass_by(0, self._end)
 
 
-def _read_up_to(fd: int, end: int) -> bytes:
-    parts: list[bytes] = []
-    position = 0
-    while position < end:
-        part = os.pread(fd, end - position, position)
-        if not part:
-            raise StoreError("The conversation was cut while it was being read. Read it again.")
-        parts.append(part)
-        position += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+def turn_of(file: FileEnd, lines: Sequence[Line], folder: Folder) -> tuple[Event, ...]:
+    """Decode the lines of a last turn. A broken one is an `OpaqueEvent` whose `problem` names the file and the line."""
+    events = decode_lines([clean(line.text) for line in lines], "")
+    if any(_wants_number(event) for event in events):  # only what stands before knows the number of a line
+        before, end = lines[0].offset, lines[-1].offset + len(lines[-1].text) + 1
+        whole = file.read(0, end)
+        events = decode_stream(whole[before:], str(folder.path / NAME), whole.count(b"\n", 0, before) + 1)
+    return tuple(events)
+
+
+def _wants_number(event: Event) -> bool:
+    return event.event_id.startswith("line:") or (isinstance(event, OpaqueEvent) and bool(event.problem))

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from midturn.core.codec import decode_event
+from midturn.core.codec import clean, decode_event
 from midturn.errors import StoreError
 
 _FIRST_BLOCK = 8 * 1024
 _LARGEST_BLOCK = 4 * 1024 * 1024
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Mark(Struct, frozen=True):
@@ -46,18 +45,46 @@ def mark(line: bytes) -> Mark:
         return Mark(event.type, event.more)
 
 
-def clean(line: bytes) -> bytes:
-    """Take away what editors leave around a line: spaces, a carriage return, a byte order mark."""
-    return line.removeprefix(_BYTE_ORDER_MARK).strip()
+class FileEnd:
+    """The end of a file as long as it was when it was opened here, read from the end as far as somebody looks, and nothing of it twice."""
+
+    def __init__(self, fd: int) -> None:
+        self.size = os.fstat(fd).st_size
+        self._fd = fd
+        self._begin = self.size
+        self._data = b""
+
+    def read(self, begin: int, end: int) -> bytes:
+        """Return the bytes from `begin` to `end`; what they are is kept for whoever looks again."""
+        if begin < self._begin:
+            self._data = self.pass_by(begin, self._begin) + self._data
+            self._begin = begin
+        return self._data[begin - self._begin : end - self._begin]
+
+    def pass_by(self, begin: int, end: int) -> bytes:
+        """Return the bytes from `begin` to `end`, and keep nothing of them here."""
+        parts: list[bytes] = []
+        position = begin
+        while position < end:
+            part = os.pread(self._fd, end - position, position)
+            if not part:
+                raise StoreError("The conversation was cut while it was being read. Read it again.")
+            parts.append(part)
+            position += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def forget(self) -> None:
+        """Keep nothing of what was read."""
+        self._begin, self._data = self.size, b""
 
 
-def lines_backwards(fd: int, end: int) -> Iterator[Line]:
+def lines_backwards(file: FileEnd, end: int) -> Iterator[Line]:
     """Yield the lines before `end` (just behind a newline, or 0), the last one first, blank ones left out."""
     position, block, behind = end, _FIRST_BLOCK, b""
     while position > 0:
         size = min(block, position)
         position -= size
-        data = _read(fd, size, position) + behind
+        data = file.read(position, position + size) + behind
         first = data.find(b"\n") + 1 if position else 0
         if first == len(data):  # the line that ends here begins further up
             behind = data
@@ -67,29 +94,29 @@ def lines_backwards(fd: int, end: int) -> Iterator[Line]:
         block = min(block * 2, _LARGEST_BLOCK)
 
 
-def committed_end(fd: int) -> int:
+def committed_end(file: FileEnd) -> int:
     """Return where the last whole batch ends; everything behind it is torn."""
-    end = _last_newline(fd, os.fstat(fd).st_size)
-    for line in lines_backwards(fd, end):
+    end = _last_newline(file)
+    for line in lines_backwards(file, end):
         if mark(line.text).more <= 0:
             return end
         end = line.offset
     return end
 
 
-def last_turn(fd: int, end: int) -> list[Line]:
+def last_turn(file: FileEnd, end: int) -> list[Line]:
     """Return the lines of the last turn, from its `turn_start` on; all lines where there is none."""
     found: list[Line] = []
-    for line in lines_backwards(fd, end):
+    for line in lines_backwards(file, end):
         found.append(line)
         if mark(line.text).type == "turn_start":
             break
     return found[::-1]
 
 
-def ends_finished(fd: int, end: int) -> bool:
+def ends_finished(file: FileEnd, end: int) -> bool:
     """Say whether the last turn says that it is over; a legacy one may be without saying so."""
-    kinds = (mark(line.text).type for line in lines_backwards(fd, end))
+    kinds = (mark(line.text).type for line in lines_backwards(file, end))
     return next((kind for kind in kinds if kind in {"turn_start", "turn_end"}), "") == "turn_end"
 
 
@@ -103,21 +130,14 @@ def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[Line]:
         stop = start
 
 
-def _last_newline(fd: int, size: int) -> int:
+def _last_newline(file: FileEnd) -> int:
     """Return the offset just behind the last newline; 0 where there is none."""
-    position, block = size, _FIRST_BLOCK
+    position, block = file.size, _FIRST_BLOCK
     while position > 0:
         length = min(block, position)
         position -= length
-        found = _read(fd, length, position).rfind(b"\n")
+        found = file.read(position, position + length).rfind(b"\n")
         if found >= 0:
             return position + found + 1
         block = min(block * 2, _LARGEST_BLOCK)
     return 0
-
-
-def _read(fd: int, size: int, position: int) -> bytes:
-    data = os.pread(fd, size, position)
-    if len(data) != size:
-        raise StoreError("The conversation was cut while it was being read. Read it again.")
-    return data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -18,6 +19,7 @@ from midturn.core.events import (
     OpaqueEvent,
     TurnEnd,
     TurnStart,
+    VisibleEvent,
 )
 
 _BETWEEN_TURNS: Final = (ConfigDelta, OpaqueEvent)
@@ -30,6 +32,18 @@ class Window(Struct, frozen=True):
 
     events: tuple[Event, ...]
     open: bool = False
+
+
+class TurnByTurn(Sequence[Event]):
+    """Events that are kept turn by turn: they know what the functions of this package would have to find out."""
+
+    @abstractmethod
+    def last_turn(self) -> Window | None:
+        """Return what `last_turn` of this module returns for all of these events."""
+
+    @abstractmethod
+    def provider_view(self) -> list[VisibleEvent]:
+        """Return what `provider_view` returns for all of these events."""
 
 
 def turns(events: Iterable[Event]) -> list[Window]:
@@ -51,9 +65,11 @@ def turns(events: Iterable[Event]) -> list[Window]:
 
 def last_turn(events: Sequence[Event]) -> Window | None:
     """Return the last turn, found from the end: what came before it costs nothing. The events may begin anywhere before its start."""
+    if isinstance(events, TurnByTurn):
+        return events.last_turn()
     start = next((place for place in range(len(events) - 1, -1, -1) if starts_turn(events[place])), 0)
-    begins = start > 0 and any(_begins(event) for event in itertools.islice(events, start))
-    part = events[start:] if begins else events
+    has_begun = start > 0 and any(begins(event) for event in itertools.islice(events, start))
+    part = events[start:] if has_begun else events
     return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
 
 
@@ -69,10 +85,11 @@ def starts_turn(event: Event) -> bool:
 
 
 def _has_begun(part: Sequence[Event]) -> bool:
-    return any(map(_begins, part))
+    return any(map(begins, part))
 
 
-def _begins(event: Event) -> bool:
+def begins(event: Event) -> bool:
+    """Say whether somebody says or does something here, so that a turn has begun."""
     return starts_turn(event) or not isinstance(event, _BETWEEN_TURNS)
 
 

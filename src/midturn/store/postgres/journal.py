@@ -10,9 +10,9 @@ import msgspec
 
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.stream.log import EventLog
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
-from midturn.store.event_log import EventLog
 from midturn.store.port import LastTurn
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows, handed_payloads
