@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from midturn.core.json_value import Json
 from midturn.core.moments import TimeOfDay
 from midturn.core.stream import OpenQuestion
-from midturn.errors import StoreLocked
+from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.clock import SYSTEM
 from midturn.store.conversation import Conversation
@@ -107,6 +107,16 @@ class ConversationStore:
         """
         return await self.port.ids(which="ready")
 
+    async def open_turns(self, conversation: str | None = None) -> set[str]:
+        """Return the conversations whose last turn is open; of one alone, whether it is among them."""
+        if conversation is None:
+            return set(await self.port.ids(which="open"))
+        try:
+            turns = (await self.port.read(conversation)).turns
+        except StoreError:  # it was removed
+            return set()
+        return {conversation} if turns and turns[-1].open else set()
+
     async def answer(  # noqa: PLR0913  a public signature
         self,
         id: str,
@@ -169,7 +179,7 @@ class ConversationStore:
 
         What is open already comes first, as `asked`.
         """
-        return changes(self.port, conversation)
+        return changes(self, conversation)
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 

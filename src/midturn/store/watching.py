@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Literal, cast
+from collections.abc import AsyncGenerator, Mapping
+from typing import Literal, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -13,8 +13,8 @@ from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
 from midturn.store.clock import pause
+from midturn.store.conversation import Conversation
 from midturn.store.decisions import decision_about
-from midturn.store.port import StorePort
 
 _LOOK = 0.25  # seconds between two looks
 
@@ -44,37 +44,61 @@ class StoreChange(Struct, frozen=True, kw_only=True):
         return shown
 
 
-async def changes(port: StorePort, conversation: str | None) -> AsyncGenerator[StoreChange]:
+class Watched(Protocol):
+    """What is looked at: the open questions, the conversations whose last turn is open, and how a question was closed."""
+
+    async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
+        """Return the open questions of one conversation, or of all."""
+        ...
+
+    async def open_turns(self, conversation: str | None = None) -> set[str]:
+        """Return which conversations have an open turn, of all or of one."""
+        ...
+
+    async def read(self, id: str) -> Conversation:
+        """Read a conversation."""
+        ...
+
+
+class Watch:
+    """Looks at a store again and again, and says what has changed since the last time. The first look finds what is open already."""
+
+    def __init__(self, watched: Watched, conversation: str | None = None) -> None:
+        self._watched = watched
+        self._conversation = conversation
+        self._questions: dict[str, OpenQuestion] = {}
+        self._turns: set[str] = set()
+
+    @property
+    def questions(self) -> Mapping[str, OpenQuestion]:
+        """What was open at the last look, by id."""
+        return self._questions
+
+    async def look(self) -> list[StoreChange]:
+        """Look, and return what has changed."""
+        now = {question.id: question for question in await self._watched.pending(self._conversation)}
+        running = await self._watched.open_turns(self._conversation)
+        changes = [await self._closed(question) for question in self._questions.values() if question.id not in now]
+        asked = [question for question in now.values() if question.id not in self._questions]
+        changes += [StoreChange(kind="asked", conversation=one.conversation, id=one.id, question=one) for one in asked]
+        changes += [StoreChange(kind="turn_ended", conversation=ended) for ended in sorted(self._turns - running)]
+        self._questions, self._turns = now, running
+        return changes
+
+    async def _closed(self, question: OpenQuestion) -> StoreChange:
+        try:
+            decision = decision_about((await self._watched.read(question.conversation)).events, question.request.event_id)
+        except StoreError:  # it was removed
+            decision = None
+        if decision is None or isinstance(decision, InquiryCancelled):
+            return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
+        return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=decision.answered_by)
+
+
+async def changes(watched: Watched, conversation: str | None) -> AsyncGenerator[StoreChange]:
     """Yield what happens from now on; what is open already comes first."""
-    prefix = "" if conversation is None else f"{conversation}-"
-    questions: dict[str, OpenQuestion] = {}
-    turns: set[str] = set()
+    watch = Watch(watched, conversation)
     while True:
-        now = {question.id: question for question in await port.questions(prefix)}
-        running = set(await port.ids(which="open")) if conversation is None else await _open(port, conversation)
-        for gone in [question for question in questions.values() if question.id not in now]:
-            yield await _closed(port, gone)
-        for question in [question for question in now.values() if question.id not in questions]:
-            yield StoreChange(kind="asked", conversation=question.conversation, id=question.id, question=question)
-        for ended in sorted(turns - running):
-            yield StoreChange(kind="turn_ended", conversation=ended)
-        questions, turns = now, running
+        for change in await watch.look():
+            yield change
         await pause(_LOOK)
-
-
-async def _open(port: StorePort, conversation: str) -> set[str]:
-    try:
-        turns = (await port.read(conversation)).turns
-    except StoreError:  # it was removed
-        return set()
-    return {conversation} if turns and turns[-1].open else set()
-
-
-async def _closed(port: StorePort, question: OpenQuestion) -> StoreChange:
-    try:
-        decision = decision_about((await port.read(question.conversation)).events, question.request.event_id)
-    except StoreError:  # it was removed
-        decision = None
-    if decision is None or isinstance(decision, InquiryCancelled):
-        return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
-    return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=decision.answered_by)

@@ -7,12 +7,10 @@ import logging
 import time
 from collections import OrderedDict
 
-import msgspec
-
 from midturn.core.address import parse_address
 from midturn.core.stream import OpenQuestion
 from midturn.errors import MidturnError
-from midturn.web.closed import closed
+from midturn.store.watching import StoreChange, Watch
 from midturn.web.feed import Feed
 from midturn.web.port import Port
 
@@ -28,8 +26,7 @@ class Board:
     def __init__(self, port: Port) -> None:
         self.port = port
         self.feed = Feed()
-        self._open: dict[str, OpenQuestion] = {}
-        self._turns: set[str] = set()
+        self._watch = Watch(port)
         self._titles: OrderedDict[str, str] = OrderedDict()
         self._looked_at = 0.0
         self._took = 0.0
@@ -39,7 +36,7 @@ class Board:
     @property
     def open(self) -> list[OpenQuestion]:
         """What is open, the oldest first."""
-        return sorted(self._open.values(), key=lambda question: question.asked_at)
+        return sorted(self._watch.questions.values(), key=lambda question: question.asked_at)
 
     async def find(self, id: str) -> OpenQuestion | None:
         """Return a question that is open, as it is now: only its own conversation is looked at."""
@@ -72,21 +69,14 @@ class Board:
             await self.look()
 
     async def look(self) -> None:
-        """Find out what is open now."""
+        """Find out what is open now, and tell what has changed."""
         async with self._looking:
-            begun = time.monotonic()
-            found, turns = {question.id: question for question in await self.port.pending()}, await self.port.open_turns()
-            is_first, before, ended = not self._looked_at, self._open, self._turns - turns
-            self._open, self._turns, self._looked_at = found, turns, time.monotonic()
+            begun, is_first = time.monotonic(), not self._looked_at
+            changes = await self._watch.look()
+            self._looked_at = time.monotonic()
             self._took = self._looked_at - begun
-            if is_first:
-                return
-            for question in [question for known, question in before.items() if known not in found]:
-                await self._tell_closed(question)
-            for question in [question for known, question in found.items() if known not in before]:
-                self.feed.publish("asked", question.to_json())
-            for conversation in sorted(ended):
-                self.feed.publish("turn_ended", {"conversation": conversation})
+            for change in () if is_first else changes:
+                self._tell(change)
 
     async def stop(self) -> None:
         """Stop looking, and let everybody go who listens."""
@@ -103,11 +93,13 @@ class Board:
                 _LOG.warning("the open questions cannot be read: %r", str(error))
             await asyncio.sleep(max(_EVERY, self._took * _SHARE))
 
-    async def _tell_closed(self, question: OpenQuestion) -> None:
-        found = await closed(self.port, question.id)
-        by = None if found is None else found.answered_by
-        if by is None:
-            self.feed.publish("withdrawn", {"id": question.id, "conversation": question.conversation})
-        else:
-            told = {"id": question.id, "conversation": question.conversation, "answered_by": msgspec.to_builtins(by)}
-            self.feed.publish("answered", told)
+    def _tell(self, change: StoreChange) -> None:
+        match change:
+            case StoreChange(kind="asked", question=OpenQuestion() as question):
+                self.feed.publish("asked", question.to_json())
+            case StoreChange(kind="turn_ended"):
+                self.feed.publish("turn_ended", {"conversation": change.conversation})
+            case _:
+                told = change.to_json()
+                del told["kind"]
+                self.feed.publish(change.kind, told)

@@ -32,9 +32,9 @@ class Port:
         """Return the conversations whose turn can go on."""
         return await self._read("ready", self.store.ready)
 
-    async def open_turns(self) -> set[str]:
-        """Return the conversations whose last turn is open."""
-        return set(await self._read("ids", lambda: self.store.port.ids(which="open")))
+    async def open_turns(self, conversation: str | None = None) -> set[str]:
+        """Return which conversations have an open turn, of all or of one."""
+        return await self._read("open_turns", lambda: self.store.open_turns(conversation))
 
     async def ids(self) -> list[str]:
         """Return the ids of all conversations, oldest first."""

@@ -88,8 +88,8 @@ def run_serve(given: Serve) -> ExitStatus:
         invite()
         if given.open and isinstance(site.access, CookieAccess):
             _open(given, entrance(given.address, site.access.keyring.new_code()))
-        _on_enter(invite)
-        note("Enter prints another code; Ctrl-C ends the server, and turns stay open.")
+        another = "Enter prints another code; " if _on_enter(invite) else ""
+        note(f"{another}Ctrl-C ends the server, and turns stay open.")
 
     try:
         received = asyncio.run(serve(application(site, given.hosts), site, listening, listener, ready))
@@ -152,10 +152,10 @@ def _open(given: Serve, address: str) -> None:
         tell("No browser could be opened; open the address above.")
 
 
-def _on_enter(invite: Callable[[], None]) -> None:
-    """Print another code when Enter is pressed, where somebody can press it."""
+def _on_enter(invite: Callable[[], None]) -> bool:
+    """Print another code when Enter is pressed; return whether somebody can press it."""
     if not sys.stdin or not sys.stdin.isatty() or os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp():
-        return
+        return False
     loop = asyncio.get_running_loop()
     descriptor = sys.stdin.fileno()
 
@@ -166,3 +166,4 @@ def _on_enter(invite: Callable[[], None]) -> None:
             loop.remove_reader(descriptor)
 
     loop.add_reader(descriptor, pressed)
+    return True
