@@ -35,3 +35,9 @@ def cluster() -> Iterator[Cluster]:
 def url(cluster: Cluster) -> str:
     """Return the address of a schema that nobody has used."""
     return f"{cluster.url}&midturn_schema=s{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def other_url(cluster: Cluster) -> str:
+    """Return the address of another schema that nobody has used."""
+    return f"{cluster.url}&midturn_schema=s{next(_NUMBERS)}"

@@ -79,7 +79,7 @@ def test_a_turn_that_was_begun_here_is_ours(tmp_path: Path) -> None:
 
     assert not foreign(store, conversation)
     assert not foreign(store_in(tmp_path / "work"), conversation)
-    assert store.files.verdicts(conversation) == ["sealed"]
+    assert store.run_sync("verdicts", store.port.verdicts(conversation)) == ["sealed"]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_somebody_else_decided_makes_a_turn_foreign(tmp_path: Path, kind: d
         opened.write(json.dumps(planted, separators=(",", ":")) + "\n")
 
     assert foreign(store, conversation)
-    assert store.files.verdicts(conversation) != ["sealed"]
+    assert store.run_sync("verdicts", store.port.verdicts(conversation)) != ["sealed"]
 
 
 def test_a_changed_byte_a_removed_line_and_a_removed_seal_are_noticed(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_store_that_is_nobodys_workspace_is_not_sealed(tmp_path: Path) -> None
 
     assert b'"seal"' not in file_of(store, conversation).read_bytes()
     assert not foreign(store, conversation)
-    assert store.files.verdicts(conversation) is None
+    assert store.run_sync("verdicts", store.port.verdicts(conversation)) is None
 
 
 def test_an_answer_that_was_planted_is_none(tmp_path: Path) -> None:

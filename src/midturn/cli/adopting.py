@@ -24,7 +24,7 @@ def adopt(place: Place, conversation: str) -> bool:
     window = open_turn(place.store.read_sync(conversation).events)
     if window is None:
         raise NotOpen(f"Conversation {conversation} has no open turn.")
-    if not place.files.needs_adoption(conversation):
+    if not _needs_adoption(place, conversation):
         tell("The open turn of conversation {} is yours already.", conversation)
         return True
     _show(conversation, list(window.events))
@@ -32,17 +32,22 @@ def adopt(place: Place, conversation: str) -> bool:
     if not confirmed(question, _HINT):
         note("midturn: nothing was taken over.")
         return False
-    place.run(place.files.adopt(conversation))
+    place.run(place.store.port.adopt(conversation))
     note("midturn: the turn is yours. `midturn resume {}` goes on with it.", conversation)
     return True
 
 
 def adopt_all(place: Place) -> bool:
     """Adopt one open turn after the other; say whether all are ours now."""
-    waiting = [number for number, _ in place.files.looks() if place.files.needs_adoption(number)]
+    unfinished = place.run(place.store.port.ids(which="open"))
+    waiting = [number for number in unfinished if _needs_adoption(place, number)]
     if not waiting:
         tell("No open turn waits to be adopted.")
     return sum([adopt(place, number) for number in waiting]) == len(waiting)
+
+
+def _needs_adoption(place: Place, conversation: str) -> bool:
+    return place.run(place.store.port.look(conversation)).turn.needs_adoption
 
 
 def _show(conversation: str, turn: list[Event]) -> None:

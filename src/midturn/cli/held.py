@@ -49,9 +49,9 @@ class Held:
         return self.journal.conversation
 
     @property
-    def directory(self) -> str:
-        """The real path of its directory."""
-        return self._place.directory(self.conversation)
+    def place(self) -> str:
+        """What its user's flags are sealed for."""
+        return self._place.sealed_for(self.conversation)
 
     @property
     def events(self) -> Sequence[Event]:

@@ -12,7 +12,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json, say_line
-from midturn.cli.place import Place, find_place, own_place, place_in
+from midturn.cli.place import Place, StoreAddress, find_place, own_place, place_in
 from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, line
 from midturn.cli.used_workspaces import used_workspaces
@@ -30,12 +30,12 @@ _MOST_TITLES = 100  # conversations that are opened for their titles; of more th
 @click.option("--all", "everywhere", is_flag=True, help="In every workspace that you have used, and what other programs put there.")
 @with_json
 @with_store
-def command(*, watch: bool, everywhere: bool, as_json: bool, store: Path | None) -> ExitStatus:
+def command(*, watch: bool, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
     place = find_place(store)
     if everywhere and store is None and not watch:
         return _list_everywhere(place, as_json=as_json)
-    if everywhere:
+    if everywhere and place.is_on_disk:  # a database has no list that could lack any
         place.files.reindex()
     return _watch(place, as_json=as_json) if watch else _list(place, as_json=as_json)
 

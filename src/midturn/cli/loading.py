@@ -41,7 +41,7 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = (), conversat
         cfg=flags.cfg,
         flags=flags.assignments,
         toggles=flags.toggles,
-        conversation=place.directory(conversation) if conversation else "",
+        conversation=place.sealed_for(conversation) if conversation else "",
         recorded=[event.delta for event in events if isinstance(event, ConfigDelta)],
     )
     loaded = load(request)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from midturn.cli.output import note
+from midturn.cli.shown import block, line
 from midturn.config.places import state_directory
 from midturn.core.visible import exact
 from midturn.errors import ConfigError
@@ -17,7 +19,10 @@ from midturn.errors import ConfigError
 VARIABLE = "MIDTURN_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 _USUAL = "warning"
-_OURS = ("midturn", "asyncio", "py.warnings")  # asyncio reports what nobody waited for, the last one what Python warns of
+_OURS = ("midturn", "asyncio", "py.warnings", "psycopg")
+"""asyncio reports what nobody waited for, py.warnings what Python warns of, psycopg each connection that is lost."""
+_SAID = "midturn.store.away"
+"""What is logged here, the person who waits for it is told as well."""
 _LOG = logging.getLogger("midturn")
 
 
@@ -42,6 +47,7 @@ def start_log(environment: Mapping[str, str]) -> None:
         logger.handlers = [handler]
         logger.setLevel(logging.ERROR if name == "asyncio" else level.upper())
         logger.propagate = False
+    logging.getLogger(_SAID).handlers = [_Told()]
     logging.captureWarnings(capture=True)
     threading.excepthook = _log_thread
     sys.unraisablehook = _log_unraisable
@@ -76,6 +82,14 @@ class _PrivateFile(logging.Handler):
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._descriptor = os.open(self._path, flags, 0o600)
             os.write(self._descriptor, f"{self.format(record)}\n".encode(errors="backslashreplace"))
+
+
+class _Told(logging.Handler):
+    """Says a record on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it."""
+        note(line("midturn: {}", block(record.getMessage())))
 
 
 def _log_thread(args: threading.ExceptHookArgs) -> None:

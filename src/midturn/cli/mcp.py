@@ -12,7 +12,7 @@ import click
 
 from midturn.cli.options import with_store
 from midturn.cli.output import note, say
-from midturn.cli.place import environment, place_in
+from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.shown import block
 from midturn.cli.used_workspaces import note_use
 from midturn.errors import ConfigError
@@ -34,7 +34,7 @@ _LONGEST = 45.0
 @click.option("--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
 @click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print how AGENT is told of this server, and serve nothing.")
 @with_store
-def command(*, seconds: float, address: str | None, agent: str | None, store: Path | None) -> None:
+def command(*, seconds: float, address: str | None, agent: str | None, store: StoreAddress | None) -> None:
     """Serve the tool `ask_user` to any agent that speaks the Model Context Protocol.
 
     What it asks waits in the inbox, and in the agent's own dialog where it has one; the first answer counts.
@@ -47,7 +47,7 @@ def command(*, seconds: float, address: str | None, agent: str | None, store: Pa
     asyncio.run(_serve(seconds, address, store))
 
 
-async def _serve(seconds: float, address: str | None, store: Path | None) -> None:
+async def _serve(seconds: float, address: str | None, store: StoreAddress | None) -> None:
     from midturn.cli.hook.where import woken_agents
     from midturn.runtime.clock import SystemClock
     from midturn.servers.mcp.asking import Settings
@@ -71,11 +71,15 @@ async def _serve(seconds: float, address: str | None, store: Path | None) -> Non
     )
 
 
-def _print(agent: str, store: Path | None) -> None:
+def _print(agent: str, store: StoreAddress | None) -> None:
     found = shutil.which("midturn")
     program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
-    given = registration(agent, [*program, "mcp", *(["--store", str(store.absolute())] if store else [])])
+    given = registration(agent, [*program, "mcp", *(["--store", _absolute(store)] if store else [])])
     note("For {}:", given.where)
     say(block(given.text))
     if given.advice:
         note(block(given.advice))
+
+
+def _absolute(store: StoreAddress) -> str:
+    return str(store.absolute()) if isinstance(store, Path) else store

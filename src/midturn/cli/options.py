@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from midturn.cli.completing import complete_models, item
-from midturn.cli.place import find_place
+from midturn.cli.place import StoreAddress, find_place
 from midturn.errors import MidturnError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -21,8 +22,8 @@ def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) 
     del param
     try:
         place = find_place(ctx.params.get("store"))
-        known = [number for number in place.store.ids_sync() if number.startswith(incomplete)]
-        return [CompletionItem(number, help=place.files.path(number).name) for number in known]
+        known = [number for number in place.beginning_with(incomplete) if number.startswith(incomplete)]
+        return [CompletionItem(number, help=place.files.path(number).name if place.is_on_disk else None) for number in known]
     except (MidturnError, OSError):
         return []  # nothing to choose from: the command itself says why
 
@@ -41,10 +42,22 @@ def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
         return []  # as above
 
 
+class _Store(click.ParamType[StoreAddress]):
+    """A directory, or the address of a database."""
+
+    name = "store"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> StoreAddress:
+        """Tell the two apart."""
+        if "://" in str(value):
+            return str(value)
+        return Path(os.fsdecode(click.Path(file_okay=False).convert(value, param, ctx)))
+
+
 def with_store(command: _F) -> _F:
     """Add `--store`."""
-    path = click.Path(path_type=Path, file_okay=False)
-    return click.option("--store", type=path, metavar="DIR", help="The directory of the conversations.")(command)
+    what = "Where the conversations are: a directory, or `postgresql://...`."
+    return click.option("--store", type=_Store(), metavar="DIR|URL", help=what)(command)
 
 
 def with_model(command: _F) -> _F:

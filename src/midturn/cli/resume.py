@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -18,7 +17,7 @@ from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store
 from midturn.cli.output import note
-from midturn.cli.place import Place, environment, find_place
+from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.shown import block, line
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
@@ -41,7 +40,7 @@ class Resume(Struct, frozen=True, kw_only=True):
     adopt: bool = False
     all: bool = False
     non_interactive: bool = False
-    store: Path | None = None
+    store: StoreAddress | None = None
     output: OutputFormat = "text"
 
 

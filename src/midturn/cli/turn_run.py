@@ -64,7 +64,7 @@ class TurnRunner:
         self._servers = run.servers or Servers()
         others = connect(self._servers, settings, run.place.root, attached=attached).tools
         parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=others)
-        if run.place.files.lacks_key:
+        if run.place.store.port.lacks_key:
             note("midturn: no key can be kept in your state directory, so this turn would have to be adopted to be resumed.")
         self.interrupted = False
         """Whether Ctrl-C was pressed while it ran, even if too late for the turn."""

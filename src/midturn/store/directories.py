@@ -28,6 +28,7 @@ class Directories:
     def __init__(self, *folders: Path) -> None:
         self.folders = folders
         self._begun = False
+        self._all_linked = False
 
     def all(self) -> list[tuple[str, Path]]:
         """Return every conversation's id and directory, the oldest first."""
@@ -52,12 +53,12 @@ class Directories:
         return found[0]
 
     @contextmanager
-    def new(self, words: str) -> Generator[Folder]:
-        """Make a directory for a conversation of now.
+    def new(self, words: str, wanted: str | None = None) -> Generator[Folder]:
+        """Make a directory for a conversation of now, or for one whose id `wanted` is, where nobody has it.
 
         It has a hidden name until the `with` block is left, and goes away again where that fails.
         """
-        number, name = self._claim(slug(words))
+        number, name = (self._claim_this(wanted, slug(words)) if wanted else None) or self._claim(slug(words))
         building, final = self.folders[0] / f"{NEW}{number}", self.folders[0] / name
         try:
             with telling("create", final):
@@ -103,6 +104,13 @@ class Directories:
                     (path.parent / f".{number}").symlink_to(path.name)
         return found
 
+    def _has(self, number: str) -> bool:
+        """Say whether a conversation has this id; what has no link yet gets one, once."""
+        if not self._all_linked:
+            self._listed()
+            self._all_linked = True
+        return self._linked(number) is not None
+
     def _claim(self, words: str) -> tuple[str, str]:
         """Take the first id from now on that nobody has. The link decides; of several folders, all are looked at after it."""
         folder = self.folders[0]
@@ -118,6 +126,22 @@ class Directories:
                 return number, name
             link.unlink()
         raise AssertionError("numbers do not end")
+
+    def _claim_this(self, number: str, words: str) -> tuple[str, str] | None:
+        """Take an id, unless a conversation has it. What a process that died left half made is taken away."""
+        folder = self.folders[0]
+        self._begin(folder)
+        if conversation_id(f"{number}-{words}") != number or self._has(number):
+            return None
+        name, link = f"{number}-{words}", folder / f".{number}"
+        shutil.rmtree(folder / f"{NEW}{number}", ignore_errors=True)
+        with telling("create", folder / name):
+            link.unlink(missing_ok=True)
+            try:
+                link.symlink_to(name)
+            except FileExistsError:  # somebody does the same right now
+                return None
+        return number, name
 
     def _begin(self, folder: Path) -> None:
         if self._begun:

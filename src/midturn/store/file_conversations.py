@@ -27,7 +27,7 @@ from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.jp.importing import is_jp, read_jp
-from midturn.store.metadata import Metadata, change_metadata, write_first_metadata
+from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
@@ -152,6 +152,14 @@ class FileConversations:
                 found = (number for number, seen in self.looks() if self._is_ready(seen))
         return list(islice((number for number in found if after is None or number > after), limit))
 
+    async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
+        """Return a page of what conversations are called, oldest first."""
+        found: list[tuple[str, Metadata]] = []
+        for number in await self.ids(after=after, limit=limit):
+            with self._folder(number) as folder:
+                found.append((number, read_metadata(folder)[0]))
+        return found
+
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
         conversation = Conversation.open(self.path(id))
@@ -179,15 +187,23 @@ class FileConversations:
         """Return the id of the newest conversation."""
         return next((number for number, _ in reversed(self._directories.all())), None)
 
+    async def latest(self) -> str | None:
+        """Return the id of the newest conversation."""
+        return self.newest()
+
+    def where(self, id: str) -> str:
+        """Return the real path of a conversation's directory."""
+        return str(self.path(id).resolve())
+
     def path(self, id: str) -> Path:
         """Return a conversation's directory. `id` may be the directory's whole name, too."""
         return self._directories.path(id)
 
     # Changing -------------------------------------------------------------------------------------------------------------
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere, durably; return its id."""
-        with self._directories.new(metadata.title) as folder:
+        with self._directories.new(metadata.title, id) as folder:
             write_first_metadata(folder, metadata)
             events = EventFile(folder)
             try:
@@ -205,11 +221,6 @@ class FileConversations:
         """Whether new conversations should be sealed here, and cannot be."""
         return self._seals.lacks_key
 
-    def needs_adoption(self, id: str) -> bool:
-        """Say whether the last turn is open and was not begun or decided here."""
-        with self._folder(id) as folder:
-            return self._seals.last_turn(folder).needs_adoption
-
     async def adopt(self, id: str) -> None:
         """Take over an open turn that came from elsewhere: what was decided in it is asked again, and what stays is sealed."""
         with self._folder(id) as folder:
@@ -220,7 +231,7 @@ class FileConversations:
         with self._folder(id) as folder:
             await self._seals.write(folder, adoption.reseal)
 
-    def verdicts(self, id: str) -> list[Verdict] | None:
+    async def verdicts(self, id: str) -> list[Verdict] | None:
         """Say for each turn whether its seals hold; None where the store is not sealed."""
         with self._folder(id) as folder:
             return None if is_jp(folder.path) else self._seals.verdicts(folder)

@@ -99,6 +99,31 @@ class MemoryConversations:
                 found = [kept.id for kept in self._open() if self._is_ready(kept)]
         return list(islice((number for number in found if after is None or number > after), limit))
 
+    async def latest(self) -> str | None:
+        """Return the id of the newest conversation."""
+        return max(self._kept, default=None)
+
+    async def adopt(self, id: str) -> None:
+        """Do nothing: memory is nobody else's."""
+        self._get(id)
+
+    async def verdicts(self, id: str) -> None:
+        """Return None: memory is not sealed."""
+        self._get(id)
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether what is written should be sealed, and cannot be: never."""
+        return False
+
+    def where(self, id: str) -> str:
+        """Return what names a conversation in memory."""
+        return f"memory/{self._get(id).id}"
+
+    async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
+        """Return a page of what conversations are called, oldest first."""
+        return [(kept.id, kept.metadata) for kept in list(self._kept.values()) if kept.id > after][:limit]
+
     async def read(self, id: str) -> Conversation:
         """Return a conversation as it is now."""
         kept = self._get(id)
@@ -109,9 +134,9 @@ class MemoryConversations:
         """Return the events as a file would hold them."""
         return [encode_event(event) for event in (await self.read(id)).events]
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere; return its id."""
-        return self._add(decode_lines(list(lines), "memory"), metadata)
+        return self._add(decode_lines(list(lines), "memory"), metadata, id)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
@@ -138,9 +163,11 @@ class MemoryConversations:
         except KeyError:
             raise StoreError(f"There is no conversation {id!r} in memory.") from None
 
-    def _add(self, events: Iterable[Event], metadata: Metadata) -> str:
+    def _add(self, events: Iterable[Event], metadata: Metadata, wanted: str | None = None) -> str:
         number = conversation_number()
         while str(number) in self._kept:
             number += 1
-        self._kept[str(number)] = MemoryConversation(str(number), tuple(events), metadata, self._limits)
-        return str(number)
+        added = wanted if wanted and wanted not in self._kept else str(number)
+        self._kept[added] = MemoryConversation(added, tuple(events), metadata, self._limits)
+        self._kept = dict(sorted(self._kept.items()))
+        return added

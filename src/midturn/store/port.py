@@ -16,6 +16,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.ports import AnswerFeed, Journal
 from midturn.store.conversation import Conversation
 from midturn.store.metadata import Metadata
+from midturn.store.seal import Verdict
 from midturn.store.submission import HandedOver
 
 Which: TypeAlias = Literal["all", "open", "ready"]
@@ -75,6 +76,19 @@ class StorePort(Protocol):
         """Whether its methods wait for something that only an event loop can wait for."""
         ...
 
+    @property
+    def lacks_key(self) -> bool:
+        """Whether what is written should be sealed, and cannot be."""
+        ...
+
+    def where(self, id: str) -> str:
+        """Return what names a conversation and the place where it is kept; seals hold for no other.
+
+        Raises:
+            StoreError: There is no such conversation.
+        """
+        ...
+
     async def create(self, first_words: str) -> PortJournal:
         """Begin a conversation, and hold it; its name is made of the first words of the request."""
         ...
@@ -126,6 +140,14 @@ class StorePort(Protocol):
         """Return ids of conversations, oldest first; `after` is the last one of the page before."""
         ...
 
+    async def latest(self) -> str | None:
+        """Return the id of the newest conversation."""
+        ...
+
+    async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
+        """Return a page of the conversations, oldest first, with what they are called."""
+        ...
+
     async def read(self, id: str) -> Conversation:
         """Read a conversation. It takes no lock."""
         ...
@@ -134,12 +156,26 @@ class StorePort(Protocol):
         """Return the lines of a conversation byte for byte, without their newlines: one for each of its events."""
         ...
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
-        """Make a conversation of lines that were written elsewhere, durably; return its id."""
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
+        """Make a conversation of lines that were written elsewhere, durably and whole or not at all; return its id.
+
+        Args:
+            lines: The lines, without their newlines.
+            metadata: What it is called.
+            id: The id that it shall have; without one, or where another conversation has it, it gets an id of now.
+        """
         ...
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
+        ...
+
+    async def adopt(self, id: str) -> None:
+        """Take over an open turn that came from elsewhere: what was decided in it is asked again. Only a sealed store has such turns."""
+        ...
+
+    async def verdicts(self, id: str) -> list[Verdict] | None:
+        """Say for each turn whether its seals hold; None where the store is not sealed."""
         ...
 
     async def remove(self, id: str) -> None:

@@ -42,23 +42,32 @@ def open_store(path: str | os.PathLike[str], *, may_answer: MayAnswer | None = N
     Raises:
         ConfigError: It is the address of something else, or the extra is not installed.
     """
-    scheme = urlsplit(path).scheme if isinstance(path, str) and "://" in path else ""
-    match scheme:
-        case "":
-            store: ConversationStore = FileStore(Path(path))
-        case "postgresql" | "postgres":
-            store = _postgres_store(str(path))
-        case _:
-            raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
+    store = store_at(path)
     woken = store if on_wake is None else store.waking(on_wake)
     return woken if may_answer is None else woken.guarded(may_answer)
 
 
-def _postgres_store(url: str) -> ConversationStore:
+def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
+    """Return the store at an address, as `open_store` takes it.
+
+    Raises:
+        ConfigError: It is the address of something else, or the extra is not installed.
+    """
+    scheme = urlsplit(path).scheme if isinstance(path, str) and "://" in path else ""
+    match scheme:
+        case "":
+            return FileStore(Path(path), limits=limits)
+        case "postgresql" | "postgres":
+            return _postgres_store(str(path), limits)
+        case _:
+            raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
+
+
+def _postgres_store(url: str, limits: Limits) -> ConversationStore:
     try:
         from midturn.store.postgres.store import PostgresStore  # the driver is loaded where it is used
     except ImportError as error:
         if error.name not in {"psycopg", "psycopg_pool"}:
             raise
         raise ConfigError("A store in PostgreSQL needs an extra: pip install 'midturn[postgres]'") from None
-    return PostgresStore(url)
+    return PostgresStore(url, limits)

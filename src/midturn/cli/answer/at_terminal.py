@@ -23,7 +23,6 @@ from midturn.runtime.prompter import Prompter, ask_once
 from midturn.store.ids import event_ids
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
 from midturn.store.visiting import Visitor
 
 VIA = "inbox"
@@ -41,7 +40,7 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, reason
         NotOpen: Somebody else was faster.
     """
     store = place.store
-    last = drive(store.port.look(question.conversation))
+    last = store.run_sync("look", store.port.look(question.conversation))
     if isinstance(last, HeldBy):
         visiting: _Visiting = _Rehearsal(store, question, last.turn.events)
     else:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 from msgspec import Struct
 
@@ -16,7 +14,7 @@ from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
-from midturn.cli.place import Place, environment, find_place
+from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
@@ -34,7 +32,7 @@ class AnswerFlags(Struct, frozen=True, kw_only=True):
     reply: str | None = None
     cancel: bool = False
     resume: bool = False
-    store: Path | None = None
+    store: StoreAddress | None = None
 
 
 @click.command

@@ -7,7 +7,6 @@ from midturn.core.stream import OpenQuestion
 from midturn.errors import NotOpen
 from midturn.store.outside_answers import why_closed
 from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
 
 
 def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
@@ -28,7 +27,7 @@ def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
         listed = ", ".join(question.id for question in found)
         raise NotOpen(f"{typed!r} fits {len(found)} questions: {listed}. Give more of the id.")
     if at:
-        raise drive(why_closed(store.port, at))
+        raise store.run_sync("read", why_closed(store.port, at))
     raise NotOpen(f"There is no open question {typed!r}. `midturn inbox` lists those that there are.")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_id, with_model, with_store
 from midturn.cli.output import note
-from midturn.cli.place import environment, find_place
+from midturn.cli.place import StoreAddress, environment, find_place
 from midturn.cli.query.command import Query
 from midturn.cli.query.toggles import TogglingCommand, with_toggles
 from midturn.core.enabling import Toggle
@@ -32,7 +30,7 @@ def command(  # noqa: PLR0913  one parameter an option
     toggles: tuple[Toggle, ...],
     cfg: tuple[str, ...],
     local: bool,
-    store: Path | None,
+    store: StoreAddress | None,
 ) -> ExitStatus:
     """Talk with the assistant, turn after turn. `/help` lists what else there is."""
     from midturn.cli.chat.line import is_there, line_here

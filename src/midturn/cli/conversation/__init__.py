@@ -17,7 +17,7 @@ command = lazy_group(
         "fork": Entry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
         "rm": Entry("midturn.cli.conversation.rm", "Remove conversations for good."),
         "export": Entry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),
-        "import": Entry("midturn.cli.conversation.import_jp", "Take in one that jp recorded."),
+        "import": Entry("midturn.cli.conversation.importing", "Take in those of another store, or one that jp recorded."),
         "path": Entry("midturn.cli.conversation.path", "Print the directory of one."),
     },
     {

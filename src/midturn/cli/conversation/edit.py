@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import click
 
@@ -14,7 +13,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.options import with_conversation, with_store
 from midturn.cli.output import note
-from midturn.cli.place import Place, find_place
+from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.errors import StoreError
 from midturn.store.event_file import NAME
 
@@ -25,7 +24,7 @@ from midturn.store.event_file import NAME
 @click.option("--label", "labels", multiple=True, metavar="TEXT", help="Its labels from now on; may be given several times.")
 @click.option("--no-labels", is_flag=True, help="Take its labels away.")
 @with_store
-def command(id: str | None, *, title: str | None, labels: tuple[str, ...], no_labels: bool, store: Path | None) -> ExitStatus:
+def command(id: str | None, *, title: str | None, labels: tuple[str, ...], no_labels: bool, store: StoreAddress | None) -> ExitStatus:
     """Change the title or the labels of conversation ID (by default the current one); with neither, open its file in your editor."""
     if labels and no_labels:
         raise click.UsageError("`--label` sets labels, `--no-labels` takes them away: choose one.")

@@ -12,7 +12,6 @@ from midturn.errors import ConfigError, StoreError
 from midturn.files.private import ensure_private, write_private
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.store.store import ConversationStore
-from midturn.store.sync_forms import drive
 
 
 def write_export(store: ConversationStore, id: str, form: str, to: Path | None) -> ExitStatus:
@@ -21,7 +20,7 @@ def write_export(store: ConversationStore, id: str, form: str, to: Path | None) 
         return _write_jp(store, id, to)
     conversation = store.read_sync(id)
     content = (
-        export_jsonl(drive(store.port.lines(id)))
+        export_jsonl(store.run_sync("lines", store.port.lines(id)))
         if form == "jsonl"
         else export_markdown(conversation.events, conversation.metadata.title).encode()
     )
@@ -39,7 +38,7 @@ def _write_jp(store: ConversationStore, id: str, to: Path | None) -> ExitStatus:
     """Write the two files of `jp` into a directory."""
     if to is None:
         raise ConfigError("`--format jp` writes two files: name the directory for them with `--to DIR`.")
-    files = export_jp(drive(store.port.lines(id)), store.read_sync(id).metadata.to_json())
+    files = export_jp(store.run_sync("lines", store.port.lines(id)), store.read_sync(id).metadata.to_json())
     ensure_private(to)
     _write(to / "events.json", files.events)
     _write(to / "metadata.json", files.metadata)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
@@ -13,7 +12,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
 from midturn.cli.options import with_id, with_json, with_store
 from midturn.cli.output import note, say, say_json
-from midturn.cli.place import Place, find_place
+from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.cli.shown import block, line
 from midturn.core.events import ChatRequest, ChatResponse, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.core.json_value import Json
@@ -27,7 +26,7 @@ from midturn.errors import StoreError
 @with_id("Search this conversation only.")
 @with_json
 @with_store
-def command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_json: bool, store: Path | None) -> ExitStatus:
+def command(pattern: str, *, ignore_case: bool, fixed: bool, id: str | None, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """Find the lines that match PATTERN in what was said, asked and done; answers to questions are not searched."""
     place = find_place(store)
     wanted = _compiled(re.escape(pattern) if fixed else pattern, re.IGNORECASE if ignore_case else re.NOFLAG)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -13,11 +14,11 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json
-from midturn.cli.place import Place, find_place
+from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.cli.shown import Shown, block, joined, line
 from midturn.errors import StoreError
 from midturn.store.folder import Folder
-from midturn.store.metadata import read_metadata
+from midturn.store.metadata import Metadata, read_metadata
 
 _JP_DIGITS = 12
 """Ids of `jp` count tenths of a second, ours microseconds."""
@@ -38,17 +39,19 @@ class Row(Struct, frozen=True, kw_only=True):
 @click.command
 @with_json
 @with_store
-def command(*, as_json: bool, store: Path | None) -> ExitStatus:
+def command(*, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
-    turns = {number: (seen.is_open, len(seen.questions)) for number, seen in place.files.looks()}
+    turns = _open_turns(place)
     rows: list[Row] = []
     current = place.current
-    for number in place.store.ids_sync():
+    for number, metadata in _listed(place):
         try:
-            rows.append(replace(_row(place, number, *turns.get(number, (False, 0))), current=number == current))
+            row = _row(place, number, metadata, *turns.get(number, (False, 0)))
         except StoreError as error:
             note(line("midturn: {}", block(str(error))))
+        else:
+            rows.append(replace(row, current=number == current))
     if as_json:
         say_json([{field: getattr(row, field) for field in Row.__struct_fields__} for row in rows])
         return ExitStatus.DONE
@@ -59,9 +62,29 @@ def command(*, as_json: bool, store: Path | None) -> ExitStatus:
     return ExitStatus.DONE
 
 
-def _row(place: Place, number: str, turn_open: bool, waiting: int) -> Row:  # noqa: FBT001  two facts about one turn
-    with Folder.at(place.files.path(number)) as folder:
-        metadata, _ = read_metadata(folder)
+def _open_turns(place: Place) -> dict[str, tuple[bool, int]]:
+    """Return how many questions wait in each conversation whose turn is open."""
+    if place.is_on_disk:
+        return {number: (seen.is_open, len(seen.questions)) for number, seen in place.files.looks()}
+    waiting = Counter(question.conversation for question in place.store.pending_sync())
+    return {number: (True, waiting[number]) for number in place.run(place.store.port.ids(which="open"))}
+
+
+def _listed(place: Place) -> Iterator[tuple[str, Metadata | None]]:
+    """Yield every conversation; a database says at once what many are called, a folder is read one by one."""
+    if place.is_on_disk:
+        yield from ((number, None) for number in place.store.ids_sync())
+        return
+    after = ""
+    while page := place.run(place.store.port.described(after=after)):
+        yield from page
+        after = page[-1][0]
+
+
+def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, waiting: int) -> Row:  # noqa: FBT001  facts about one turn
+    if metadata is None:
+        with Folder.at(place.files.path(number)) as folder:
+            metadata, _ = read_metadata(folder)
     return Row(
         id=number,
         title=metadata.title or place.store.read_sync(number).title,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_conversation, with_store
 from midturn.cli.output import say
-from midturn.cli.place import find_place
+from midturn.cli.place import StoreAddress, find_place
 
 
 @click.command
 @with_conversation
 @with_store
-def command(id: str | None, *, store: Path | None) -> ExitStatus:
+def command(id: str | None, *, store: StoreAddress | None) -> ExitStatus:
     """Print the directory of conversation ID (by default the current one)."""
     place = find_place(store)
     say("{}", place.files.path(place.conversation(id)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from midturn.cli.asking import confirmed
@@ -11,7 +9,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
 from midturn.cli.options import with_conversations, with_store
 from midturn.cli.output import note, say
-from midturn.cli.place import Place, find_place
+from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.cli.shown import line
 from midturn.core.question import Question
 
@@ -20,7 +18,7 @@ from midturn.core.question import Question
 @with_conversations
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_store
-def command(ids: tuple[str, ...], *, yes: bool, store: Path | None) -> ExitStatus:
+def command(ids: tuple[str, ...], *, yes: bool, store: StoreAddress | None) -> ExitStatus:
     """Remove conversations for good, with their files."""
     place = find_place(store)
     chosen = list(dict.fromkeys(place.conversation(id) for id in ids))  # noqa: A001  the wire's word
@@ -42,4 +40,5 @@ def _agreed(place: Place, chosen: list[str]) -> bool:
 
 
 def _described(place: Place, number: str, waiting: set[str]) -> tuple[str, str]:
-    return place.files.path(number).name, " (waits for an answer)" if number in waiting else ""
+    name = place.files.path(number).name if place.is_on_disk else place.store.read_sync(number).title
+    return name, " (waits for an answer)" if number in waiting else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from midturn.cli.conversation.audit_trail import print_inquiries, print_inquiries_json
@@ -13,7 +11,7 @@ from midturn.cli.conversation.usage import print_usage, print_usage_json
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_conversation, with_json, with_store
 from midturn.cli.output import say_json
-from midturn.cli.place import find_place
+from midturn.cli.place import StoreAddress, find_place
 
 
 @click.command
@@ -22,7 +20,7 @@ from midturn.cli.place import find_place
 @click.option("--usage", is_flag=True, help="Count the tokens, turn by turn.")
 @with_json
 @with_store
-def command(id: str | None, *, inquiries: bool, usage: bool, as_json: bool, store: Path | None) -> ExitStatus:
+def command(id: str | None, *, inquiries: bool, usage: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """Show what was said and done in conversation ID (by default the current one)."""
     if inquiries and usage:
         raise click.UsageError("`--inquiries` and `--usage` are two views: choose one.")

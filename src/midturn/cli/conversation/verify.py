@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_conversation, with_json, with_store
 from midturn.cli.output import note, say, say_json
-from midturn.cli.place import find_place
+from midturn.cli.place import StoreAddress, find_place
 
 _WORDS = {
     "sealed": "begun and decided here, unchanged",
@@ -22,11 +20,11 @@ _WORDS = {
 @with_conversation
 @with_store
 @with_json
-def command(id: str | None, *, store: Path | None, as_json: bool) -> ExitStatus:
+def command(id: str | None, *, store: StoreAddress | None, as_json: bool) -> ExitStatus:
     """Say for each turn of conversation ID whether its seals hold. The status is 1 if those of any do not."""
     place = find_place(store)
     number = place.conversation(id)
-    verdicts = place.files.verdicts(number)
+    verdicts = place.run(place.store.port.verdicts(number))
     if verdicts is None:
         note("midturn: conversations are not sealed in this store.")
         return ExitStatus.DONE

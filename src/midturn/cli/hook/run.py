@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from midturn.cli.options import with_store
-from midturn.cli.place import environment, place_in
+from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.used_workspaces import note_use
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
@@ -31,13 +31,13 @@ def command_of(key: str) -> click.Command:
         "--wait", type=click.FloatRange(min=0), default=agent.wait, show_default=True, metavar="SECONDS", help="How long to wait."
     )
     @with_store
-    def command(*, wait: float, store: Path | None) -> int:
+    def command(*, wait: float, store: StoreAddress | None) -> int:
         return run_hook(agent, wait, store)
 
     return command
 
 
-def run_hook(agent: HookAgent, wait: float, store: Path | None) -> int:
+def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
     """Run once, for what stands on stdin."""
     sink = Sink()
     document = _document()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -15,7 +14,7 @@ from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
 from midturn.cli.options import with_id, with_model, with_non_interactive, with_output, with_store
 from midturn.cli.output import note, say_json
-from midturn.cli.place import Place, environment, find_place
+from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.query.request_text import request_text
 from midturn.cli.query.shape import read_schema
@@ -51,7 +50,7 @@ class Query(Struct, frozen=True, kw_only=True):
     wait: bool = False
     dry_run: bool = False
     local: bool = False
-    store: Path | None = None
+    store: StoreAddress | None = None
     output: OutputFormat = "text"
     max_cycles: int | None = None
 
@@ -184,4 +183,4 @@ def _flags(query: Query) -> Flags:
 
 
 def _delta(loaded: Loaded, held: Held) -> JsonObject | None:
-    return loaded.given.to_record(state_directory(), held.directory)
+    return loaded.given.to_record(state_directory(), held.place)

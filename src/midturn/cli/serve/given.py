@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from midturn.cli.place import StoreAddress
+
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SCHEMES = {"http": 80, "https": 443}
 
@@ -24,7 +26,7 @@ class Serve(Struct, frozen=True, kw_only=True):
     behind_proxy: bool = False
     user_header: str | None = None
     url: str | None = None
-    store: Path | None = None
+    store: StoreAddress | None = None
 
     @property
     def scheme(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import cast
 
@@ -13,7 +15,7 @@ from midturn.core.address import parse_address
 from midturn.core.codec import decode_lines
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, pending
+from midturn.core.stream import OpenQuestion, last_turn, pending
 from midturn.errors import Busy, StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.clock import now
@@ -27,6 +29,7 @@ from midturn.store.postgres.database import DUE, Database, Rows, handed_payloads
 from midturn.store.postgres.journal import Held, PostgresJournal, decode_handed
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.turn_state import TurnState, batch_state
+from midturn.store.readiness import is_due
 from midturn.store.submission import HandedOver
 
 _TRIES = 100
@@ -224,40 +227,71 @@ class PostgresConversations:
         given = {"after": after or "", "limit": _ALL if limit is None else limit}
         return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
 
+    async def latest(self) -> str | None:
+        """Return the id of the newest conversation."""
+        rows = await self.loop.run(self.database.rows(statements.LATEST))
+        return rows[0]["id"] if rows else None
+
+    async def described(self, *, after: str = "", limit: int = _PAGE) -> list[tuple[str, Metadata]]:
+        """Return a page of what conversations are called, oldest first."""
+        rows = await self.loop.run(self.database.rows(statements.LISTED, {"after": after, "limit": limit}))
+        return [(row["id"], self._metadata(row["id"], row["metadata"])[0]) for row in rows]
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether what is written should be sealed, and cannot be: a database is not sealed."""
+        return False
+
+    def where(self, id: str) -> str:
+        """Return what names a conversation in this schema."""
+        return f"{self.address.shown}#{self.address.schema}/{id}"
+
+    async def adopt(self, id: str) -> None:
+        """Do nothing: a database is not sealed, so no turn in it is foreign."""
+
+    async def verdicts(self, id: str) -> None:
+        """Return None: a database is not sealed."""
+
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
         row = await self._whole(id)
-        content = cast("bytes", row["metadata"])
-        try:
-            metadata, problem = decode_metadata(content), ""
-        except ValueError as error:
-            metadata, problem = Metadata(), f"The metadata of {id} at {self.address.shown}: {error}. The conversation is read without it."
+        metadata, problem = self._metadata(id, cast("bytes", row["metadata"]))
         events = self._events(id, cast("list[bytes]", row["lines"]))
         return Conversation(id, events, metadata=metadata, problems=[problem] if problem else [])
+
+    def _metadata(self, id: str, content: bytes) -> tuple[Metadata, str]:
+        try:
+            return decode_metadata(content), ""
+        except ValueError as error:
+            return Metadata(), f"The metadata of {id} at {self.address.shown}: {error}. The conversation is read without it."
 
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation byte for byte."""
         return list(cast("list[bytes]", (await self._whole(id))["lines"]))
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere."""
-        return await self.loop.run(self._add(list(lines), metadata))
+        return await self.loop.run(self._add(list(lines), metadata, id))
 
-    async def _add(self, lines: list[bytes], metadata: Metadata) -> str:
+    async def _add(self, lines: list[bytes], metadata: Metadata, wanted: str | None) -> str:
         events = self._events("new", lines)
-        holder = await self.database.holder()
-        id = await self._insert(metadata, holder)  # noqa: A001  what the wire calls it
-        self.database.held[id] = 1
-        state = batch_state(TurnState(), TurnState.of(events), 0, events)
-        given = {"id": id, "fence": 1, "head": 0, "lines": lines, **state}
+        given = {
+            "lines": lines,
+            "metadata": msgspec.json.encode(metadata.to_json()),
+            "due": is_due(LastTurn(last.events)) if (last := last_turn(events)) else False,
+            "channel": self.database.due_channel,
+            **batch_state(TurnState(), TurnState.of(events), 0, events),
+        }
+        now_number = time.time_ns() // 1_000
+        for id in itertools.chain([wanted] if wanted else [], map(str, itertools.count(now_number))):  # noqa: A001  what the wire calls it
+            if await self.database.once(statements.ADD, {**given, "id": id}, partial(self._added, id, lines)):
+                return id
+        raise AssertionError("numbers do not end")
 
-        async def written() -> Rows | None:
-            row = await self._last_turn(id)
-            return [row] if row["head"] == len(lines) else None
-
-        await self.database.once(statements.APPEND, given, written)
-        await self.database.release(id, 1, handed_seq=0, again=None)
-        return id
+    async def _added(self, id: str, lines: list[bytes]) -> Rows | None:
+        """Say whether a conversation was made of these lines by a statement whose acknowledgement was lost."""
+        rows = await self.database.rows(statements.READ, {"id": id})
+        return rows if rows and list(rows[0]["lines"]) == lines else None
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change single fields of the metadata; the rest stays, keys of other versions included."""

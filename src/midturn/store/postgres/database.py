@@ -33,6 +33,9 @@ _PING = 20.0
 _HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
 _LOG = logging.getLogger("midturn.store")
+_AWAY = logging.getLogger("midturn.store.away")
+_SAID_AFTER = 1
+"""Tries that fail before it is said: a short restart is nobody's concern."""
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 DUE = "due"
@@ -210,6 +213,8 @@ class Database:
             except _GONE as error:
                 if time.monotonic() - began > self.outage or _is_refusal(error):
                     raise StoreError(f"{self.address.shown} cannot be reached: {_words(error)}") from error
+                if tries == _SAID_AFTER:
+                    _AWAY.warning("%s is away (%s); waiting for it, for up to %.0f s", self.address.shown, _words(error), self.outage)
                 await asyncio.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
                 tries += 1
             except psycopg.Error as error:

@@ -15,6 +15,21 @@ on conflict do nothing
 returning c.fence
 """
 
+# A conversation that was written elsewhere, at once.
+ADD = """
+with own as (
+  insert into {s}.conversation (id, metadata, head, turn_at, unfinished, asking, answered, wake)
+  values (%(id)s, %(metadata)s, cardinality(%(lines)s::bytea[]), coalesce(%(turn_at)s, 0), %(unfinished)s, %(asking)s, %(answered)s,
+    case when %(due)s then now() end)
+  on conflict do nothing
+  returning id
+), written as (
+  insert into {s}.event (conversation, position, line)
+  select own.id, t.place::int - 1, t.line from own, unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
+)
+select pg_notify(%(channel)s, id) from own
+"""
+
 HOLD = f"""
 update {{s}}.conversation c
 set holder = %(holder)s, fence = fence + 1, held_since = now(), wake = now()
@@ -140,6 +155,10 @@ IDS = {
     "open": "select id from {s}.conversation c where unfinished and id > %(after)s order by id limit %(limit)s",
     "ready": f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit %(limit)s",
 }
+
+LATEST = "select max(id) as id from {s}.conversation"
+
+LISTED = "select id, metadata from {s}.conversation where id > %(after)s order by id limit %(limit)s"
 
 READ = """
 select c.metadata, array(select line from {s}.event e where e.conversation = c.id order by position) as lines

@@ -1,0 +1,101 @@
+"""Copying conversations from one store into another; `postgres/test_moving_to_and_fro.py` does it with a database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+from midturn.errors import StoreLocked
+from midturn.store.metadata import Metadata
+from midturn.store.moving import Copying
+from midturn.store.store import ConversationStore
+from midturn.store.stores import FileStore, MemoryStore
+from support.loops import in_a_loop
+
+
+@mt.tool
+async def ship(ctx: mt.ToolContext) -> str:
+    """Ship it."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
+
+
+def _agent(store: ConversationStore) -> mt.Agent:
+    model = mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}])
+    return mt.Agent(model, tools=[ship], store=store)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path / "target")
+
+
+@in_a_loop
+async def test_a_waiting_turn_is_copied_byte_for_byte_and_goes_on_there(store: ConversationStore, target: FileStore) -> None:
+    asked = await _agent(store).run("Ship it.")
+    await store.port.describe(asked.conversation, title="Shipping", labels=("a", "b"))
+
+    copied = await Copying(store, target).copy(asked.conversation)
+
+    assert (copied.id, copied.fate, copied.is_open) == (asked.conversation, "copied", True)
+    assert await target.port.lines(copied.id) == await store.port.lines(asked.conversation)
+    metadata = (await target.read(copied.id)).metadata
+    assert (metadata.title, metadata.labels) == ("Shipping", ("a", "b"))
+    assert [question.id for question in await target.pending()] == [asked.pending[0].id]
+    await target.answer(asked.pending[0].id, True)
+    assert (await _agent(target).resume(asked.conversation)).text == "Done."
+
+
+@in_a_loop
+async def test_copying_again_changes_nothing_even_where_the_copy_has_gone_on(store: ConversationStore, target: FileStore) -> None:
+    asked = await _agent(store).run("Ship it.")
+    await Copying(store, target).copy(asked.conversation)
+    assert (await Copying(store, target).copy(asked.conversation)).fate == "was there"
+    await target.answer(asked.pending[0].id, True)
+    assert (await Copying(store, target).copy(asked.conversation)).fate == "was there"
+    assert await target.ids() == [asked.conversation]
+
+
+@in_a_loop
+async def test_another_conversation_of_the_same_id_is_left_alone(store: ConversationStore, target: FileStore) -> None:
+    asked = await _agent(store).run("Ship it.")
+    lines = [b'{"type":"turn_start","timestamp":"2026-01-01T00:00:00Z","event_id":"other","more":0}']
+    assert await target.port.add(lines, (await store.read(asked.conversation)).metadata, asked.conversation) == asked.conversation
+
+    copied = await Copying(store, target).copy(asked.conversation)
+
+    assert copied.fate == "renamed"
+    assert await target.port.lines(asked.conversation) == lines
+    assert await target.port.lines(copied.id) == await store.port.lines(asked.conversation)
+
+
+@in_a_loop
+async def test_a_turn_that_runs_is_not_copied(store: ConversationStore, target: FileStore) -> None:
+    asked = await _agent(store).run("Ship it.")
+    async with await store.open(asked.conversation):
+        with pytest.raises(StoreLocked):
+            await Copying(store, target).copy(asked.conversation)
+    assert await target.ids() == []
+
+
+@in_a_loop
+async def test_what_a_killed_import_left_half_made_is_made_anew(tmp_path: Path, target: FileStore) -> None:
+    source = MemoryStore()
+    asked = await _agent(source).run("Ship it.")
+    folder = tmp_path / "target"
+    await target.new("before")
+    (folder / f".new-{asked.conversation}").mkdir()
+    (folder / f".new-{asked.conversation}" / "events.jsonl").write_bytes(b'{"type":"turn_sta')
+    (folder / f".{asked.conversation}").symlink_to(f"{asked.conversation}-ship-it")
+
+    assert (await Copying(source, target).copy(asked.conversation)).id == asked.conversation
+    assert await target.port.lines(asked.conversation) == await source.port.lines(asked.conversation)
+    assert not list(folder.glob(".new-*"))
+
+
+def test_an_id_that_is_none_makes_no_directory_elsewhere(tmp_path: Path, target: FileStore) -> None:
+    line = b'{"type":"turn_start","timestamp":"2026-01-01T00:00:00Z","event_id":"first","more":0}'
+    made = target.run_sync("add", target.port.add([line], Metadata(), "../../1795316322915573"))
+    assert made.isdecimal()
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
