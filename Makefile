@@ -6,10 +6,11 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
-REAL_PARTS := postgres web agents
+REAL_PARTS := postgres web agents sandbox
 FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
+FOLDER_sandbox := tests/sandbox
 
 .PHONY: attacks coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))

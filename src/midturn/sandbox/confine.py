@@ -73,7 +73,7 @@ def confine(argv: Sequence[str], profile: Profile, *, cwd: str | None = None, ma
             grants = msgspec.json.encode(profile).decode()
             return (sys.executable, "-I", "-S", str(_LAUNCHER), grants, *argv)
         case "bubblewrap":
-            return bubblewrap.wrapped(argv, profile, masked, cwd or str(Path.cwd()))
+            return bubblewrap.wrapped(argv, profile, masked, cwd)
         case "none":
             return tuple(argv)
 
