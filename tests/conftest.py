@@ -15,6 +15,10 @@ from collections.abc import Generator
 from types import FrameType
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # how long a machine takes, however loaded, fails no test
 
 REAL = os.environ.get("MIDTURN_REAL") == "1"
 """Whether the parts have been installed, so that none of these tests has a reason to skip."""

@@ -21,4 +21,4 @@ def stamp(clock: TimeOfDay) -> str:
 
 def rfc3339(moment: datetime) -> str:
     """Return a moment as RFC 3339 in UTC, always with six digits of a second, so that moments sort as text."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

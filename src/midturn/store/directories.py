@@ -86,11 +86,12 @@ class Directories:
         """Follow the link of an id. One that leads anywhere but to a directory of this id is ignored."""
         number = conversation_id(id)
         for folder in self.folders:
+            place = os.fspath(folder)
             try:
-                name = id if number else str((folder / f".{id}").readlink()) if id.isdecimal() else ""
+                name = id if number else os.readlink(f"{place}/.{id}") if id.isdecimal() else ""  # noqa: PTH115  it is asked for each look
             except OSError:
                 continue
-            if conversation_id(name) == (number or id) and _is_directory(folder / name):
+            if conversation_id(name) == (number or id) and _is_directory(f"{place}/{name}"):
                 return folder / name
         return None
 
@@ -160,9 +161,9 @@ class Directories:
             (self.folders[0] / f".{number}").unlink()
 
 
-def _is_directory(path: Path) -> bool:
+def _is_directory(path: str) -> bool:
     try:
-        return stat.S_ISDIR(path.lstat().st_mode)
+        return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 
 from midturn.core.stream import open_turn
@@ -20,7 +21,11 @@ class FolderSeals:
     """Each folder's seals; a folder that is no workspace's and not the user's own has none."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        self._of = {folder: Seals.of(folder) for folder in folders}
+        self._folders = tuple(folders)
+
+    @cached_property
+    def _of(self) -> dict[Path, Seals | None]:
+        return {folder: Seals.of(folder) for folder in self._folders}
 
     @property
     def lacks_key(self) -> bool:

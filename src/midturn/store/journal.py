@@ -76,7 +76,7 @@ class Writer:
         """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again."""
         begin, found = self._found[0].offset if self._found else 0, self.file.found
         events = list(turn_of(found, self._found, self.folder))
-        past = Past(found.pass_by(0, begin), str(self.file.path))
+        past = Past(found.pass_by(0, begin), f"{self.folder.path}/{NAME}")
         found.forget()
         self._found = []
         return events, past

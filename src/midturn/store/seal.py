@@ -13,6 +13,7 @@ import os
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -39,15 +40,21 @@ class Seals(Struct, frozen=True):
     @classmethod
     def of(cls, folder: Path) -> Seals | None:
         """Return the seals of a store's directory; None where it is not sealed: only a workspace's and the user's own are."""
-        real = Path(os.path.realpath(folder))
-        in_workspace = real.name == "conversations" and real.parent.name == ".midturn"
-        if in_workspace or real.is_relative_to(os.path.realpath(Unix("midturn", appauthor=False).user_data_path)):
-            return cls(seal_key(), str(real))
+        real = os.path.realpath(folder)
+        own = _own(os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
+        if real.endswith("/.midturn/conversations") or f"{real}/".startswith(f"{own}/"):
+            return cls(seal_key(), real)
         return None
 
     def chain(self, conversation: str) -> Chain:
         """Begin to seal, or to check, a conversation."""
         return Chain(self.key, f"midturn\0{conversation}\0{self.place}\0".encode(errors="surrogateescape"))
+
+
+@cache
+def _own(*_environment: str | None) -> str:
+    """Return the real path of the user's data directory, once for each environment that says where it is."""
+    return os.path.realpath(Unix("midturn", appauthor=False).user_data_path)
 
 
 class Chain:

@@ -14,7 +14,7 @@ from midturn.core.stream.window import TurnByTurn, Window, last_turn, starts_tur
 NO_PAST = Past(b"", "")
 
 
-class EventLog(TurnByTurn):
+class EventLog(TurnByTurn, Sequence[Event]):
     """A view of a list that goes on growing, for everybody to read and for nobody to change."""
 
     def __init__(self, events: list[Event], past: Past = NO_PAST) -> None:
@@ -23,10 +23,13 @@ class EventLog(TurnByTurn):
         self._past = past
         self._seen: list[VisibleEvent] | None = None
         self._seen_to = 0
+        self._last: tuple[int, Window | None] = (-1, None)
 
     def last_turn(self) -> Window | None:
         """Return the last turn. Nothing of the past is looked at for it, but for whether anybody said something there."""
-        return last_turn(self._events if not self._past or self._past.has_begun else list(self))
+        if self._last[0] != len(self._events):
+            self._last = len(self._events), last_turn(self._events if not self._past or self._past.has_begun else list(self))
+        return self._last[1]
 
     def provider_view(self) -> list[VisibleEvent]:
         """Return what a provider sees. What is over is found out once."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -22,8 +21,8 @@ from midturn.core.events import (
     VisibleEvent,
 )
 
-_BETWEEN_TURNS: Final = (ConfigDelta, OpaqueEvent)
-_AFTERTHOUGHTS: Final = (*_BETWEEN_TURNS, InquiryAnswered, InquiryCancelled, InquiryRedacted)
+_BETWEEN_TURNS: Final = frozenset({ConfigDelta, OpaqueEvent})
+_AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {InquiryAnswered, InquiryCancelled, InquiryRedacted}
 """What may follow the last words of a legacy turn: a response there answers nothing that is still open."""
 
 
@@ -34,16 +33,16 @@ class Window(Struct, frozen=True):
     open: bool = False
 
 
-class TurnByTurn(Sequence[Event]):
+class TurnByTurn:
     """Events that are kept turn by turn: they know what the functions of this package would have to find out."""
 
-    @abstractmethod
     def last_turn(self) -> Window | None:
         """Return what `last_turn` of this module returns for all of these events."""
+        raise NotImplementedError
 
-    @abstractmethod
     def provider_view(self) -> list[VisibleEvent]:
         """Return what `provider_view` returns for all of these events."""
+        raise NotImplementedError
 
 
 def turns(events: Iterable[Event]) -> list[Window]:
@@ -81,7 +80,8 @@ def open_turn(events: Sequence[Event]) -> Window | None:
 
 def starts_turn(event: Event) -> bool:
     """Say whether a turn begins here (also where the rest of the event cannot be read)."""
-    return isinstance(event, TurnStart) or (isinstance(event, OpaqueEvent) and event.kind == "turn_start")
+    kind = event.__class__
+    return kind is TurnStart or (kind is OpaqueEvent and event.type == "turn_start")
 
 
 def _has_begun(part: Sequence[Event]) -> bool:
@@ -90,16 +90,18 @@ def _has_begun(part: Sequence[Event]) -> bool:
 
 def begins(event: Event) -> bool:
     """Say whether somebody says or does something here, so that a turn has begun."""
-    return starts_turn(event) or not isinstance(event, _BETWEEN_TURNS)
+    return event.__class__ not in _BETWEEN_TURNS or starts_turn(event)
 
 
 def _is_finished(part: Sequence[Event]) -> bool:
     """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
-    if any(isinstance(event, TurnEnd) or (isinstance(event, OpaqueEvent) and event.kind == "turn_end") for event in part):
+    kinds = {event.__class__ for event in part}
+    if TurnEnd in kinds or (OpaqueEvent in kinds and any(isinstance(event, OpaqueEvent) and event.kind == "turn_end" for event in part)):
         return True
-    said = [event for event in part if not isinstance(event, _AFTERTHOUGHTS)]
-    last = said[-1] if said else None
-    return isinstance(last, ChatResponse) and last.reasoning is None and _is_legacy(last) and not any(event.more for event in said)
+    last = next((event for event in reversed(part) if event.__class__ not in _AFTERTHOUGHTS), None)
+    if not isinstance(last, ChatResponse) or last.reasoning is not None or not _is_legacy(last):
+        return False
+    return not any(event.more for event in part if event.__class__ not in _AFTERTHOUGHTS)
 
 
 def _is_legacy(event: Event) -> bool:
