@@ -7,6 +7,7 @@ from midturn.core.reply import Reply
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Key, Paste, Press
+from midturn.prompts.rich.markup import ContextRows, plain_context
 from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.prompt import RichPrompt, Settle
 from midturn.prompts.rich.screen import POINTER, Frame, Size, row_text
@@ -15,9 +16,18 @@ from midturn.prompts.rich.screen import POINTER, Frame, Size, row_text
 class Keys:
     """One prompt and the keys that are pressed: single characters, names, or a paste."""
 
-    def __init__(self, prompt: Prompt, *, columns: int = 80, rows: int = 30, quiet: float = 0, menu_first: bool = False) -> None:
+    def __init__(
+        self,
+        prompt: Prompt,
+        *,
+        columns: int = 80,
+        rows: int = 30,
+        quiet: float = 0,
+        menu_first: bool = False,
+        context: ContextRows = plain_context,
+    ) -> None:
         self.size = Size(columns, rows)
-        self.prompt = RichPrompt(prompt, columns, Settle(quiet, 0), menu_first=menu_first)
+        self.prompt = RichPrompt(prompt, columns, Settle(quiet, 0), menu_first=menu_first, context=context)
         self.outcome: Reply | Edit | Sign | None = None
         self.pager: Pager | None = None
         self.now = 0.0

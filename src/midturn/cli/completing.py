@@ -1,4 +1,7 @@
-"""What a shell offers at the Tab key: tools, configuration keys and their values, models. Nothing is asked of a network."""
+"""What a shell offers at the Tab key: tools, configuration keys and their values, models. Nothing is asked of a network.
+
+Every command names what completes its arguments, so what finds it out is loaded when Tab is pressed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
-from midturn.cli.loading import load_here
 from midturn.core.visible import exact
 from midturn.errors import MidturnError
 
@@ -36,6 +38,7 @@ def _completing(known: Callable[[click.Context], Iterable[CompletionItem]]) -> C
 
 
 def _tools(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.cli.loading import load_here
     from midturn.compose.tools import known_tools
     from midturn.core.names import BUILT_IN_TOOLS
 
@@ -45,6 +48,7 @@ def _tools(ctx: click.Context) -> Iterable[CompletionItem]:
 
 
 def _keys(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.cli.loading import load_here
     from midturn.config.explain import known_keys
 
     del ctx
@@ -52,6 +56,7 @@ def _keys(ctx: click.Context) -> Iterable[CompletionItem]:
 
 
 def _values(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.cli.loading import load_here
     from midturn.config.explain import known_keys
 
     leaf = dict(known_keys(load_here())).get(str(ctx.params.get("key")))
@@ -63,6 +68,7 @@ def _values(ctx: click.Context) -> Iterable[CompletionItem]:
 
 
 def _models(ctx: click.Context) -> Iterable[CompletionItem]:
+    from midturn.cli.loading import load_here
     from midturn.models.nearest import KNOWN
 
     del ctx

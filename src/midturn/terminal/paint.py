@@ -37,6 +37,8 @@ _LOOKS: dict[Style, str] = {
     "string": "ansigreen",
     "number": "ansiyellow",
     "found": "ansicyan underline",
+    "link": "ansicyan underline",
+    "keyword": "ansimagenta",
 }
 LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name})
 

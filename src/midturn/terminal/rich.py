@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from contextlib import suppress
+from functools import partial
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
 from midturn.errors import TerminalGone
+from midturn.prompts.body import own_context
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
+from midturn.prompts.rich.markup import ContextRows, plain_context
 from midturn.prompts.rich.prompt import RichPrompt, Settle
 from midturn.prompts.rich.screen import row
 from midturn.terminal.attributes import key_mode
@@ -25,6 +29,15 @@ from midturn.terminal.readiness import readable_now
 from midturn.terminal.restore import Restored
 from midturn.terminal.settings import PrompterSettings
 
+MARKDOWN = re.compile(
+    r"^[ ]{0,3}(?:[-*+]|\d{1,9}[.)])[ ]+\S"
+    r"|^[ ]{0,3}>"
+    r"|^[ ]{0,3}(?:`{3,}|~{3,})[ ]*(?!diff\b|patch\b)[A-Za-z]"
+    r"|\|[ ]*:?-+:?[ ]*\||\]\("
+    r"|^[ ]{0,3}(?:[-*_][ ]*){3,}$",
+    re.MULTILINE,
+)
+"""Lists, quotes, code in a language, tables, links and rules: what is drawn differently from words that stand below each other."""
 FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 """Plain colours, wrapping on, the cursor seen, pastes unmarked."""
 LEAVE_SCREEN = "\x1b[?1049l"
@@ -40,7 +53,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PrompterSettings) -
         device.forget_typed()
         device.write(calling(prompt, settings, os.environ))
         settle = Settle(settings.settle, time.monotonic())
-        asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu)
+        asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
         canvas = Canvas(device)
         canvas.print(asked.static())
         try:
@@ -53,6 +66,16 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PrompterSettings) -
         columns = device.size.columns
         canvas.print([asked.transcript(reply, columns), *asked.covered(reply, columns)])
     return reply
+
+
+def layout_of(prompt: Prompt, device: Device) -> ContextRows:
+    """Return what lays the context out. What draws Markdown takes a moment to load, and most contexts are a diff or a few words."""
+    if MARKDOWN.search(own_context(prompt)) is None:
+        return plain_context
+    from midturn.terminal.markdown.context import context_rows
+    from midturn.terminal.markdown.layout import ASCII, UNICODE
+
+    return partial(context_rows, UNICODE if device.unicode else ASCII)
 
 
 async def _until_answered(asked: RichPrompt, device: Device, canvas: Canvas, restored: Restored, *, bell: bool) -> Reply:

@@ -25,6 +25,7 @@ def keys(data: str) -> list[Key]:
         ("\x1b[1;5C\x1b[1;3D\x1b[5~\x1b[3~\x1b[Z", ["c-right", "m-left", "pageup", "delete", "s-tab"]),
         ("\x1b[13;2u\x1b[27;2;13~\x1b\r", ["s-enter", "s-enter", "m-enter"]),
         ("\x1bb\x1b\x7f", ["m-b", "m-backspace"]),
+        ("\x1bOP\x1b[11~\x1b[[A\x1b[P", ["f1", "f1", "f1"]),
         ("\x1b", ["escape"]),
         ("\x1b\x1b", ["escape", "escape"]),
     ],
@@ -40,7 +41,7 @@ def test_keys_have_the_names_that_presenters_know(data: str, names: list[str]) -
         "\x1b[?2026;2$y",  # a report of a mode: it ends in y
         "\x1b[24;80R",
         "\x1b[?62;4c",
-        "\x1b[[A",
+        "\x1b[[B",
         "\x1b[M !!",
         "\x1b]11;rgb:0000/0000/0000\x1b\\",
         "\x1b]2;y\x07",

@@ -137,7 +137,7 @@ def test_too_few_are_not_submitted() -> None:
     keys = pressed(MULTI, "1", "enter")
 
     assert keys.reply is None
-    assert keys.live[-1] != "0 chosen · [1-5,?] Space toggles, Enter submits, Esc cancels"
+    assert keys.live[-1] != "0 chosen · [1-5,?] Space toggles, Enter submits, Esc menu"
     assert keys.press("2", "enter").reply == Answered(["types"])
 
 

@@ -220,3 +220,36 @@ def test_a_scalar_schema_is_asked_for_as_what_it_is() -> None:
     assert Keys(named).live[1] == "a text, at least 2 characters"
     assert pressed(named, "a", "enter").reply is None
     assert pressed(named, "a", "b", "enter").reply == Answered("ab")
+
+
+def test_f1_says_what_the_keys_of_a_text_do_and_keeps_it() -> None:
+    keys = Keys(TEXT).type("!?").press("f1")
+
+    assert any(line.startswith("  in the text - Enter submits, Alt+Enter begins a new line") for line in keys.live)
+    assert any(line.startswith("  a - answer: to the text") for line in keys.live)
+    assert keys.press("escape").live[1].startswith("> none!?")
+
+
+def test_f1_helps_in_a_filter_and_in_a_secret() -> None:
+    assert any("letters filter" in line for line in Keys(PROMPTS["select48"]).press("f1").live)
+    assert any("Ctrl+U all of them" in line for line in Keys(SECRET).press("f1").live)
+
+
+def test_a_tab_that_was_pasted_is_shown_as_one() -> None:
+    keys = Keys(TEXT).press("c-u", Paste("a\tb"))
+
+    assert keys.live[1] == "> a⇥b"
+    assert keys.press("enter").outcome == Answered("a\tb")
+
+
+@pytest.mark.parametrize("prompt", [PROMPTS["run"], PROMPTS["select"], PROMPTS["multi"]])
+def test_a_help_that_is_longer_than_the_window_scrolls(prompt: Prompt) -> None:
+    keys = Keys(prompt, columns=40, rows=8).press("?")
+    seen = {*keys.live}
+    for _ in range(40):
+        seen |= {*keys.press("down").live}
+
+    assert any("Ctrl-C - cancel" in line for line in seen)
+    assert any("scrolls" in line for line in keys.live)
+    assert keys.press("?").outcome is None
+    assert not any("scrolls" in line for line in keys.live)

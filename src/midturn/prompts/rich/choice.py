@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from msgspec import Struct
 
 from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.key_words import BETWEEN, fitting, named
 from midturn.prompts.keys import Command, Commands, Step, find
 from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.help import Help
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
 
 
 class Keys(Struct, frozen=True):
-    """Which keys a choice offers, what Enter does, what Escape does, and what Ctrl-C is said to do."""
+    """Which keys a choice offers, what Enter does, what Escape does, what Ctrl-C is said to do, and what else the help says."""
 
     offered: Commands
     enter: Command | None = None
     escape: Sign | None = None
     leaves: str = "cancel and end the turn"
+    more: tuple[str, ...] = ()
 
 
 class Choice:
@@ -30,14 +34,16 @@ class Choice:
     def __init__(self, text: str, keys: Keys) -> None:
         self._text = text
         self._keys = keys
-        self._help = False
+        self._help = Help()
         self._message = ""
 
-    def press(self, key: Key) -> Outcome:
+    def press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
         """Answer with one key; help and messages come and go below."""
         self._message = ""
         if isinstance(key, Paste):
             return self._complain("a paste goes into a text only; press ? for help")
+        if self._help.scrolls(key.key):
+            return None
         if key.key in ENTER:
             return self._enter()
         if key.key == "escape":
@@ -47,9 +53,14 @@ class Choice:
             name = f"{key.key} is not an option" if key.character else "that key does nothing here"
             return self._complain(f"{name}; press ? for help")
         if command.does is Step.HELP:
-            self._help = not self._help
+            self._help.toggle()
             return None
         return command
+
+    def opened(self) -> Self:
+        """Open the help at once."""
+        self._help.toggle()
+        return self
 
     def frame(self, size: Size) -> Frame:
         """Draw the line, its keys and the default, then help or a message; the cursor stands behind the keys."""
@@ -64,7 +75,8 @@ class Choice:
         cursor = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]))
         rows[-1] = (*rows[-1], Span(" "))
         below = [row(text, style) for text in wrap(message, size.columns)] if message else []
-        return Frame(joined(rows, self._help_rows(size), below), cursor)
+        helped = self._help.window(self._help_rows(size), size.rows - len(rows) - len(below)) if self._help.is_open else []
+        return Frame(joined(rows, helped, below), cursor)
 
     def _enter(self) -> Outcome:
         if self._keys.enter is not None:
@@ -76,7 +88,7 @@ class Choice:
         return Sign.RING
 
     def _help_rows(self, size: Size) -> list[Row]:
-        return help_rows(self._keys.offered, [f"Enter - {self._enter_help()}; Ctrl-C - {self._keys.leaves}"], size) if self._help else []
+        return help_rows(self._keys.offered, [*self._keys.more, f"Enter - {self._enter_help()}; Ctrl-C - {self._keys.leaves}"], size)
 
     def _enter_help(self) -> str:
         enter = self._keys.enter

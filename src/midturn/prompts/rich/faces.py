@@ -77,15 +77,20 @@ def _text(prompt: Prompt, settings: FieldSettings) -> Field:
     return Field(settings, start if isinstance(start, str) else "", answered)
 
 
-def text_menu(offered: Commands) -> Choice:
+def text_menu(offered: Commands, *, secret: bool = False) -> Choice:
     """Return the row of keys of a text field: `a` goes (back) to the text."""
     answer = Command("a", "answer: to the text", Step.ANSWER, word="answer")
-    return Choice("And now?", Keys((answer, *offered), answer, Sign.LEAVE))
+    return Choice("And now?", Keys((answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)))
 
 
-def cancel_menu(offered: Commands) -> Choice:
+def cancel_menu(offered: Commands, *, filters: bool = False) -> Choice:
     """Return the ways out of a list; Escape goes back to it."""
-    return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE))
+    return Choice("Leave the list? (Esc goes back to it)", Keys(offered, escape=Sign.LEAVE, more=(_FILTER_HELP,) if filters else ()))
+
+
+_TEXT_HELP = "in the text - Enter submits, Alt+Enter begins a new line, Ctrl+X opens your editor"
+_HIDDEN_HELP = "in the field - Enter submits, Backspace takes one back, Ctrl+U all of them"
+_FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where several may be chosen, Enter answers"
 
 
 def reply_field() -> Field:

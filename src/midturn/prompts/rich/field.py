@@ -18,8 +18,9 @@ from midturn.prompts.rich.markup import json_spans
 from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, joined, row
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
-_WIDE = 60
+_WIDE = 72
 _MARK = "?"
+_TAB = "⇥"
 
 
 class FieldSettings(Struct, frozen=True):
@@ -123,9 +124,10 @@ class Field:
         return [*title, *(self._drawn(start, end, first=start == 0) for start, end in ranges)]
 
     def _hint(self, size: Size) -> str:
+        escape = "Esc menu · F1 help" if self._settings.escape is Sign.MENU else "Esc goes back"
         if self._shaped and not self.text:
-            return _SHAPE_HINT
-        return _HINT if size.columns >= _WIDE else _SHORT_HINT
+            return f"{_SHAPE_HINT} · {escape}"
+        return f"{_HINT} · {escape}" if size.columns >= _WIDE else _SHORT_HINT
 
     def _shape_rows(self, room: int, columns: int) -> list[Row]:
         """Draw the shape that is asked for, dimly: it is nobody's answer."""
@@ -162,13 +164,18 @@ class Field:
         if all(map(_is_plain, text)):
             spans = json_spans(text) if self._settings.kind == "json" else (Span(text),)
             return (before, *spans, Span(" "))
-        return (before, *(Span(char) if _is_plain(char) else Span(_MARK, "hidden") for char in text), Span(" "))
+        return (before, *(_character(char) for char in text), Span(" "))
+
+
+def _character(char: str) -> Span:
+    """Draw one character: a tab as its sign, what cannot be shown as a reversed question mark."""
+    return Span(char) if _is_plain(char) else Span(_TAB, "dim") if char == "\t" else Span(_MARK, "hidden")
 
 
 def _is_plain(char: str) -> bool:
     return exact(f"a{char}") == f"a{char}"
 
 
-_SHAPE_HINT = "Tab takes the shape over, to be filled in · Ctrl+X editor · Esc cancels"
-_HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor · Esc cancels"
+_SHAPE_HINT = "Tab takes the shape over, to be filled in · Ctrl+X editor"
+_HINT = "Enter submits · Alt+Enter newline · Ctrl+X editor"
 _SHORT_HINT = "Enter · Alt+Enter nl · ^X editor · Esc"

@@ -195,5 +195,5 @@ class Filtering:
             chosen = f"{len(self._chosen) + (self.other is not None)} chosen{limits} · "
         keys = "Tab marks, Enter submits" if self._several else "Enter picks"
         more = f" · ↓\u00a0{hidden}\u00a0more" if hidden else ""
-        text = f"{chosen}{len(self._found)}/{len(self._type.options)} · type to filter, {keys}, Esc cancels{more}"
+        text = f"{chosen}{len(self._found)}/{len(self._type.options)} · type to filter, {keys}, Esc menu{more}"
         return [row(part.replace("\u00a0", " "), "dim") for part in wrap(text, size.columns)]

@@ -12,6 +12,7 @@ from midturn.prompts.rich.key import Key, Paste, Press
 _ESCAPE = "\x1b"
 _PASTE_BEGINS = "\x1b[200~"
 _PASTE_ENDS = "\x1b[201~"
+_LINUX_F1 = "\x1b[[A"
 _INTERRUPT = "\x03"
 _LONGEST = 4_096  # of a sequence that never ends
 
@@ -27,8 +28,8 @@ _SEQUENCE = re.compile(
 )
 
 _CONTROLS = {"\r": "enter", "\n": "c-j", "\t": "tab", "\x7f": "backspace", "\x08": "backspace", "\x00": "c-space", "\x1f": "c-_"}
-_FINALS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "M": "enter"}
-_NUMBERS = {"1": "home", "2": "insert", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end"}
+_FINALS = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "M": "enter", "P": "f1"}
+_NUMBERS = {"1": "home", "2": "insert", "3": "delete", "4": "end", "5": "pageup", "6": "pagedown", "7": "home", "8": "end", "11": "f1"}
 _CODES = {"9": "tab", "13": "enter", "27": "escape", "127": "backspace"}
 
 
@@ -84,6 +85,8 @@ class Keyboard:
         self._waiting = self._waiting[found.end() :]
         if found[0] == _PASTE_BEGINS:
             self._pasting = True
+        elif found[0] == _LINUX_F1:
+            keys.append(Press("f1"))
         elif found["alt"]:
             keys.extend(Press(f"m-{press.key}") for press in _typed(found["alt"]))
         elif found["keypad"]:

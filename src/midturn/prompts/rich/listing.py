@@ -16,6 +16,7 @@ from midturn.prompts.content import first_other, marked, skipped
 from midturn.prompts.keys import Command, Commands, Step, find
 from midturn.prompts.rich.choice import help_rows, key_row
 from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.help import Help
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.options import KEYS, Mark, Options
 from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
@@ -43,7 +44,7 @@ class Listing(ABC):
         self._drawn = Options(self._options)
         self.other = first_other(prompt)
         self._at = self._start()
-        self._help = False
+        self._help = Help()
         self._message: list[str] = []
 
     def press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
@@ -51,11 +52,13 @@ class Listing(ABC):
         self._message = []
         if isinstance(key, Paste):
             return self._complain("a paste goes into a text only; press ? for help")
+        if self._help.scrolls(key.key):
+            return None
         if key.key == "escape":
             return Sign.MENU
         command = find(self._offered, key.key)
         if command is not None and command.does is Step.HELP:
-            self._help = not self._help
+            self._help.toggle()
             return None
         if command is not None:
             return command
@@ -78,8 +81,13 @@ class Listing(ABC):
             listed += self._row(place, size, highlighted=place == self._at)
         hint = [row(text, "dim") for text in wrap(self._hint(), size.columns)]
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
-        helped = self._helped(size) if self._help else []
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
+        helped = self._helped(size) if self._help.is_open else []
+        others = len(title) + len(listed) + len(hint) + 1 + len(message)
+        if helped and others + len(helped) > size.rows:  # it takes the place of the list
+            window = self._help.window(helped, size.rows - len(title) - 1 - len(message))
+            return Frame(joined(title, window, [keys], message), (len(title) - 1, 0))
+        self._help.window(helped, len(helped))
         return Frame(joined(title, listed, hint, [keys], helped, message), (cursor, 2))
 
     def kept(self, size: Size) -> list[Row]:

@@ -97,7 +97,7 @@ def _read(lines: list[str]) -> Iterator[Line]:
             if found[1].startswith(fence):
                 fence = ""
                 continue
-        diff = not fence and (_begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
+        diff = not fence and (begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
         if fence or diff:
             yield Line(_code(line, is_diff=diff or language in DIFFS), kept=True)
         elif line.startswith(("    ", "\t")):
@@ -106,7 +106,7 @@ def _read(lines: list[str]) -> Iterator[Line]:
             yield Line(_prose(line.removesuffix("\r")))
 
 
-def _begins_diff(lines: list[str], number: int) -> bool:
+def begins_diff(lines: list[str], number: int) -> bool:
     """Tell whether a diff starts here although nothing fences it in."""
     line = lines[number]
     following = lines[number + 1] if number + 1 < len(lines) else ""

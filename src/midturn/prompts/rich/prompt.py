@@ -13,11 +13,13 @@ from midturn.prompts.content import about, asked_by, quoted_label, split_lines
 from midturn.prompts.keys import Command, Step, commands
 from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.rich.choice import Choice
 from midturn.prompts.rich.face import Face, Outcome, Sign
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, subject_field, text_menu
 from midturn.prompts.rich.field import Field
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.key import Key, Press
+from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.markup import ContextRows, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.pager import Pager
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row
@@ -119,6 +121,9 @@ class RichPrompt:
             return Sign.SUSPEND
         if isinstance(key, Press) and key.key == "c-l":
             return Sign.REDRAW
+        if isinstance(key, Press) and key.key == "f1" and not isinstance(face, Choice | Listing):
+            self._faces.append(self._menu().opened())
+            return None
         outcome = self._do(face.press(key))
         if isinstance(outcome, EndedTurn) and not was_leaving:
             self._is_leaving = True
@@ -212,10 +217,10 @@ class RichPrompt:
             case Step.VIEW | Step.HELP | Step.ANSWER:
                 return None
 
-    def _menu(self) -> Face:
+    def _menu(self) -> Choice:
         if isinstance(self._prompt.question.answer_type, SelectType | MultiSelectType):
-            return cancel_menu(self._offered)
-        return text_menu(self._offered)
+            return cancel_menu(self._offered, filters=isinstance(self._faces[0], Filtering))
+        return text_menu(self._offered, secret=isinstance(self._faces[0], SecretField))
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where letters are typed, `v` stands in the menu."""

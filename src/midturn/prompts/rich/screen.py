@@ -11,7 +11,7 @@ from midturn.prompts.cells import CONTINUED, Range, cells, clip, continued_range
 
 Style: TypeAlias = Literal[
     "", "header", "quoted", "gutter", "dim", "key", "pointer", "chosen", "error", "hidden",
-    "added", "removed", "hunk", "code", "strong", "emphasis", "heading", "name", "string", "number", "found",
+    "added", "removed", "hunk", "code", "strong", "emphasis", "heading", "name", "string", "number", "found", "link", "keyword",
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from midturn.prompts.rich.face import Outcome, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, joined, row
 
-_HINT = "(hidden; Enter submits, Esc cancels)"
+_HINT = "(hidden; Enter submits, Esc menu)"
 
 
 class SecretField:

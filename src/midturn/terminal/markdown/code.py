@@ -24,7 +24,7 @@ def highlighted(block: Code) -> list[Text]:
     lines = [prose(line.expandtabs(_TAB_STOP)) for line in block.content]
     if _LANGUAGE.fullmatch(block.language) is None:
         return [Text(line) for line in lines]
-    return [line for passage in _passages(lines) for line in _coloured(passage, block.language)]
+    return [line for passage in _passages(lines) for line in coloured(passage, block.language)]
 
 
 def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -38,7 +38,8 @@ def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 @lru_cache(maxsize=256)
-def _coloured(lines: tuple[str, ...], language: str) -> Sequence[Text]:
+def coloured(lines: tuple[str, ...], language: str) -> Sequence[Text]:
+    """Colour lines that are fit to be shown."""
     if max(map(len, lines), default=0) <= _WIDEST:
         text = Syntax("", language, theme=HIGHLIGHTS, background_color=None).highlight("\n".join(lines))
         found = list(text.split("\n", allow_blank=True)[: len(lines)])

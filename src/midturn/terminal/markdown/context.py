@@ -1,0 +1,105 @@
+"""The context of a question, drawn as answers are: lists, tables, quotes, links with their targets, code in its colours.
+
+What is approved stays exact: code is shown character by character, a diff as a diff, and line breaks are those of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+from rich.color import Color
+from rich.style import Style as InkStyle
+from rich.text import Text
+
+from midturn.core.visible import exact
+from midturn.prompts.content import TAB_STOP, split_lines
+from midturn.prompts.rich.markup import begins_diff, plain_context
+from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
+from midturn.terminal.markdown.blocks import Block, Code, Item, List, Paragraph, Quote, TooDeep, parse
+from midturn.terminal.markdown.code import coloured
+from midturn.terminal.markdown.ink import CONSOLE
+from midturn.terminal.markdown.layout import Glyphs, Layout
+from midturn.terminal.markdown.seams import Seams
+
+_DIFFS = frozenset({"diff", "patch"})
+_LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
+_COLOURS: dict[str, Style] = {"yellow": "number", "green": "string", "cyan": "name", "magenta": "keyword", "red": "removed"}
+
+
+def context_rows(glyphs: Glyphs, text: str, width: int) -> list[Row]:
+    """Return the rows of a context at a width; none is wider."""
+    lines = split_lines(text.rstrip("\n"))
+    fenced = _fenced(lines)
+    end = next((number for number in range(len(lines)) if number not in fenced and begins_diff(lines, number)), len(lines))
+    try:
+        blocks = parse("\n".join(lines[:end]))
+    except TooDeep:
+        return plain_context(text, width)
+    drawn = [part for part in _drawn(glyphs, lines[:end], blocks, width) if part]
+    diff = [plain_context("\n".join(lines[end:]), width)] if end < len(lines) else []
+    return [found for number, part in enumerate([*drawn, *diff]) for found in ([(), *part] if number else part)]
+
+
+def _drawn(glyphs: Glyphs, lines: Sequence[str], blocks: Sequence[Block], width: int) -> Iterator[list[Row]]:
+    layout = Layout(lines, Seams(), glyphs)
+    for block in blocks:
+        if isinstance(block, Code):
+            yield _code(block, lines, width)
+        else:
+            yield [found for text in layout.rows([_kept_lines(block)], width, is_last=False) for found in _fitted(_spans(text), width)]
+
+
+def _code(block: Code, lines: Sequence[str], width: int) -> list[Row]:
+    """Show code character by character; of a diff what was added and removed."""
+    if block.language in _DIFFS or not _LANGUAGE.fullmatch(block.language):
+        return plain_context("\n".join(lines[block.lines[0] : block.lines[1]]), width)
+    shown = tuple(exact(line.expandtabs(TAB_STOP)) for line in block.content)
+    return [found for text in coloured(shown, block.language) for found in cut(_spans(text), width)]
+
+
+def _kept_lines(block: Block) -> Block:
+    """Keep the line breaks of a text: what tools show is seldom wrapped by hand."""
+    match block:
+        case Paragraph():
+            return replace(block, content=block.content.replace("\n", "  \n"))
+        case Quote() | Item() | List():
+            return replace(block, children=tuple(map(_kept_lines, block.children)))
+        case _:
+            return block
+
+
+def _fenced(lines: Sequence[str]) -> set[int]:
+    """Return the lines that stand in code, where a diff needs no beginning of its own."""
+    try:
+        blocks = parse("\n".join(lines))
+    except TooDeep:
+        return set()
+    return {number for block in blocks if isinstance(block, Code) for number in range(*block.lines)}
+
+
+def _fitted(spans: Row, width: int) -> list[Row]:
+    return [spans] if row_cells(spans) <= width else cut(spans, width)
+
+
+def _spans(text: Text) -> Row:
+    """Return a text in the styles of prompts."""
+    row = text.copy()
+    row.rstrip()
+    return tuple(Span(segment.text, _style(segment.style)) for segment in row.render(CONSOLE) if segment.text)
+
+
+def _style(ink: InkStyle | None) -> Style:
+    if ink is None:
+        return ""
+    colour = ink.color.name if isinstance(ink.color, Color) else ""
+    if colour == "bright_black":
+        return "dim"
+    if ink.underline:
+        return "link" if colour else "heading"
+    if ink.bold:
+        return "strong"
+    if ink.italic:
+        return "emphasis"
+    return _COLOURS.get(colour, "")
