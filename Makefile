@@ -6,10 +6,11 @@ READY := $(VENV)/.ready
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
-REAL_PARTS := postgres web agents sandbox
+REAL_PARTS := postgres web agents mcp sandbox
 FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
+FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox
 
 .PHONY: attacks coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
@@ -39,6 +40,10 @@ check: $(READY)
 	@$(BIN)/pyright
 	@$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory bench-check
+
+# How many checks of the conformance tests of the Model Context Protocol pass, as far as they are about asking people.
+conformance: $(READY)
+	@PYTHONPATH=tests tools/with_parts $(BIN)/python tests/conformance/scenarios.py
 
 torture: $(READY)
 	@tools/install_parts

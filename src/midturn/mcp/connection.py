@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
+from midturn.core.loose_json import members, objects
 from midturn.mcp.asking import Elicited
 from midturn.mcp.spec import ServerSpec
 
@@ -27,6 +28,7 @@ _ROUNDS = 10  # times that a server may ask in one call
 _BACK_OFF = 0.1
 _SHOWN = 2000  # bytes of what a server wrote to its standard error
 _INVALID = -32602
+_ADDRESSES_FIRST = -32042
 _LOST = (OSError, EOFError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, BaseExceptionGroup)
 
 
@@ -210,7 +212,9 @@ class _Call:
                     allow_input_required=True,
                 )
             except MCPError as error:
-                if error.error.code != _INVALID or state is None:
+                if error.error.code == _ADDRESSES_FIRST and self._connection.spec.asks:
+                    await self._addresses(error)
+                elif error.error.code != _INVALID or state is None:
                     raise
                 responses, state = None, None  # the server has forgotten: from the start, with the answers that are there
                 continue
@@ -228,6 +232,18 @@ class _Call:
             return await self._asked.answer(params)
         finally:
             self._limit.reschedule(asyncio.get_running_loop().time() + self._silence)
+
+    async def _addresses(self, error: MCPError) -> None:
+        """Ask a person to open what the server wants opened before the call.
+
+        Raises:
+            MCPError: They do not, or nobody could be shown it.
+        """
+        for wanted in objects(members(error.error.data).get("elicitations")):
+            said = await self.asking(types.ElicitRequestURLParams.model_validate(wanted))
+            if said.action != "accept":
+                why = "the user did not open the address" if said.action == "decline" else "nobody could be shown the address"
+                raise MCPError(_ADDRESSES_FIRST, f"{why} that it needs opened first")
 
     async def _responses(self, result: types.InputRequiredResult) -> dict[str, types.InputResponse] | None:
         responses: dict[str, types.InputResponse] = {}

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from mcp import types
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.form import Form
@@ -78,6 +79,8 @@ class McpTool:
             return ToolError(f"`{self._definition.name}`: {server} was given up: {said}.")
         except MCPError as error:
             return ToolError(f"`{self._definition.name}`: {server} refuses: {error}")
+        except ValidationError as error:
+            return ToolError(f"`{self._definition.name}`: {server} answered with something that is not in the protocol: {error}")
 
 
 async def _in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:

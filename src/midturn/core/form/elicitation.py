@@ -246,9 +246,10 @@ def _shape(question: Question[Any]) -> dict[str, Json]:
         case BooleanType():
             return {"type": "boolean"}
         case SelectType(options=options):
-            return {"type": "string", "oneOf": [_choice(option) for option in options]}
+            return {"type": "string", **_choices(options, "oneOf")}
         case MultiSelectType(options=options, min=least, max=most):
-            shape: dict[str, Json] = {"type": "array", "items": {"anyOf": [_choice(option) for option in options]}}
+            one = _choices(options, "anyOf")
+            shape: dict[str, Json] = {"type": "array", "items": {"type": "string", **one} if "enum" in one else one}
             bounds = {"minItems": least or None, "maxItems": most}
             return shape | {name: bound for name, bound in bounds.items() if bound is not None}
         case SchemaType(schema=schema) if schema.get("type") in _KINDS:
@@ -257,8 +258,15 @@ def _shape(question: Question[Any]) -> dict[str, Json]:
             return {"type": "string"}
 
 
+def _choices(options: Sequence[SelectOption], titled: str) -> dict[str, Json]:
+    """Return options as they are, or with a title each where one has more to say."""
+    if any(option.description for option in options):
+        return {titled: [_choice(option) for option in options]}
+    return {"enum": [str(option.value) for option in options]}
+
+
 def _choice(option: SelectOption) -> Json:
-    value = option.value if isinstance(option.value, str) else str(option.value)
+    value = str(option.value)
     return {"const": value, "title": f"{value}: {option.description}" if option.description else value}
 
 

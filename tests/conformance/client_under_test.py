@@ -1,0 +1,42 @@
+"""Our client as the conformance tests run it: a model calls every tool of the server at the address, and a person takes every default."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from msgspec import UNSET
+
+from midturn import Agent, MemoryStore, ScriptedModel
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Answered, Reply, Submitted
+from midturn.mcp.servers import McpServers
+from midturn.mcp.spec import ServerSpec
+
+
+class Taker:
+    """Answers with the default, or else yes."""
+
+    async def prompt(self, prompt: Prompt) -> Reply:
+        """Answer."""
+        if prompt.kind == "review":
+            return Submitted()
+        return Answered(True if prompt.question.default is UNSET else prompt.question.default)
+
+
+def main(url: str) -> None:
+    """Call every tool once, all of one turn at the same time, as models do."""
+    with McpServers([ServerSpec(name="it", url=url)]) as servers:
+        sys.stderr.write(f"{servers.problems}\n")
+        tools = servers.tools["it"]
+        calls: list[dict[str, Any]] = [{"name": tool.definition.name, "arguments": {}} for tool in tools]
+        replies: list[dict[str, Any]] = [{"calls": calls}, {"text": "Done."}]
+        agent = Agent(model=ScriptedModel(replies), tools=tools, prompter=Taker(), store=MemoryStore())
+        result = agent.run_sync("Go")
+        sys.stderr.write(f"{result.status} {result.error or ''}\n")
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING)
+    main(sys.argv[-1])

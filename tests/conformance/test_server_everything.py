@@ -1,0 +1,128 @@
+"""The protocol's own example server, which asks for everything there is to ask: answered, declined, cancelled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from midturn import Agent, EndedTurn, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events
+from midturn.mcp.servers import McpServers
+from midturn.mcp.spec import ServerSpec
+from support.installed import Missing, installed
+
+pytestmark = [pytest.mark.real("server-everything", may_be_missing=True), pytest.mark.timeout(120)]
+ADDRESS = "https://example.org/log-in?a=b"
+FORM = "everything_trigger-elicitation-request"
+URL = "everything_trigger-url-elicitation"
+SAID: dict[str, Any] = {
+    "name": "Ada",
+    "check": True,
+    "firstLine": "It was a bright cold day.",
+    "email": "ada@example.org",
+    "homepage": "https://example.org",
+    "birthdate": "1815-12-10",
+    "integer": 7,
+    "number": 2.5,
+    "untitledSingleSelectEnum": "Ross",
+    "untitledMultipleSelectEnum": ["Piano", "Drums"],
+    "titledSingleSelectEnum": "hero-3",
+    "titledMultipleSelectEnum": ["fish-2"],
+    "legacyTitledEnum": "pet-4",
+}
+
+
+def spec(home: Path, *, asks: bool = True) -> ServerSpec:
+    try:
+        program = installed("everything", "@modelcontextprotocol/server-everything@2026.8.31") / "mcp-server-everything"
+    except Missing as missing:
+        pytest.skip(str(missing))
+    passed = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    return ServerSpec(name="everything", command=(str(program),), environment=passed, cwd=str(home), asks=asks)
+
+
+@pytest.fixture
+def everything(tmp_path: Path) -> Iterator[McpServers]:
+    with McpServers([spec(tmp_path)]) as servers:
+        assert servers.problems == {}
+        yield servers
+
+
+def called(servers: McpServers, tool: str, replies: Mapping[str, Any], **arguments: Any) -> tuple[str, ScriptedPrompter, str]:
+    """Have a model call one tool; return what it read, who was asked, and how the turn ended."""
+    store = MemoryStore()
+    prompter = ScriptedPrompter({f"{tool}.{key}": value for key, value in replies.items()})
+    calls = [{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}]
+    agent = Agent(model=ScriptedModel(calls), tools=servers.tools["everything"], prompter=prompter, store=store)
+    result = agent.run_sync("Go")
+    responses = (event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse))
+    return next(responses).content, prompter, result.status
+
+
+def heard(content: str) -> Any:
+    """Return what the server says that it got."""
+    return json.loads(content.split("Raw result: ")[1])
+
+
+def test_every_kind_of_field_is_asked_and_comes_back_as_it_was_answered(everything: McpServers) -> None:
+    content, prompter, _ = called(everything, FORM, SAID)
+
+    assert heard(content) == {"action": "accept", "content": SAID}
+    assert [prompt.question.id for prompt in prompter.prompts if prompt.kind == "tool"] == list(SAID)
+    assert prompter.prompts[-1].kind == "review"  # seen once more before it was sent
+
+
+def test_what_is_skipped_is_not_sent(everything: McpServers) -> None:
+    content, _, _ = called(everything, FORM, {**dict.fromkeys(SAID), "name": "Ada"})
+
+    assert heard(content) == {"action": "accept", "content": {"name": "Ada"}}
+
+
+def test_a_reply_in_place_of_the_form_is_no_answer_to_the_server(everything: McpServers) -> None:
+    content, _, status = called(everything, FORM, {"name": Replied("What is that for?")})
+
+    assert "What is that for?" in content
+    assert "accept" not in content
+    assert status == "completed"
+
+
+@pytest.mark.parametrize(("opens", "action"), [(True, "accept"), (False, "decline")])
+def test_an_address_is_accepted_or_declined_by_a_person(everything: McpServers, opens: bool, action: str) -> None:  # noqa: FBT001
+    content, prompter, _ = called(everything, URL, {"open_address": opens}, url=ADDRESS)
+
+    assert heard(content)["action"] == action
+    assert f"`{ADDRESS}`" in (prompter.prompts[0].question.context or "")
+
+
+def test_an_address_that_has_to_be_opened_first_is_asked_about_and_the_call_made_again(everything: McpServers) -> None:
+    content, prompter, _ = called(everything, URL, {"open_address": [True, True]}, url=ADDRESS, errorPath=True)
+
+    contexts = [prompt.question.context or "" for prompt in prompter.prompts]
+    assert ["https://modelcontextprotocol.io" in contexts[0], ADDRESS in contexts[1]] == [True, True]
+    assert heard(content)["action"] == "accept"
+
+
+def test_an_address_that_somebody_does_not_open_ends_the_call_with_their_no(everything: McpServers) -> None:
+    content, prompter, _ = called(everything, URL, {"open_address": False}, url=ADDRESS, errorPath=True)
+
+    assert len(prompter.prompts) == 1
+    assert "the user did not open the address" in content
+
+
+def test_where_nobody_can_be_asked_it_is_told_so_and_offers_nothing_that_asks(tmp_path: Path) -> None:
+    with McpServers([spec(tmp_path, asks=False)]) as servers:
+        names = [tool.definition.name for tool in servers.tools["everything"]]
+
+    assert "everything_echo" in names
+    assert not [name for name in names if "elicitation" in name]
+
+
+def test_a_turn_that_somebody_ends_is_no_answer_either(everything: McpServers) -> None:
+    content, _, status = called(everything, FORM, {"name": EndedTurn()})
+
+    assert content == "Tool input cancelled by user."
+    assert status == "ended_by_user"
