@@ -1,0 +1,165 @@
+"""A provider on loopback for agents of others: it says on whichever wire it is asked what it was told to say, and keeps what it was sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self, TypeAlias, cast
+
+from servers.answers import Says, ToolUse
+from servers.wires import stream, wire_of
+
+Reply: TypeAlias = str | list[tuple[str, dict[str, Any]]]
+_FEWEST = 3  # tools that an agent offers its model; what it asks on the side, such as for a title, comes with fewer
+
+
+class FakeProvider:
+    """Answers requests that offer tools with `replies`, one after the other; then, and everything else, with "Done.".
+
+    A reply is text, or a list of calls `(name, arguments)`.
+    """
+
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._replies = list(replies)
+        self._lock = threading.Lock()
+        self._calls = 0
+        self.requests: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                owner.paths.append(self.path)
+                self._send(200, {"object": "list", "data": [{"id": "fake", "object": "model"}], "models": []})
+
+            def do_POST(self) -> None:
+                owner.paths.append(self.path)
+                request = cast("dict[str, Any]", json.loads(self._body() or b"{}"))
+                wire = wire_of(self.path)
+                if wire is None:
+                    self._send(200, _plain(self.path))
+                    return
+                says = owner._next(request)
+                if wire == "google" or request.get("stream"):
+                    self._stream(stream(wire, says))
+                else:
+                    self._send(200, _whole(says))
+
+            def _body(self) -> bytes:
+                if "chunked" not in self.headers.get("transfer-encoding", ""):
+                    return self.rfile.read(int(self.headers.get("content-length") or 0))
+                pieces: list[bytes] = []
+                while size := int(self.rfile.readline(), 16):
+                    pieces.append(self.rfile.read(size))
+                    self.rfile.readline()
+                self.rfile.readline()
+                return b"".join(pieces)
+
+            def _send(self, status: int, value: object) -> None:
+                data = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def _stream(self, chunks: Sequence[bytes]) -> None:
+                self.send_response(200)
+                self.send_header("content-type", "text/event-stream")
+                self.send_header("connection", "close")
+                self.end_headers()
+                self.wfile.write(b"".join(chunks))
+                self.close_connection = True
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def results(self) -> list[str]:
+        """What the model has read as results of its calls, in the longest request."""
+        with self._lock:
+            found = [list(_results(request)) for request in self.requests]
+        return max(found, key=len, default=[])
+
+    @property
+    def said(self) -> str:
+        """Everything that stood in any request."""
+        with self._lock:
+            return json.dumps(self.requests, ensure_ascii=False)
+
+    def _next(self, request: dict[str, Any]) -> Says:
+        with self._lock:
+            self.requests.append(request)
+            reply = self._replies.pop(0) if self._replies and _offered(request) >= _FEWEST else "Done."
+            if isinstance(reply, str):
+                return Says(text=reply)
+            uses: list[ToolUse] = []
+            for name, arguments in reply:
+                self._calls += 1
+                uses.append(ToolUse(name, arguments, f"call_{self._calls:04}"))
+            return Says(calls=tuple(uses))
+
+
+def _offered(request: dict[str, Any]) -> int:
+    """Count the tools of a request; Google's wire has them in groups."""
+    tools = cast("list[dict[str, Any]]", request.get("tools") or [])
+    return sum(len(tool.get("functionDeclarations") or [tool]) for tool in tools)
+
+
+def _results(request: dict[str, Any]) -> Iterator[str]:
+    for message in request.get("messages", []):  # OpenAI's chat
+        if message.get("role") == "tool":
+            yield _text(message["content"])
+    for item in request.get("input", []):  # OpenAI's responses
+        if isinstance(item, dict) and item.get("type") == "function_call_output":
+            yield _text(item["output"])
+    for content in request.get("contents", []):  # Google
+        for part in content.get("parts", []):
+            if "functionResponse" in part:
+                yield json.dumps(part["functionResponse"]["response"], ensure_ascii=False)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(str(block.get("text", "")) for block in cast("list[dict[str, Any]]", content or []))
+
+
+def _plain(path: str) -> object:
+    if "generateContent" in path:
+        part = {"text": "{}"}
+        return {"candidates": [{"content": {"parts": [part], "role": "model"}, "finishReason": "STOP", "index": 0}]}
+    return {"totalTokens": 10}
+
+
+def _whole(says: Says) -> object:
+    message: dict[str, Any] = {"role": "assistant", "content": says.text or None}
+    if says.calls:
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.arguments)}}
+            for call in says.calls
+        ]
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if says.calls else "stop"}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "fake", "choices": [choice], "usage": {}}
