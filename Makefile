@@ -13,7 +13,7 @@ FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox
 
-.PHONY: attacks coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
+.PHONY: attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
 .PHONY: parts $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)

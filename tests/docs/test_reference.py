@@ -40,8 +40,11 @@ STATUSES = {
 }
 TARGETS = {
     "demo": "plays a turn in which tools ask you things",
-    "test": "runs every test, and says what they cover",
+    "test": "runs every test",
+    "coverage": "runs every test, a fifth slower, and says what they cover",
+    "fuzz": "throws made-up input at what reads input, with an engine that looks for new ways through the code",
     "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
+    "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides",
     "check": "looks at style, types and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",
     "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",
@@ -50,6 +53,8 @@ TARGETS = {
     "docs": "builds the documents as a site, and refuses a link that leads nowhere",
     "docs-serve": "shows the site while you write",
     "bench": "measures what questions cost, and how long the start takes",
+    "bench-check": "compares what can be counted (bytes, syncs, files opened, calls, modules imported) with `benchmarks/figures.json`; "
+    "`make check` does it, too",
     "pins": "writes the pinned versions anew",
     "clean": "removes what the other targets made",
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from typing import Any
 
 import pytest
 
 from support.cli import CommandLine
-from support.hooks import Session, answers, stored, wait_for
+from support.hooks import Session, answers, stored, until, wait_for
 
 RM = {"tool_name": "Bash", "tool_input": {"command": "rm -r build"}}
 
@@ -144,7 +146,13 @@ def test_answers_go_to_qwen_in_words(midturn: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agent", "file"), [("codex", ".codex/hooks.json"), ("gemini", ".gemini/settings.json"), ("qwen", ".qwen/settings.json")]
+    ("agent", "file"),
+    [
+        ("codex", ".codex/hooks.json"),
+        ("gemini", ".gemini/settings.json"),
+        ("qwen", ".qwen/settings.json"),
+        ("copilot", ".copilot/settings.json"),
+    ],
 )
 def test_hooks_are_installed_and_taken_away(midturn: CommandLine, agent: str, file: str) -> None:
     said = midturn.ok("hook", "install", agent).stdout
@@ -152,7 +160,59 @@ def test_hooks_are_installed_and_taken_away(midturn: CommandLine, agent: str, fi
     status = midturn.ok("hook", "status", agent).stdout
     midturn.ok("hook", "uninstall", agent)
 
-    assert all(group["hooks"][0]["command"].endswith(f"hook {agent}") for groups in hooks.values() for group in groups)
+    found = [group.get("hooks", [group])[0] for groups in hooks.values() for group in groups]
+    assert all((hook.get("command") or hook["bash"]).endswith(f"hook {agent}") for hook in found)
     assert "If the hook is killed" in said
     assert "asks through midturn" in status
     assert json.loads((midturn.home / file).read_text()) == {}
+
+
+def copilot(midturn: CommandLine, given: str) -> Session:
+    return Session(midturn, "copilot", given=given)
+
+
+CALL = {"hookName": "permissionRequest", "sessionId": "s1", "toolName": "bash", "toolInput": {"command": "rm -r build"}}
+
+
+def test_copilot_without_a_terminal_reads_a_persons_no_and_a_yes(midturn: CommandLine) -> None:
+    for value, decision in ((["n", "--reason", "Keep it."], {"behavior": "deny", "message": "The user said no: Keep it."}), (["y"], None)):
+        hook = copilot(midturn, "-p").start_with(json.dumps({**CALL, "cwd": str(midturn.root)}))
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], *value)
+        assert hook.decision() == (decision or {"behavior": "allow"})
+
+
+def test_copilot_without_a_terminal_is_denied_when_nobody_has_answered_and_woken_by_the_answer(midturn: CommandLine) -> None:
+    document = {**CALL, "cwd": str(midturn.root)}
+    denied = copilot(midturn, "-p").start_with(json.dumps(document), "--wait", "0.1").decision()
+    stop = copilot(midturn, "-p").start_with(json.dumps({"sessionId": "s1", "cwd": str(midturn.root), "stopReason": "end_turn"}))
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], "y")
+
+    assert "Nobody has answered yet" in denied["message"]
+    woken = stop.decision()
+    assert woken["decision"] == "block"
+    assert "Run it again." in woken["reason"]
+
+
+def test_qwen_asks_about_every_change_where_it_asks_nobody_itself(midturn: CommandLine) -> None:
+    hook = Session(midturn, "qwen", given="-p").start("PreToolUse", permission_mode="yolo", **RM)
+    (question,) = wait_for(midturn)
+    midturn.ok("answer", question["id"], "n", "--reason", "Keep it.")
+
+    assert hook.decision()["hookSpecificOutput"]["permissionDecisionReason"] == "The user said no: Keep it."
+    assert Session(midturn, "qwen", given="-p").run("PreToolUse", permission_mode="default", **RM) is None
+
+
+def test_a_hook_whose_agent_is_gone_goes_too_and_the_question_stays(midturn: CommandLine) -> None:
+    """An agent that is killed leaves its hooks behind: they would wait for a day for nobody."""
+    under = Session(midturn, "codex", given="exec").start("PreToolUse", **RM)
+    wait_for(midturn)
+
+    os.kill(under.process.pid, signal.SIGKILL)  # what runs the hook, and not the hook itself
+
+    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: not questions[0]["asker"]["waits"])
+    assert question["tool"] == "Bash"
+    assert [answers(events) for events in stored(midturn)] == [[]]
+    under.process.communicate(timeout=60)  # the hook holds its ends of the pipes as long as it runs

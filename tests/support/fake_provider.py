@@ -1,4 +1,4 @@
-"""A provider on loopback for agents of others: it says on whichever wire it is asked what it was told to say, and keeps what it was sent."""
+"""A provider on loopback for agents of others: on whichever wire it is asked, it says what it was told to, and keeps what it was sent."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, TypeAlias, cast
 
+from midturn.core.loose_json import members, objects
 from servers.answers import Says, ToolUse
 from servers.wires import stream, wire_of
 
@@ -22,7 +23,7 @@ class FakeProvider:
     A reply is text, or a list of calls `(name, arguments)`.
     """
 
-    def __init__(self, replies: Sequence[Reply]) -> None:
+    def __init__(self, replies: Sequence[Reply]) -> None:  # noqa: C901  the handler stands inside
         self._replies = list(replies)
         self._lock = threading.Lock()
         self._calls = 0
@@ -101,7 +102,7 @@ class FakeProvider:
         """What the model has read as results of its calls, in the longest request."""
         with self._lock:
             found = [list(_results(request)) for request in self.requests]
-        return max(found, key=len, default=[])
+        return max(found, key=len) if found else []
 
     @property
     def said(self) -> str:
@@ -129,16 +130,16 @@ def _offered(request: dict[str, Any]) -> int:
 
 
 def _results(request: dict[str, Any]) -> Iterator[str]:
-    for message in request.get("messages", []):  # OpenAI's chat
+    for message in objects(request.get("messages")):  # OpenAI's chat
         if message.get("role") == "tool":
             yield _text(message["content"])
-    for item in request.get("input", []):  # OpenAI's responses
-        if isinstance(item, dict) and item.get("type") == "function_call_output":
+    for item in objects(request.get("input")):  # OpenAI's responses
+        if item.get("type") == "function_call_output":
             yield _text(item["output"])
-    for content in request.get("contents", []):  # Google
-        for part in content.get("parts", []):
+    for content in objects(request.get("contents")):  # Google
+        for part in objects(content.get("parts")):
             if "functionResponse" in part:
-                yield json.dumps(part["functionResponse"]["response"], ensure_ascii=False)
+                yield json.dumps(members(part["functionResponse"])["response"], ensure_ascii=False)
 
 
 def _text(content: object) -> str:

@@ -6,17 +6,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from midturn.foreign import claude, codex, gemini, qwen
+from midturn.foreign import claude, codex, copilot, gemini, qwen
 from midturn.foreign.hook import HookAgent
 from midturn.foreign.installing import Installation
 
 Locating: TypeAlias = Callable[[Path, Path | None, Mapping[str, str]], Installation]
 
-AGENTS: Final[Mapping[str, HookAgent]] = {agent.key: agent for agent in (claude.Claude(), codex.Codex(), gemini.Gemini(), qwen.Qwen())}
+AGENTS: Final[Mapping[str, HookAgent]] = {
+    agent.key: agent for agent in (claude.Claude(), codex.Codex(), gemini.Gemini(), qwen.Qwen(), copilot.Copilot())
+}
 INSTALLATIONS: Final[Mapping[str, Locating]] = {
     "claude": claude.installation,
     "codex": codex.installation,
     "gemini": gemini.installation,
     "qwen": qwen.installation,
+    "copilot": copilot.installation,
 }
 """What is installed where: for the user whose home is given, or for a project."""

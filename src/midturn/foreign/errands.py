@@ -84,13 +84,13 @@ class Errands:
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
         return await self._collect(errand, form)
 
-    async def wait(self, errand: Errand, seconds: float) -> Outcome | None:
-        """Wait until a person has decided; None when the time is up."""
+    async def wait(self, errand: Errand, seconds: float, needed: Callable[[], bool] = lambda: True) -> Outcome | None:
+        """Wait until a person has decided; None when the time is up, or nobody needs the answer here any more."""
         began = self._clock.monotonic()
         while True:
             outcome = await self.outcome(errand)
             waited = self._clock.monotonic() - began
-            if outcome is not None or waited >= seconds:
+            if outcome is not None or waited >= seconds or not needed():
                 return outcome
             await self._clock.sleep(min(_LOOK if waited < _SOON else _LOOK_LATER, seconds - waited))
 

@@ -38,7 +38,7 @@ class Gemini:
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about. It is asked only where nobody else asks: `--approval-mode yolo`, or no terminal."""
         del environment
-        given = started_with("gemini")
+        given = started_with("gemini", "gemini-cli")
         alone = not {"-p", "--prompt"}.isdisjoint(given)
         unasked = alone or bool({"yolo", "--yolo", "-y", "--approval-mode=yolo"} & set(given)) or not given
         match text(document.get("hook_event_name")):

@@ -86,6 +86,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
     clock: Clock
     wait: float
     say: Callable[[Said], None]
+    needed: Callable[[], bool] = lambda: True
+    """Whether the agent is still there; when it is gone, its hook goes, too, and the question stays open."""
 
     async def go(self) -> None:
         """Ask, wait, tell, and record that it was told. Whatever goes wrong, a gate stays closed with true words."""
@@ -122,7 +124,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     async def _permit(self, occasion: Permit) -> None:
         errand = await self._taken_up(occasion) or await self.errands.permission(occasion.id, occasion.tool, occasion.arguments)
-        outcome = await self.errands.wait(errand, self._seconds(occasion))
+        outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
             self.say(self._without_answer(occasion, words.NOBODY))
             return
@@ -136,7 +138,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         errand = await self._taken_up(occasion) or await self.errands.questions(
             occasion.id, occasion.tool, occasion.arguments, occasion.form
         )
-        outcome = await self.errands.wait(errand, self._seconds(occasion))
+        outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
             self.say(self._without_answer(occasion, words.NOBODY))
             return
@@ -166,7 +168,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
             if news:
                 await self._bring(news)
                 return
-            if not may_wait or self.clock.monotonic() - began >= self.wait:
+            if not may_wait or self.clock.monotonic() - began >= self.wait or not self.needed():
                 break
             await self.clock.sleep(_LOOK)
         self.say(Said())
@@ -198,6 +200,12 @@ class HookRun(Struct, frozen=True, kw_only=True):
 def _is_left(errand: Errand) -> bool:
     """Say whether the process that asked is gone."""
     return not lives(errand.asker.process)
+
+
+def agent_lives(asker: Asker) -> Callable[[], bool]:
+    """Return what says whether the agent still runs for which we ask: its process, and the one that started us."""
+    began = os.getppid()
+    return lambda: os.getppid() == began and lives(asker.serves)
 
 
 def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> Asker:

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
+from midturn.core.json_value import Json
 from midturn.core.loose_json import members, objects, text
 from midturn.errors import ConfigError
 
@@ -31,13 +32,19 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class Installation(Struct, frozen=True, kw_only=True):
-    """What `midturn hook install` does for one agent: the file, its entries, and what people should know."""
+    """What `midturn hook install` does for one agent: the file, its entries, and what people should know.
+
+    `written`: as Claude Code has hooks, which most agents have taken over, or as Copilot CLI has them. `beside`: what a file that is ours
+    alone must say besides.
+    """
 
     file: Path
     entries: tuple[Entry, ...]
     advice: str
     killed: str
     """What happens to a call if our process is killed."""
+    written: Literal["claude", "copilot"] = "claude"
+    beside: Mapping[str, Json] = {}
 
 
 def install(installation: Installation, command: str, key: str) -> bool:
@@ -51,7 +58,9 @@ def install(installation: Installation, command: str, key: str) -> bool:
     _remove(settings, key, installation.file)
     hooks = settings.setdefault("hooks", {})
     for entry in installation.entries:
-        hooks.setdefault(entry.event, []).append(_group(entry, command))
+        hooks.setdefault(entry.event, []).append(_group(entry, command) if installation.written == "claude" else _plain(entry, command))
+    for key_beside, value in installation.beside.items():
+        settings.setdefault(key_beside, value)
     if json.dumps(settings) == before:
         return False
     _write(installation.file, settings)
@@ -84,6 +93,10 @@ def _group(entry: Entry, command: str) -> dict[str, Any]:
     return {**({"matcher": entry.matcher} if entry.matcher else {}), "hooks": [hook]}
 
 
+def _plain(entry: Entry, command: str) -> dict[str, Any]:
+    return {"type": "command", "bash": command, "timeoutSec": entry.timeout}
+
+
 def _remove(settings: dict[str, Any], key: str, file: Path) -> bool:
     hooks = _hooks(settings, file)
     found = False
@@ -100,8 +113,9 @@ def _remove(settings: dict[str, Any], key: str, file: Path) -> bool:
 
 
 def _is_ours(group: object, key: str) -> bool:
-    """Say whether a group holds our hook, and nothing else."""
-    commands = [text(hook.get("command")) for hook in objects(members(group).get("hooks"))]
+    """Say whether a group, or a hook by itself, is ours and nothing else."""
+    hooks = objects(members(group).get("hooks")) or [members(group)]
+    commands = [text(hook.get("command")) or text(hook.get("bash")) for hook in hooks]
     ours = [found for command in commands if (found := _OURS.search(command)) and found[2] == key]
     return bool(ours) and len(ours) == len(commands)
 

@@ -18,6 +18,7 @@ TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
 _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog stays away
 _ASKS = "ask_user_question"
+_CHANGES = "run_shell_command|write_file|edit"
 
 
 class Qwen:
@@ -40,7 +41,7 @@ class Qwen:
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about."""
         del environment
-        alone = not {"-p", "--prompt"}.isdisjoint(started_with("qwen"))
+        alone = not {"-p", "--prompt"}.isdisjoint(started_with("qwen", "qwen-code"))
         seconds = None if alone else _HIDDEN
         tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
         match text(document.get("hook_event_name")):
@@ -53,6 +54,8 @@ class Qwen:
                 )
             case "PermissionRequest":
                 return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=seconds)
+            case "PreToolUse" if document.get("permission_mode") == "yolo":  # nobody else asks
+                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=True)
             case "Stop":
                 return Stopping(waits=alone)
             case _:
@@ -62,7 +65,9 @@ class Qwen:
         """Tell what was decided about a call."""
         del occasion
         why = words.denial(outcome)
-        return self.denied(document, why) if why else _decision({"behavior": "allow"})
+        if why:
+            return self.denied(document, why)
+        return Said() if document.get("hook_event_name") == "PreToolUse" else _decision({"behavior": "allow"})
 
     def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
@@ -74,7 +79,9 @@ class Qwen:
 
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running."""
-        del document
+        if document.get("hook_event_name") == "PreToolUse":
+            denial: dict[str, Json] = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": message}
+            return Said({"hookSpecificOutput": denial})
         return _decision({"behavior": "deny", "message": message})
 
     def goes_on(self, document: JsonObject, message: str) -> Said:
@@ -94,8 +101,10 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         file=(project or home) / ".qwen" / "settings.json",
         entries=(
             Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT * 1000),
+            Entry(event="PreToolUse", matcher=_CHANGES, timeout=TIMEOUT * 1000),
             Entry(event="Stop", timeout=TIMEOUT * 1000),
         ),
-        advice="Its own dialog opens after 20 seconds if nobody has answered.",
-        killed="If the hook is killed, Qwen Code's own dialog decides; without a terminal it denies.",
+        advice="Its own dialog opens after 20 seconds if nobody has answered. Without a terminal, run it with `--approval-mode yolo`: it "
+        "offers its model no tool that changes something otherwise, and the hook asks you.",
+        killed="If the hook is killed, Qwen Code's own dialog decides; where nobody else is asked (`--approval-mode yolo`), the call runs.",
     )

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from midturn.store.processes import parent
 
 _FARTHEST = 6
+_PROGRAM = 4  # arguments in which a program's name stands: an interpreter and its own options come before it
 
 
 def started_with(*names: str) -> Sequence[str]:
@@ -17,12 +18,18 @@ def started_with(*names: str) -> Sequence[str]:
     pid = os.getppid()
     for _ in range(_FARTHEST):
         arguments = _arguments(pid)
-        if any(PurePath(word).stem in names for word in arguments[:2]):
+        if any(not names_of(word).isdisjoint(names) for word in arguments[:_PROGRAM]):
             return arguments[1:]
         pid = parent(pid)
         if pid <= 1:
             break
     return ()
+
+
+def names_of(program: str) -> frozenset[str]:
+    """Return what a program's path calls it: its file, and the package that the file is in."""
+    path = PurePath(program)
+    return frozenset((path.stem, path.parent.name, path.parent.parent.name)) if path.is_absolute() else frozenset((path.stem,))
 
 
 def _arguments(pid: int) -> list[str]:

@@ -14,11 +14,15 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
         "uninstall": Entry("midturn.cli.hook.uninstall", "Undo that."),
         "status": Entry("midturn.cli.hook.status", "Say which agents ask through midturn."),
     },
+    "Beside an agent": {
+        "opencode": Entry("midturn.cli.hook.opencode", "Carry what an opencode server asks, as long as this runs."),
+    },
     "Run by an agent": {
         "claude": Entry("midturn.cli.hook.run", "A hook of Claude Code."),
         "codex": Entry("midturn.cli.hook.run", "A hook of Codex."),
         "gemini": Entry("midturn.cli.hook.run", "A hook of Gemini CLI."),
         "qwen": Entry("midturn.cli.hook.run", "A hook of Qwen Code."),
+        "copilot": Entry("midturn.cli.hook.run", "A hook of Copilot CLI."),
     },
 }
 

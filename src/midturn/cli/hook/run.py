@@ -17,7 +17,7 @@ from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.errands import Errands
-from midturn.foreign.hook import HookAgent, HookRun, asker_of
+from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of
 from midturn.foreign.occasion import Said
 from midturn.runtime.clock import SystemClock
 
@@ -49,8 +49,17 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
     place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
     note_use(place.workspace)
     clock = SystemClock()
-    errands = Errands(place.store, asker_of(agent, document, given), clock)
-    run = HookRun(agent=agent, document=document, environment=given, errands=errands, clock=clock, wait=min(wait, agent.wait), say=sink)
+    asker = asker_of(agent, document, given)
+    run = HookRun(
+        agent=agent,
+        document=document,
+        environment=given,
+        errands=Errands(place.store, asker, clock),
+        clock=clock,
+        wait=min(wait, agent.wait),
+        say=sink,
+        needed=agent_lives(asker),
+    )
     asyncio.run(run.go())
     return sink.status
 

@@ -1,0 +1,197 @@
+"""opencode has no hooks for this, but a server: what waits there waits here, too, and the first answer counts at both."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import items, members, objects, text
+from midturn.errors import MidturnError
+from midturn.foreign import words
+from midturn.foreign.claude import questions_of
+from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Errand, Outcome, RepliedTo
+from midturn.foreign.errands import Errands
+from midturn.foreign.occasion import Ask
+from midturn.ports import Clock
+
+NAME = "opencode"
+_LOG = logging.getLogger(__name__)
+_LOOK = 0.3  # seconds between two looks at what waits there
+_FOR_EVER = 365 * 86_400.0
+_SILENCE = 20.0
+_GONE = 404
+
+
+class OpencodeGone(MidturnError):  # noqa: N818  it says what is the case
+    """The server does not answer; the message says what to do."""
+
+
+class Opencode(Protocol):
+    """An opencode server."""
+
+    async def get(self, path: str) -> Json:
+        """Return what is at a path."""
+        ...
+
+    async def post(self, path: str, body: JsonObject) -> bool:
+        """Send an answer; False where nobody waits for it any more."""
+        ...
+
+
+class OpencodeServer:
+    """The server at an address; `password` is its `OPENCODE_SERVER_PASSWORD`, where it has one."""
+
+    def __init__(self, url: str, password: str = "") -> None:
+        self._url = url.rstrip("/")
+        login = base64.b64encode(f"opencode:{password}".encode()).decode()
+        self._headers = {"content-type": "application/json", **({"authorization": f"Basic {login}"} if password else {})}
+        self._opener = build_opener(ProxyHandler({}), _NoRedirects())
+
+    async def get(self, path: str) -> Json:
+        """Return what is at a path.
+
+        Raises:
+            OpencodeGone: It does not answer, or with something else.
+        """
+        return await asyncio.to_thread(self._ask, path, None)
+
+    async def post(self, path: str, body: JsonObject) -> bool:
+        """Send an answer; False where nobody waits for it any more.
+
+        Raises:
+            OpencodeGone: It does not answer.
+        """
+        try:
+            await asyncio.to_thread(self._ask, path, body)
+        except _NotThere:
+            return False
+        return True
+
+    def _ask(self, path: str, body: JsonObject | None) -> Json:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self._url}{path}", data=data, headers=self._headers)  # noqa: S310  the address is the user's own
+        try:
+            with self._opener.open(request, timeout=_SILENCE) as answered:
+                return json.loads(answered.read() or b"null")
+        except HTTPError as error:
+            if error.code == _GONE:
+                raise _NotThere from error
+            hint = " Set OPENCODE_SERVER_PASSWORD to its password." if error.code == 401 else ""  # noqa: PLR2004
+            raise OpencodeGone(f"The opencode server at {self._url} refuses: {error}.{hint}") from error
+        except (OSError, ValueError) as error:
+            advice = "Start it with `opencode serve --port 4096` or `opencode --port 4096`, and give its address with `--url`."
+            raise OpencodeGone(f"No opencode server answers at {self._url}: {error}. {advice}") from error
+
+
+class _NotThere(Exception):  # noqa: N818  it says what is the case
+    """There is nothing at this path."""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """Goes nowhere else: what we send is for this server."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        """Follow nothing."""
+
+
+class Bridge:
+    """Carries what an opencode server asks. `errands` returns what a session of it asks here."""
+
+    def __init__(self, server: Opencode, errands: Callable[[str], Errands], clock: Clock) -> None:
+        self._server = server
+        self._errands = errands
+        self._clock = clock
+        self._asked: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Carry until it is cancelled.
+
+        Raises:
+            OpencodeGone: The server does not answer any more. What it asked stays open, and recorded.
+        """
+        try:
+            while True:
+                await self._look()
+                await self._clock.sleep(_LOOK)
+        finally:
+            tasks = list(self._asked.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _look(self) -> None:
+        """Take up what is new, and leave what was decided there."""
+        waiting: dict[str, tuple[str, JsonObject]] = {}
+        for kind in ("permission", "question"):
+            waiting |= {text(one.get("id")): (kind, one) for one in objects(await self._server.get(f"/{kind}"))}
+        for id, task in list(self._asked.items()):  # noqa: A001  the wire's word
+            if task.done():
+                task.result()
+            if id not in waiting:
+                del self._asked[id]
+                task.cancel()
+        for id, (kind, one) in waiting.items():  # noqa: A001
+            if id and id not in self._asked:
+                self._asked[id] = asyncio.create_task(self._permit(id, one) if kind == "permission" else self._ask(id, one))
+
+    async def _permit(self, id: str, asked: JsonObject) -> None:
+        errands = self._errands(text(asked.get("sessionID")))
+        patterns: Json = [text(pattern) for pattern in items(asked.get("patterns"))]
+        arguments: JsonObject = {"patterns": patterns, **members(asked.get("metadata"))}
+        errand = await errands.permission(id, text(asked.get("permission")) or "tool", arguments)
+        outcome = await self._waited(errands, errand)
+        if isinstance(outcome, Elsewhere):
+            return
+        why = words.denial(outcome)
+        reply: JsonObject = {"reply": "reject", "message": why} if why or not isinstance(outcome, Approved) else {"reply": "once"}
+        await self._deliver(errands, errand, f"/permission/{quote(id)}/reply", reply, outcome)
+
+    async def _ask(self, id: str, asked: JsonObject) -> None:
+        errands = self._errands(text(asked.get("sessionID")))
+        questions: list[Json] = [{**one, "multiSelect": one.get("multiple") is True} for one in objects(asked.get("questions"))]
+        occasion = questions_of({"questions": questions}, gates=False)
+        if not isinstance(occasion, Ask):
+            _LOG.warning("what opencode asks cannot be shown here, and waits at its own prompt: %s", occasion)
+            return
+        errand = await errands.questions(id, NAME, {"questions": asked.get("questions")}, occasion.form)
+        outcome = await self._waited(errands, errand)
+        if isinstance(outcome, AnswersGiven):
+            answers: Json = [_listed(outcome.answers.get(question.id)) for question in occasion.form.questions]
+            await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": answers}, outcome)
+        elif isinstance(outcome, RepliedTo):
+            said: Json = [[words.replied(outcome.words)] for _ in occasion.form.questions]
+            await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": said}, outcome)
+        elif not isinstance(outcome, Elsewhere):
+            await self._deliver(errands, errand, f"/question/{quote(id)}/reject", {}, outcome)
+
+    async def _waited(self, errands: Errands, errand: Errand) -> Outcome:
+        """Wait for an answer here; what is decided there cancels this, and closes the question."""
+        try:
+            return await errands.wait(errand, _FOR_EVER) or Elsewhere()
+        except asyncio.CancelledError:
+            if asyncio.current_task() not in self._asked.values():  # it was decided there; otherwise it is us who leave
+                await asyncio.shield(errands.close(errand, words.ELSEWHERE))
+            raise
+
+    async def _deliver(self, errands: Errands, errand: Errand, path: str, body: JsonObject, outcome: Outcome) -> None:
+        taken = await self._server.post(path, body)
+        await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
+
+
+def _listed(answer: Json) -> Json:
+    """Return an answer as opencode has it: the chosen labels, or own words."""
+    given = answer if isinstance(answer, list | tuple) else [] if answer is None else [answer]
+    return [words.answer_in_words(one) for one in given]
+
+
+def password_of(environment: Mapping[str, str]) -> str:
+    """Return the password of the server, where its variable is set."""
+    return environment.get("OPENCODE_SERVER_PASSWORD", "")

@@ -1,0 +1,156 @@
+"""The agents from npm as tests run them: a home of their own, dummy keys, a provider on loopback, and nothing inherited."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from support.cli import CommandLine
+from support.fake_provider import FakeProvider
+from support.installed import installed
+
+_CODEX_ALONE = ("--skip-git-repo-check", "--dangerously-bypass-hook-trust")
+_CODEX = """\
+model = "fake"
+model_provider = "fake"
+[model_providers.fake]
+name = "fake"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "FAKE_KEY"
+"""
+_GEMINI = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "general": {"disableAutoUpdate": True},
+    "telemetry": {"enabled": False},
+}
+
+
+def _nothing(home: Path, url: str) -> None:
+    """Write nothing."""
+
+
+class Agent(Struct, frozen=True, kw_only=True):
+    """One of them.
+
+    Args:
+        key: How `midturn hook` calls it, and what its program is called.
+        package: What is installed, with its version.
+        headless: What it is started with where nobody sits before it.
+        resumed: And what it goes on with its last session with.
+        environment: What it finds there; `URL` stands for the provider.
+        tool: Its tool that runs a command, and what that is given besides `command`.
+        settle: Writes settings that it needs.
+    """
+
+    key: str
+    package: str
+    headless: Sequence[str]
+    resumed: Sequence[str]
+    environment: Mapping[str, str]
+    tool: tuple[str, Mapping[str, Any]]
+    command: str = "command"
+    settle: Callable[[Path, str], None] = _nothing
+
+    def program(self) -> Path:
+        """Install it; raises `Missing`."""
+        return installed(self.key, self.package) / self.key
+
+    def call(self, command: str) -> tuple[str, dict[str, Any]]:
+        """Return a call of its model that runs a command."""
+        name, besides = self.tool
+        return name, {self.command: command, **besides}
+
+    def start(self, midturn: CommandLine, provider: FakeProvider) -> subprocess.Popen[str]:
+        """Start it where nobody sits."""
+        return self._started(midturn, provider, self.headless)
+
+    def resume(self, midturn: CommandLine, provider: FakeProvider) -> subprocess.Popen[str]:
+        """Have it go on with its last session."""
+        return self._started(midturn, provider, self.resumed)
+
+    def _started(self, midturn: CommandLine, provider: FakeProvider, options: Sequence[str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(self.program()), *options, "Go"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=midturn.root,
+            env=self.surroundings(midturn, provider),
+            start_new_session=True,
+        )
+
+    def surroundings(self, midturn: CommandLine, provider: FakeProvider) -> dict[str, str]:
+        """Return its whole environment."""
+        self.settle(midturn.home, provider.url)
+        given = {name: value.replace("URL", provider.url) for name, value in self.environment.items()}
+        homes = {name: value for name, value in midturn.environment.items() if name.startswith("XDG_")}
+        return {**homes, "HOME": str(midturn.home), "PATH": midturn.environment["PATH"], "TERM": "xterm-256color", **given}
+
+
+def _codex(home: Path, url: str) -> None:
+    (home / ".codex").mkdir(exist_ok=True)
+    (home / ".codex" / "config.toml").write_text(_CODEX.format(url=url))
+
+
+def _gemini(home: Path, url: str) -> None:
+    del url
+    file = home / ".gemini" / "settings.json"
+    file.parent.mkdir(exist_ok=True)
+    settings: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps({**settings, **_GEMINI}))
+
+
+AGENTS = {
+    agent.key: agent
+    for agent in (
+        Agent(
+            key="codex",
+            package="@openai/codex@0.169.0",
+            headless=("exec", "-s", "danger-full-access", *_CODEX_ALONE),
+            resumed=("exec", "-s", "danger-full-access", "resume", "--last", *_CODEX_ALONE),
+            environment={"FAKE_KEY": "sk-dummy"},
+            tool=("exec_command", {}),
+            command="cmd",
+            settle=_codex,
+        ),
+        Agent(
+            key="gemini",
+            package="@google/gemini-cli@0.61.0",
+            headless=("--approval-mode", "yolo", "-m", "gemini-2.5-pro", "-p"),
+            resumed=("--approval-mode", "yolo", "-m", "gemini-2.5-pro", "--resume", "latest", "-p"),
+            environment={"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": "URL"},
+            tool=("run_shell_command", {"description": "Make it"}),
+            settle=_gemini,
+        ),
+        Agent(
+            key="qwen",
+            package="@qwen-code/qwen-code@0.24.4",
+            headless=("--auth-type", "openai", "-m", "fake", "--approval-mode", "yolo", "-p"),
+            resumed=("--auth-type", "openai", "-m", "fake", "--approval-mode", "yolo", "--continue", "-p"),
+            environment={"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": "URL/v1", "OPENAI_MODEL": "fake"},
+            tool=("run_shell_command", {"description": "Make it", "is_background": False}),
+        ),
+        Agent(
+            key="copilot",
+            package="@github/copilot@1.0.102",
+            headless=("-p",),
+            resumed=("--continue", "-p"),
+            environment={
+                "COPILOT_PROVIDER_BASE_URL": "URL/v1",
+                "COPILOT_PROVIDER_API_KEY": "dummy",
+                "COPILOT_PROVIDER_TYPE": "openai",
+                "COPILOT_MODEL": "gpt-4.1",
+                "COPILOT_OFFLINE": "true",
+            },
+            tool=("bash", {"description": "Make it"}),
+        ),
+    )
+}
