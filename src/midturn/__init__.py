@@ -8,8 +8,10 @@ _HOMES: dict[str, str] = {
     ".agent.agent": "Agent ResumeOptions RunOptions",
     ".agent.turn_events": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
     ".agent.inbox_prompter": "InboxPrompter",
+    ".agent.history": "HistoryMessage",
     ".agent.result": "RunResult",
-    ".agent.turn_stream": "TurnStream",
+    ".agent.turn_stream": "SyncTurnStream TurnStream",
+    ".agent.turn_usage": "TurnUsage",
     ".core.question.answer_type": "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType",
     ".core.exchange": (
         "Finished InquiryAsked ModelEvent ModelRequest Part ReasoningDelta "
@@ -34,6 +36,7 @@ _HOMES: dict[str, str] = {
     ".inquirer.call": "InquirerCall",
     ".inquirer.inquirer": "Inquirer",
     ".models.function": "FunctionModel",
+    ".models.library_model": "LibraryModel",
     ".models.provider_model": "ProviderModel",
     ".models.scripted": "ScriptedModel",
     ".ports": "Model Tool ToolRun",

@@ -1,6 +1,7 @@
 from msgspec import UNSET as UNSET
 
 from midturn.agent.agent import Agent as Agent, ResumeOptions as ResumeOptions, RunOptions as RunOptions
+from midturn.agent.history import HistoryMessage as HistoryMessage
 from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
 from midturn.agent.result import RunResult as RunResult
 from midturn.agent.turn_events import (
@@ -12,7 +13,8 @@ from midturn.agent.turn_events import (
     ToolStarted as ToolStarted,
     TurnEnded as TurnEnded,
 )
-from midturn.agent.turn_stream import TurnStream as TurnStream
+from midturn.agent.turn_stream import SyncTurnStream as SyncTurnStream, TurnStream as TurnStream
+from midturn.agent.turn_usage import TurnUsage as TurnUsage
 from midturn.core import events as events
 from midturn.core.exchange import (
     Finished as Finished,
@@ -104,6 +106,7 @@ from midturn.errors import (
 from midturn.inquirer.call import InquirerCall as InquirerCall
 from midturn.inquirer.inquirer import Inquirer as Inquirer
 from midturn.models.function import FunctionModel as FunctionModel
+from midturn.models.library_model import LibraryModel as LibraryModel
 from midturn.models.provider_model import ProviderModel as ProviderModel
 from midturn.models.scripted import ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun

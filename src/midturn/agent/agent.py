@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from copy import copy
-from typing import Literal, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, Unpack, cast, overload
 
 from msgspec.structs import replace
 
+from midturn.agent.history import HistoryMessage, begin_with
 from midturn.agent.result import RunResult, finished, schema_of
-from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, TurnStream, Watching
+from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.agent.worker import worker_of
 from midturn.compose import AgentParts, RunParts, compose_agent
-from midturn.compose.given import GivenTarget, GivenTool, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
+from midturn.compose.given import (
+    GivenTarget,
+    GivenTool,
+    check_instructions,
+    check_model,
+    check_prompter,
+    limits_of,
+    policy_of,
+    routes_of,
+    tools_of,
+)
 from midturn.compose.models import Models
-from midturn.core.json_value import JsonObject
+from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TurnOpen
+from midturn.models.counted import SPENT, Spent
+from midturn.models.library_model import LibraryModel
 from midturn.ports import Journal, Model
+from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
@@ -29,11 +43,23 @@ from midturn.store.store import ConversationStore
 from midturn.store.stores import MemoryStore
 from midturn.store.sync_forms import refuse_inside_a_loop
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Deps = TypeVar("Deps", default=Any)
+    Answer = TypeVar("Answer")
+else:
+    from typing import TypeVar
+
+    Deps = TypeVar("Deps")
+    Answer = TypeVar("Answer")
+
 
 class RunOptions(TypedDict, total=False):
     """How a turn is run; see `Agent.run`."""
 
     conversation: str | None
+    history: Sequence[HistoryMessage] | None
     deps: object
     author: str | None
     prompter: Prompter | None
@@ -49,20 +75,23 @@ class ResumeOptions(TypedDict, total=False):
     on_event: OnEvent | None
 
 
-class Agent:
+class Agent(Generic[Deps]):
     """Runs turns of conversations in a store. It reads no configuration, and opens no terminal unless a prompter does.
 
     Nobody is attached unless a prompter is passed; what then happens to a question says `detached`. The default, `defer`,
     leaves the turn waiting: no model ever answers for somebody's customer by accident. The tools are yours alone: to let the model ask
     the user something itself, add `midturn.ask_user` to them.
+
+    Whatever is async has a `_sync` form for programs without an event loop, and for threads of one. With `Agent[Shop](…)`, a type checker
+    finds a `deps` that is no `Shop`.
     """
 
     def __init__(  # noqa: PLR0913  a public signature
         self,
-        model: Model | str,
+        model: Model | LibraryModel | str,
         *,
         tools: Sequence[GivenTool] = (),
-        instructions: str = "",
+        instructions: str | Callable[[Deps], str] = "",
         prompter: Prompter | None = None,
         detached: DetachedPolicy = "defer",
         routes: Mapping[str, GivenTarget] | None = None,
@@ -73,10 +102,10 @@ class Agent:
         """Put an agent together.
 
         Args:
-            model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`). One that fails for a moment is
-                asked again.
+            model: A model, or the id of one (`anthropic/claude-sonnet-5-5`, `scripted:play.toml`), or any model object of pydantic-ai.
+                One that fails for a moment is asked again.
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
-            instructions: The system prompt.
+            instructions: The system prompt, or a function of `deps` that returns it, called for each run.
             prompter: Who answers for the user, unless `run` names another.
             detached: What happens to questions while nobody is attached: `defer`, `auto`, `defaults` or `deny`.
             routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,
@@ -96,33 +125,78 @@ class Agent:
         self._parts = AgentParts(
             model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
             tools=own,
-            instructions=instructions,
             detached=policy_of(detached),
             routes=routes_of(routes, own),
             limits=limits_of(limits),
             models=self._models,
         )
+        self._instructions = check_instructions(instructions)
         self._prompter = check_prompter(prompter)
         self._may_answer = may_answer
         self.store: ConversationStore = self._guarded(MemoryStore(self._parts.limits) if store is None else store)
         """The conversations, their open questions (`pending`), and the way to answer them (`answer`)."""
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: None = None,
+        on_event: OnEvent | None = None,
+    ) -> RunResult[None]: ...
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: type[Answer],
+        on_event: OnEvent | None = None,
+    ) -> RunResult[Answer]: ...
+
+    @overload
+    async def run(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: JsonObject,
+        on_event: OnEvent | None = None,
+    ) -> RunResult[Json]: ...
 
     async def run(  # noqa: PLR0913  a public signature
         self,
         text: str,
         *,
         conversation: str | None = None,
-        deps: object = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
         author: str | None = None,
         prompter: Prompter | None = None,
         schema: JsonObject | type | None = None,
         on_event: OnEvent | None = None,
-    ) -> RunResult:
+    ) -> RunResult[Any]:
         """Run one turn: in `conversation`, or in a new one. Cancelling the task leaves the turn open, to be resumed.
 
         Args:
             text: What the user says.
             conversation: The id of a conversation whose last turn has ended; a new one where none is given.
+            history: Earlier messages with which a new conversation begins, the user's first: `[{"role": "user", "content": "…"}, …]`;
+                they are recorded as turns that are over.
             deps: What tools find as `ctx.deps`.
             author: Who says it; recorded.
             prompter: Who answers in this run, in place of the agent's own.
@@ -137,27 +211,81 @@ class Agent:
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
-        how = RunOptions(conversation=conversation, deps=deps, author=author, prompter=prompter, schema=schema)
+        how = RunOptions(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
         async with self.stream(text, **how) as events:
             return await events.watched(on_event)
 
-    def run_sync(self, text: str, **how: Unpack[RunOptions]) -> RunResult:
+    @overload
+    def run_sync(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: None = None,
+        on_event: OnEvent | None = None,
+    ) -> RunResult[None]: ...
+
+    @overload
+    def run_sync(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: type[Answer],
+        on_event: OnEvent | None = None,
+    ) -> RunResult[Answer]: ...
+
+    @overload
+    def run_sync(
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: JsonObject,
+        on_event: OnEvent | None = None,
+    ) -> RunResult[Json]: ...
+
+    def run_sync(  # noqa: PLR0913  a public signature
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: JsonObject | type | None = None,
+        on_event: OnEvent | None = None,
+    ) -> RunResult[Any]:
         """Run one turn from a program without an event loop; otherwise like `run`. Ctrl-C leaves the turn open.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `await agent.run(…)` there.
         """
         refuse_inside_a_loop("run_sync", "await agent.run(…)")
+        how = RunOptions(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
 
-        async def once() -> RunResult:
-            async with self:
-                return await self.run(text, **how)
+        async def once() -> RunResult[Any]:
+            async with self, self.stream(text, **how) as events:
+                return await events.watched(on_event)
 
         return asyncio.run(once())
 
     async def resume(
-        self, conversation: str, *, deps: object = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
-    ) -> RunResult:
+        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
+    ) -> RunResult[Any]:
         """Continue the open turn of a conversation exactly where it stopped. Arguments are those of `run`.
 
         Raises:
@@ -169,7 +297,9 @@ class Agent:
         async with self.stream_resume(conversation, deps=deps, prompter=prompter) as events:
             return await events.watched(on_event)
 
-    def resume_sync(self, conversation: str, **how: Unpack[ResumeOptions]) -> RunResult:
+    def resume_sync(
+        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
+    ) -> RunResult[Any]:
         """Continue the open turn of a conversation in a program without an event loop; otherwise like `resume`.
 
         Raises:
@@ -177,9 +307,9 @@ class Agent:
         """
         refuse_inside_a_loop("resume_sync", "await agent.resume(…)")
 
-        async def once() -> RunResult:
+        async def once() -> RunResult[Any]:
             async with self:
-                return await self.resume(conversation, **how)
+                return await self.resume(conversation, deps=deps, prompter=prompter, on_event=on_event)
 
         return asyncio.run(once())
 
@@ -193,8 +323,25 @@ class Agent:
         """
         wanted = how.get("schema")
         requested = TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
-        async with await self._journal(how.get("conversation"), text) as journal, self._streamed(journal, how, requested) as events:
-            yield events
+        async with await self._journal(how.get("conversation"), text) as journal:
+            history = how.get("history")
+            if history:
+                await begin_with(journal, history)
+            async with self._streamed(journal, how, requested) as events:
+                yield events
+
+    @contextmanager
+    def stream_sync(self, text: str, **how: Unpack[RunOptions]) -> Generator[SyncTurnStream]:
+        """Run one turn, and watch it, in a program without an event loop: `with agent.stream_sync(…) as events: for event in events: …`.
+
+        It goes on in a thread of its own while you do something else. Otherwise like `stream`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `async with agent.stream(…)` there.
+        """
+        refuse_inside_a_loop("stream_sync", "async with agent.stream(…)")
+        with loop_thread() as thread, thread.entered(self), thread.entered(self.stream(text, **how)) as events:
+            yield SyncTurnStream(events, thread)
 
     @asynccontextmanager
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
@@ -202,6 +349,17 @@ class Agent:
         options = RunOptions(deps=how.get("deps"), prompter=how.get("prompter"))
         async with await self.store.open(conversation) as journal, self._streamed(journal, options, None) as events:
             yield events
+
+    @contextmanager
+    def stream_resume_sync(self, conversation: str, **how: Unpack[ResumeOptions]) -> Generator[SyncTurnStream]:
+        """Continue the open turn of a conversation, and watch it, in a program without an event loop (see `stream_sync`).
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `async with agent.stream_resume(…)` there.
+        """
+        refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
+        with loop_thread() as thread, thread.entered(self), thread.entered(self.stream_resume(conversation, **how)) as events:
+            yield SyncTurnStream(events, thread)
 
     @asynccontextmanager
     async def _streamed(self, journal: Journal, how: RunOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
@@ -217,7 +375,7 @@ class Agent:
         finally:
             await events.stop()
 
-    async def work(self, *, at_once: int = 16, deps: object = None, engine: Literal["none", "dbos"] = "none") -> None:
+    async def work(self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none") -> None:
         """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.
 
         Due is an open turn that does not wait for a person alone: a question of it was answered, its process died, or its model was down
@@ -232,6 +390,15 @@ class Agent:
         run = self._run(None, deps)
         worker = worker_of(engine)(self.store, lambda journal: _finish(journal, self._session(journal, run), None), at_once)
         await worker.run()
+
+    def work_sync(self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none") -> None:
+        """Go on with turns that are due, in a program without an event loop, until Ctrl-C (see `work`).
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await agent.work(…)` there.
+        """
+        refuse_inside_a_loop("work_sync", "await agent.work(…)")
+        asyncio.run(self.work(at_once=at_once, deps=deps, engine=engine))
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same agent on another store, guarded by the same `may_answer`."""
@@ -259,12 +426,13 @@ class Agent:
         return await (self.store.create(text) if conversation is None else self.store.open(conversation))
 
     def _session(self, journal: Journal, run: RunParts) -> Session:
-        return compose_agent(self._parts, run, journal)
+        instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(cast("Deps", run.deps))
+        return compose_agent(replace(self._parts, instructions=instructions), run, journal)
 
 
 async def _finish(
     journal: Journal, session: Session, requested: TurnRequested | None, wanted: JsonObject | type | None = None
-) -> RunResult:
+) -> RunResult[Any]:
     """Run or resume a turn, and read what it came to.
 
     Raises:
@@ -274,9 +442,11 @@ async def _finish(
         ModelError: The model stayed down; the turn is open.
     """
     conversation = journal.conversation
+    spent: list[Spent] = []
+    SPENT.set(spent)
     try:
         ending = await (session.run(requested) if requested else session.resume())
     except TurnOpen as error:
         advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
         raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
-    return finished(conversation, session.window, ending, wanted)
+    return finished(conversation, session.window, ending, wanted, spent)

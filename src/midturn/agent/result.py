@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatResponse, Event
-from midturn.core.exchange import Usage
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
 from midturn.core.stream import OpenQuestion, pending, refused
 from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import MidturnError, ModelError
+from midturn.models.counted import Spent
 from midturn.runtime.driver import RunEnding
 
+T = TypeVar("T")
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
 
-class RunResult(Struct, frozen=True, kw_only=True):
+class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
     """How a turn ended, or what it waits for.
 
-    `text` is what the assistant said in this turn, `structured` its answer where a schema was given; `pending` are the open questions
-    of a suspended turn; `refused` names the tools whose calls failed because no human was there; `error` says why a turn `failed`.
+    `text` is what the assistant said in this turn, `structured` its answer where a schema was given (`T`), else None; `pending` are the
+    open questions of a suspended turn; `refused` names the tools whose calls failed because no human was there; `usage` is what this run
+    has cost; `error` says why a turn `failed`.
     """
 
     conversation: str
     status: Status
     text: str = ""
-    structured: Any = None
+    structured: T | None = None
     pending: tuple[OpenQuestion, ...] = ()
     refused: tuple[str, ...] = ()
-    usage: Usage = Usage()
+    usage: TurnUsage = TurnUsage()
     error: str | None = None
 
     def raise_if_failed(self) -> Self:
@@ -78,8 +81,8 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     return schema_as_json(wanted)[0]
 
 
-def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding) -> RunResult:
-    """Read a result from the events of a turn."""
+def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
+    """Read a result from the events of a turn, and from what the requests of this run have cost."""
     said = [event for event in turn if isinstance(event, ChatResponse)]
     structured = [event.structured for event in said if event.structured is not UNSET]
     return RunResult(
@@ -89,12 +92,14 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding) -> Ru
         structured=structured[-1] if structured else None,
         pending=tuple(pending(turn, conversation)) if ending.status == "suspended" else (),
         refused=tuple(refused(turn)),
-        usage=ending.usage,
+        usage=turn_usage(spent),
         error=ending.error,
     )
 
 
-def finished(conversation: str, turn: Sequence[Event], ending: RunEnding, wanted: JsonObject | type | None) -> RunResult:
+def finished(
+    conversation: str, turn: Sequence[Event], ending: RunEnding, wanted: JsonObject | type | None, spent: Iterable[Spent]
+) -> RunResult[Any]:
     """Read what a run came to, with the answer as a value of the type that was `wanted`.
 
     Raises:
@@ -102,7 +107,7 @@ def finished(conversation: str, turn: Sequence[Event], ending: RunEnding, wanted
     """
     if ending.status == "open":
         raise _model_is_down(conversation, ending.error or "", ending.failure)
-    result = result_of(conversation, turn, ending)
+    result = result_of(conversation, turn, ending, spent)
     if wanted is None or isinstance(wanted, Mapping) or result.structured is None:
         return result
     try:

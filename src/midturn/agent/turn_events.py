@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -47,7 +47,7 @@ class ToolFinished(Struct, frozen=True):
 class TurnEnded(Struct, frozen=True):
     """The run is over; nothing follows."""
 
-    result: RunResult
+    result: RunResult[Any]
 
 
 class ModelRetried(Struct, frozen=True):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 from typing import Any, Self, TypeAlias
 
 from midturn.agent.result import RunResult
 from midturn.agent.turn_events import Streamed, TurnEnded, streamed
 from midturn.ports import Happening, Journal
+from midturn.runtime.loop_thread import LoopThread
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]
 
@@ -50,7 +51,7 @@ class Relay:
 class TurnStream:
     """The events of a turn, as they happen; the last one is `TurnEnded`. Iterating raises what `Agent.run` would raise."""
 
-    def __init__(self, conversation: str, watching: Watching, task: asyncio.Task[RunResult]) -> None:
+    def __init__(self, conversation: str, watching: Watching, task: asyncio.Task[RunResult[Any]]) -> None:
         """Read what `watching` sees of `task`."""
         self.conversation = conversation
         """The conversation in which the turn runs."""
@@ -72,7 +73,7 @@ class TurnStream:
         self._is_over = True
         return TurnEnded(await self._task)
 
-    async def watched(self, on_event: OnEvent | None) -> RunResult:
+    async def watched(self, on_event: OnEvent | None) -> RunResult[Any]:
         """Wait for the end, telling `on_event` of everything; return the result.
 
         Raises what `Agent.run` raises, and what `on_event` raises.
@@ -91,3 +92,19 @@ class TurnStream:
         self._is_over = self._is_over or not self._task.done()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+class SyncTurnStream:
+    """The events of a turn, as they happen, for a program without an event loop; the last one is `TurnEnded` (see `TurnStream`)."""
+
+    def __init__(self, events: TurnStream, thread: LoopThread) -> None:
+        """Read `events`, which happen in `thread`."""
+        self.conversation = events.conversation
+        """The conversation in which the turn runs."""
+        self._events = thread.iterated(events)
+
+    def __iter__(self) -> Iterator[Streamed]:
+        return self
+
+    def __next__(self) -> Streamed:
+        return next(self._events)

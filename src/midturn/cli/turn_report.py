@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from midturn.agent.result import RunResult
 from midturn.cli.answer_flags import unused_answers
@@ -27,7 +28,7 @@ _HELPS = {
 _WHO = {"assistant": "by a model", "default": "by default", "static": "by configuration"}
 
 
-def status_of(result: RunResult) -> ExitStatus:
+def status_of(result: RunResult[Any]) -> ExitStatus:
     """Return what the exit status says about a result."""
     match result.status:
         case "completed":
@@ -40,7 +41,7 @@ def status_of(result: RunResult) -> ExitStatus:
             return ExitStatus.ERROR
 
 
-def report(result: RunResult, turn: Sequence[Event], *, attached: bool) -> None:
+def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool) -> None:
     """Say on stderr how the run ended."""
     if result.status == "failed":
         note(line("midturn: the turn failed: {}", block(result.error or "")))
@@ -77,7 +78,7 @@ def report_left_open(conversation: str, error: str, failure: str | None = None) 
     note(line("midturn: {}\nThe turn is open: `midturn resume {}` goes on with it.", block(said), conversation))
 
 
-def print_result(result: RunResult, status: str = "") -> None:
+def print_result(result: RunResult[Any], status: str = "") -> None:
     """Print a result as one JSON object (`--output json`)."""
     say_json(
         {
@@ -92,8 +93,8 @@ def print_result(result: RunResult, status: str = "") -> None:
     )
 
 
-def _usage(result: RunResult) -> Json:
-    return {field: getattr(result.usage, field) for field in result.usage.__struct_fields__}
+def _usage(result: RunResult[Any]) -> Json:
+    return result.usage.to_json()
 
 
 def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:

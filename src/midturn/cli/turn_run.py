@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from midturn.agent.result import RunResult, result_of
+from midturn.agent.turn_usage import turn_usage
 from midturn.cli.asking import terminal
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
@@ -24,6 +27,7 @@ from midturn.compose.mcp import Servers
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
+from midturn.models.counted import SPENT, Spent
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
@@ -85,6 +89,8 @@ class TurnRunner:
 
     def _run_once(self, held: Held, requested: TurnRequested | None) -> ExitStatus:
         session = self._command_line.session(held.journal)
+        spent: list[Spent] = []
+        SPENT.set(spent)
         try:
             ending = asyncio.run(self._perform(session, requested))
         except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
@@ -96,8 +102,8 @@ class TurnRunner:
         finally:
             self._display.end()
         if ending.status == "open":
-            return self._left_open(held, ending)
-        return self._tell(result_of(held.conversation, session.window, ending), session)
+            return self._left_open(held, ending, spent)
+        return self._tell(result_of(held.conversation, session.window, ending, spent), session)
 
     async def _perform(self, session: Session, requested: TurnRequested | None) -> RunEnding:
         work = session.resume if requested is None else lambda: session.run(requested)
@@ -111,14 +117,14 @@ class TurnRunner:
         finally:
             await self._command_line.aclose()
 
-    def _left_open(self, held: Held, ending: RunEnding) -> ExitStatus:
-        result = RunResult(conversation=held.conversation, status="failed", error=ending.error, usage=ending.usage)
+    def _left_open(self, held: Held, ending: RunEnding, spent: Sequence[Spent]) -> ExitStatus:
+        result = RunResult[Any](conversation=held.conversation, status="failed", error=ending.error, usage=turn_usage(spent))
         if self._run.output == "json":
             print_result(result, status="open")
         report_left_open(held.conversation, ending.error or "", ending.failure.failure if ending.failure else None)
         return ExitStatus.ERROR
 
-    def _tell(self, result: RunResult, session: Session) -> ExitStatus:
+    def _tell(self, result: RunResult[Any], session: Session) -> ExitStatus:
         status = status_of(result)
         waits = status == ExitStatus.SUSPENDED and self._run.waits
         match self._run.output:
@@ -135,7 +141,7 @@ class TurnRunner:
         return status
 
 
-def _print_shaped(result: RunResult, status: ExitStatus) -> ExitStatus:
+def _print_shaped(result: RunResult[Any], status: ExitStatus) -> ExitStatus:
     """Print the answer in its shape; one that has another is an error, and nothing for whoever reads stdout."""
     if result.structured is not None:
         say_json(result.structured)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import click
 
@@ -58,7 +58,7 @@ async def _until_told(work: Callable[[], Coroutine[Any, Any, None]]) -> ExitStat
     return status
 
 
-def _find(name: str) -> Agent:
+def _find(name: str) -> Agent[Any]:
     module, colon, variable = name.partition(":")
     if not colon or not module or not variable:
         raise click.BadParameter(f"{name!r} names no agent: write MODULE:AGENT, such as `myapp:agent`.")
@@ -73,4 +73,4 @@ def _find(name: str) -> Agent:
         raise ConfigError(f"The module {module!r} has no {variable!r}.") from None
     if not isinstance(found, Agent):
         raise ConfigError(f"{name} is no `midturn.Agent`, but {type(found).__name__}.")
-    return found
+    return cast("Agent[Any]", found)

@@ -17,6 +17,7 @@ from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.routing.table import AskUser
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
+from midturn.models.library_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
 from midturn.tools.function import FunctionTool
 from midturn.tools.registry import register
@@ -113,9 +114,22 @@ def check_model(given: object) -> Model:
     Raises:
         TypeError: `given` is not a model.
     """
+    if is_library_model(given):
+        return reached(cast("LibraryModel", given))
     if inspect.isclass(given) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
-        raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', or a model, not {_shown(given)}.")
+        raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or one of pydantic-ai, not {_shown(given)}.")
     return cast("Model", given)
+
+
+def check_instructions(given: T) -> T:
+    """Return the system prompt, or the function that makes it.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if isinstance(given, str) or (callable(given) and not inspect.isclass(given) and not inspect.iscoroutinefunction(given)):
+        return given
+    raise TypeError(f"`instructions` takes text, or a function `(deps) -> str` that is not async, not {_shown(given)}.")
 
 
 def check_prompter(given: T) -> T:

@@ -20,6 +20,7 @@ from midturn.core.source import Source
 from midturn.core.turn.inputs import CallBegun
 from midturn.errors import CallEnded, ConfigError, Suspended
 from midturn.inquirer.call import InquirerCall, check_call
+from midturn.models.library_model import LibraryModel
 from midturn.ports import Model, Tool
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
 from midturn.store.store import ConversationStore
@@ -58,7 +59,7 @@ class Inquirer:
         *,
         routes: Mapping[str, GivenTarget] | None = None,
         limits: Limits | Mapping[str, object] | None = None,
-        model: Model | str | None = None,
+        model: Model | LibraryModel | str | None = None,
         source: Source | None = None,
     ) -> None:
         """Stand on a conversation.
@@ -74,7 +75,7 @@ class Inquirer:
             source: Who asks in every call, such as `Source("other", "Claude Code")`; without it, each call's own tool.
         """
         models = Models(llm={}, display=Silence())
-        answering = models.named(model) if isinstance(model, str) else model and models.around(check_model(model))
+        answering = None if model is None else models.named(model) if isinstance(model, str) else models.around(check_model(model))
         self._parts = InquirerParts(
             model=answering,
             detached=policy_of(detached),

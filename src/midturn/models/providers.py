@@ -65,11 +65,12 @@ _SAID_BY_US: Sequence[tuple[str, type[Warning]]] = (
 class Connection:
     """One model of one provider, with its HTTP client. It belongs to the event loop in which it is first used."""
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec, given: LibraryModel | None = None) -> None:
         self._spec = spec
+        self._is_given = given is not None
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {"request": [] if spec.key else [_send_no_key], "response": [_note_response]}
-        self._model = _library_model(spec, self._http)
+        self._model = given or _library_model(spec, self._http)
         self._place = Place(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
         self.profile = _profile(spec, self._model.profile)
         self.advice = _retirement(spec)
@@ -128,7 +129,7 @@ class Connection:
     def _finished(self, response: StreamedResponse, request: ModelRequest, how: How | None) -> Finished:
         answer = response.get()
         parts = tuple(_from_library(answer, request, how, self._spec))
-        if answer.state != "complete" or answer.finish_reason is None:
+        if answer.state != "complete" or (answer.finish_reason is None and not self._is_given):  # models of a program may not say
             raise explain("broken", self._place, Report(detail="the answer stopped before its end"))
         if answer.finish_reason == "content_filter" and not any(isinstance(part, TextPart) for part in parts):
             raise explain("filtered", self._place, Report())

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 
 class ReachedModel:
-    """A model of a provider; `report` hears what the user should know about it.
+    """A model of a provider; `report` hears what the user should know about it. `given` is the library's model, where the program made it.
 
     It may be used from several event loops, one after the other: each gets its own connection.
     """
 
-    def __init__(self, spec: ModelSpec, report: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, spec: ModelSpec, report: Callable[[str], None] = lambda _: None, *, given: object = None) -> None:
         self._spec = spec
+        self._given = given
         self._report = report
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Connection | None = None
@@ -67,7 +68,7 @@ class ReachedModel:
         providers = await imported_in_thread("midturn.models.providers")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
-            self._connection = cast("Connection", providers.Connection(self._spec))
+            self._connection = cast("Connection", providers.Connection(self._spec, self._given))
             self._loop = loop
             if self._connection.advice:
                 self._report(self._connection.advice)
