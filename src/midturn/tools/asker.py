@@ -10,7 +10,9 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar, cast
 
 from midturn.core.form import Form
+from midturn.core.json_value import Json
 from midturn.core.question import Question
+from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import OnFailure
 from midturn.ports import AnswerChecks
@@ -18,6 +20,7 @@ from midturn.tools.answers import Answer, FormAnswers, Unanswered
 from midturn.tools.call_life import CallLife
 
 T = TypeVar("T")
+_FAILED = "A question has no answer; the call has failed."
 Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
 """A tool's own rule for an answer: None where it holds, else the sentence that the person is shown."""
 
@@ -79,19 +82,26 @@ class Asker(ABC):
 
     async def _ask(self, question: Question[T], check: Check[T] | None) -> T:
         if check is None:
-            return (await self._ask_form(Form((question,))))[question]
+            return question.typed(await self._answer_to(question))
         while True:
             with self._checks.holding(question, check):
-                value = (await self._ask_form(Form((question,))))[question]
+                value = question.typed(await self._answer_to(question))
             refusal = await refused(check, value)
             if refusal is None:
                 return value
             self._checks.say(question.id, refusal)
 
+    async def _answer_to(self, question: Question[Any]) -> Json | SecretValue:
+        match (await self._sent(Form((question,)), "fail_call")).get(question.id):
+            case GivenAnswer(value):
+                return value
+            case _:
+                raise asyncio.CancelledError(_FAILED)
+
     async def _ask_form(self, form: Form) -> FormAnswers:
         given = await self._sent(form, "fail_call")
         if any(isinstance(answer, NoAnswer) for answer in given.values()):
-            raise asyncio.CancelledError("A question has no answer; the call has failed.")
+            raise asyncio.CancelledError(_FAILED)
         return FormAnswers(given)
 
     async def _try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:

@@ -19,16 +19,20 @@ class Ticket:
     `misfits` counts replies that did not fit.
     """
 
-    __slots__ = ("call", "decision", "form", "id", "misfits", "place", "seen")
+    __slots__ = ("call", "decision", "form", "misfits", "place", "seen")
 
     def __init__(self, decision: Decision, call: str, form: str | None, place: Place, seen: int) -> None:
-        self.id = decision.id
         self.decision = decision
         self.call = call
         self.form = form
         self.place = place
         self.seen = seen
         self.misfits = 0
+
+    @property
+    def id(self) -> str:
+        """The name of the decision."""
+        return self.decision.id
 
 
 class Desk:
