@@ -71,7 +71,7 @@ class Recorder:
 def test_a_good_answer_is_taken_with_its_reason_and_position() -> None:
     reply = answer(script({"reason": "Looks right.", "answer": True}))
 
-    assert reply == AssistantReplied(REQUEST.id, True, "scripted", "Looks right.", {"scripted": {"next": 1, "inquiry": 0}})
+    assert reply == AssistantReplied(REQUEST.event_id, True, "scripted", "Looks right.", {"scripted": {"next": 1, "inquiry": 0}})
 
 
 def test_the_tokens_of_all_requests_are_counted() -> None:
@@ -85,7 +85,7 @@ def test_the_tokens_of_all_requests_are_counted() -> None:
 def test_a_wrong_answer_is_given_back_once() -> None:
     model = Recorder({"reason": "r", "answer": "yes"}, {"reason": "r", "answer": True})
 
-    assert answer(model) == AssistantReplied(REQUEST.id, True, "recorder", "r")
+    assert answer(model) == AssistantReplied(REQUEST.event_id, True, "recorder", "r")
     last = model.requests[1].events[-1]
     assert isinstance(last, ChatRequest)
     assert '`answer`: the answer must be true or false, not "yes"' in last.content
@@ -95,7 +95,7 @@ def test_a_wrong_answer_is_given_back_once() -> None:
 def test_a_missing_reason_counts_as_wrong_once(reason: str | None) -> None:
     model = Recorder({"reason": reason, "answer": True}, {"answer": True})
 
-    assert answer(model) == AssistantReplied(REQUEST.id, True, "recorder", None)
+    assert answer(model) == AssistantReplied(REQUEST.event_id, True, "recorder", None)
     assert len(model.requests) == 2
 
 
@@ -149,7 +149,7 @@ def test_a_model_that_is_down_is_asked_again_and_then_fails() -> None:
 
     reply = answer(model)
 
-    assert reply == AssistantFailed(REQUEST.id, "boom", {"scripted": {"next": 5, "inquiry": 0}})
+    assert reply == AssistantFailed(REQUEST.event_id, "boom", {"scripted": {"next": 5, "inquiry": 0}})
     assert clock.slept == [0.5, 1, 2, 4]
 
 
@@ -161,7 +161,7 @@ def test_a_script_without_an_answer_fails_this_question_alone() -> None:
 
 
 def test_whatever_a_model_raises_is_a_failure() -> None:
-    assert answer(Recorder(ValueError("a bug"))) == AssistantFailed(REQUEST.id, "ValueError: a bug")
+    assert answer(Recorder(ValueError("a bug"))) == AssistantFailed(REQUEST.event_id, "ValueError: a bug")
 
 
 def test_cancelling_stops_the_request() -> None:
@@ -196,7 +196,7 @@ def test_a_model_that_finds_it_too_long_is_sent_less() -> None:
 def test_a_question_that_is_too_long_by_itself_fails() -> None:
     model = Recorder(*[ContextTooLong("too long")] * 4)
 
-    assert answer(model) == AssistantFailed(REQUEST.id, "too long")
+    assert answer(model) == AssistantFailed(REQUEST.event_id, "too long")
 
 
 def test_an_answer_without_an_end_is_a_failure() -> None:
@@ -211,7 +211,7 @@ def test_an_answer_without_an_end_is_a_failure() -> None:
 
 
 def test_a_failing_model_says_so_without_metadata() -> None:
-    assert answer(Recorder(ModelError("Wrong key", status=401))) == AssistantFailed(REQUEST.id, "Wrong key")
+    assert answer(Recorder(ModelError("Wrong key", status=401))) == AssistantFailed(REQUEST.event_id, "Wrong key")
 
 
 def test_an_answer_that_does_not_end_is_left() -> None:
@@ -249,4 +249,6 @@ def test_a_long_reason_is_cut() -> None:
 
 
 def test_an_error_of_several_lines_is_told_in_one() -> None:
-    assert answer(Recorder(ModelError("It cannot be used:\n  set $KEY"))) == AssistantFailed(REQUEST.id, "It cannot be used: set $KEY")
+    assert answer(Recorder(ModelError("It cannot be used:\n  set $KEY"))) == AssistantFailed(
+        REQUEST.event_id, "It cannot be used: set $KEY"
+    )

@@ -168,13 +168,13 @@ class Process:
                 self._tools[call].hear(ask, plain_given(given))
             case StopTool(call):
                 del self._tools[call]
-            case PromptUser(prompt):
-                self._show(prompt)
+            case PromptUser(id, prompt):
+                self._show(id, prompt)
             case ClosePrompt(id):
                 del self._prompts[id]
             case ConsultAssistant(request):
-                assert request.id not in self._consults
-                self._consults[request.id] = request
+                assert effect.id not in self._consults
+                self._consults[effect.id] = request
             case StopAssistant(id):
                 del self._consults[id]
             case Warn(text):
@@ -191,13 +191,13 @@ class Process:
         self._world.given.setdefault(call, []).append(("run", plain_answers(effect.answers)))
         self._tools[call] = RunningTool(self._world.called(call), effect)
 
-    def _show(self, prompt: Prompt) -> None:
+    def _show(self, id: str, prompt: Prompt) -> None:
         assert not self._prompts, "one prompt at a time"
-        self._prompts[prompt.id] = prompt
+        self._prompts[id] = prompt
         if prompt.error is None:
-            self._misfits.pop(prompt.id, None)
+            self._misfits.pop(id, None)
         else:
-            assert self._misfits[prompt.id] in (1, 2), "an error is shown where a reply did not fit"
+            assert self._misfits[id] in (1, 2), "an error is shown where a reply did not fit"
 
     # A tool ---------------------------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class Process:
         call = self._call_of(id)
         called = self._world.called(call)
         if prompt.kind == "tool":
-            request = self._turn.record.inquiries[id].request
+            request = next(one.request for one in self._turn.record.inquiries.values() if one.request.event_id == id)
             ask, time = ask_behind(called, request, self._world.recorded(call))
             how = manner_of(self._script, called, ask, time)
             deed = reply(person(called, ask, time, can_go_back=prompt.can_go_back, link=bool(request.escalates)), "tool")
@@ -259,28 +259,28 @@ class Process:
             how = manner_of_decision(self._script, called, prompt.kind)
             places = self._turn._calls[call]._asks.waiting_for(id).places if prompt.kind == "review" else [0]
             deed = decision(self._world, call, prompt.kind, max(places) + 1)
-        self._step(self._prompted(prompt, how, deed))
+        self._step(self._prompted(id, prompt, how, deed))
 
-    def _prompted(self, prompt: Prompt, how: Manner, deed: Reply) -> Happened:
-        misfits = self._misfits.pop(prompt.id, 0)
+    def _prompted(self, id: str, prompt: Prompt, how: Manner, deed: Reply) -> Happened:
+        misfits = self._misfits.pop(id, 0)
         if how == "raises":
-            return PromptFailed(prompt.id, LOST)
+            return PromptFailed(id, LOST)
         if how == "away":
-            return UserReplied(prompt.id, Unavailable())
+            return UserReplied(id, Unavailable())
         if misfits < {"misfit": 1, "three misfits": 3}.get(how, 0):
-            self._misfits[prompt.id] = misfits + 1
-            return UserReplied(prompt.id, MISFIT[prompt.kind])
-        return UserReplied(prompt.id, deed, AnsweredBy("user", via="terminal"))
+            self._misfits[id] = misfits + 1
+            return UserReplied(id, MISFIT[prompt.kind])
+        return UserReplied(id, deed, AnsweredBy("user", via="terminal"))
 
     def _model_is_consulted(self, request: InquiryRequest) -> None:
         called = self._world.called(request.call)
         ask, time = ask_behind(called, request, self._world.recorded(request.call))
         match model(called, ask, time):
             case Says(value, reason):
-                del self._consults[request.id]
-                self._step(AssistantReplied(request.id, value, MODEL, reason))
+                del self._consults[request.event_id]
+                self._step(AssistantReplied(request.event_id, value, MODEL, reason))
             case Does("interrupted"):
                 self._step(Interrupted())
             case _:
-                del self._consults[request.id]
-                self._step(AssistantFailed(request.id, OVERLOADED))
+                del self._consults[request.event_id]
+                self._step(AssistantFailed(request.event_id, OVERLOADED))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from midturn.core.events import AnsweredBy, Event
+from midturn.core.events import AnsweredBy, Event, InquiryRequest
 from midturn.core.exchange import TextPart, ToolCallPart
 from midturn.core.form import Form
 from midturn.core.json_value import Json
@@ -100,7 +100,7 @@ class Played:
 
     def reply(self, reply: Reply) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""
-        return self.step(UserReplied(self.prompt.prompt.id, reply, AnsweredBy("user")))
+        return self.step(UserReplied(self.prompt.id, reply, AnsweredBy("user")))
 
     def answer(self, value: Json, **terms: Any) -> tuple[Effect, ...]:
         """Answer the prompt that opened last."""
@@ -117,6 +117,10 @@ class Played:
     def wanted(self, kind: type[E]) -> list[E]:
         """Return the effects of this kind in the last step."""
         return [effect for effect in self.last if isinstance(effect, kind)]
+
+    def asked_as(self, inquiry: str) -> str:
+        """Return the `event_id` of a request, which names what is asked, by the inquiry's id."""
+        return next(event.event_id for event in reversed(self.events) if isinstance(event, InquiryRequest) and event.id == inquiry)
 
     @property
     def prompt(self) -> PromptUser:

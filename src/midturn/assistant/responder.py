@@ -68,16 +68,16 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
     kind = asked.question.answer_type
     if isinstance(kind, UnknownType | SecretType):
         return AssistantFailed(
-            asked.id, f"a question of type `{kind.type if isinstance(kind, UnknownType) else 'secret'}` has no model answer"
+            asked.event_id, f"a question of type `{kind.type if isinstance(kind, UnknownType) else 'secret'}` has no model answer"
         )
     attempt = _Attempt(model, _Question(kind, asked.question.optional))
     try:
         return await attempt.run(consultation)
     except MidturnError as error:
         said = getattr(error, "metadata", None) if isinstance(error, ModelError) else None
-        return AssistantFailed(asked.id, " ".join(str(error).split()), attempt.metadata(said))
+        return AssistantFailed(asked.event_id, " ".join(str(error).split()), attempt.metadata(said))
     except Exception as error:  # noqa: BLE001 (a model may be anybody's code, and every question gets its response)
-        return AssistantFailed(asked.id, f"{type(error).__name__}: {error}", attempt.metadata())
+        return AssistantFailed(asked.event_id, f"{type(error).__name__}: {error}", attempt.metadata())
 
 
 class _Attempt:
@@ -102,9 +102,9 @@ class _Attempt:
         metadata = self.metadata(next((part.metadata for part in reversed(finished.parts) if part.metadata), None))
         match verdict:
             case ReadAnswer(answer, reason):
-                return AssistantReplied(asked.id, answer, self._model.name, reason, metadata)
+                return AssistantReplied(asked.event_id, answer, self._model.name, reason, metadata)
             case Wrong(problem):
-                return AssistantFailed(asked.id, f"its second answer was wrong too: {problem}", metadata)
+                return AssistantFailed(asked.event_id, f"its second answer was wrong too: {problem}", metadata)
 
     def metadata(self, said: Mapping[str, object] | None = None) -> Metadata | None:
         """Return what is recorded with the response: what the model wants kept, and the tokens of all requests."""

@@ -49,7 +49,7 @@ Subject: TypeAlias = CallSubject | ResultSubject | AnswersSubject
 class Prompt(Struct, frozen=True, kw_only=True):
     """One thing to ask a person.
 
-    `question` is what an approval asks, too (a boolean). `id` is the inquiry's or the approval's id, `event` the `event_id` of its
+    `question` is what an approval asks, too (a boolean). `id` names it as `OpenQuestion.id` does, `event` is the `event_id` of its
     request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
     `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
     which is the beginning of the question's context: somebody else's words, to be quoted. `parameters` is what edited arguments must fit.

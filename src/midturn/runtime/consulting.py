@@ -24,8 +24,8 @@ class Consulting:
 
     def start(self, effect: ConsultAssistant, spawn: Spawn) -> None:
         """Ask a model."""
-        self._display.show(ConsultStarted(effect.request.id, self._consultant.model_asked(effect.request, effect.tool)))
-        self._tasks[effect.request.id] = spawn(self._ask(effect))
+        self._display.show(ConsultStarted(effect.id, self._consultant.model_asked(effect.request, effect.tool)))
+        self._tasks[effect.id] = spawn(self._ask(effect))
 
     def stop(self, id: str) -> None:
         """Stop asking."""
@@ -40,9 +40,9 @@ class Consulting:
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
-            happened = AssistantFailed(effect.request.id, "the request was cancelled")
+            happened = AssistantFailed(effect.id, "the request was cancelled")
         except Exception as error:  # noqa: BLE001  whatever went wrong: the question closes, and the turn goes on
-            happened = AssistantFailed(effect.request.id, str(error) or type(error).__name__)
-        self._tasks.pop(effect.request.id, None)
-        self._display.show(ConsultFinished(effect.request.id))
+            happened = AssistantFailed(effect.id, str(error) or type(error).__name__)
+        self._tasks.pop(effect.id, None)
+        self._display.show(ConsultFinished(effect.id))
         self._report(happened)

@@ -118,10 +118,10 @@ class Driver:
                 continue
             happened = await self._happenings.get()
             if isinstance(happened, AnsweredElsewhere):
-                self._prompts.expect_answer(happened.id, happened.who)
+                self._prompts.expect_answer(happened.event_id, happened.who)
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
-                self._prompts.expect_nothing(happened.id)
+                self._prompts.expect_nothing(happened.event_id)
         return self._ending
 
     async def _is_quiet(self) -> bool:
@@ -156,8 +156,8 @@ class Driver:
                 self._tools.answer(effect)
             case StopTool(call):
                 self._tools.stop(call)
-            case PromptUser(prompt):
-                self._prompts.open(self._with_parameters(prompt), self._spawn)
+            case PromptUser(id, prompt):
+                self._prompts.open(id, self._with_parameters(prompt), self._spawn)
             case ClosePrompt():
                 self._prompts.close(effect, self._spawn_to_the_end)
             case ConsultAssistant():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from midturn.core.events import Approval, InquiryRequest
 from midturn.core.turn.inputs import AnsweredElsewhere, Happened
-from midturn.ports import AnswerFeed, Clock, HandedAnswer, Journal
+from midturn.ports import AnswerFeed, Clock, Journal
 
 INTERVAL = 0.1  # seconds between two looks, while an answer waits for its question to be asked again
 
@@ -28,19 +27,9 @@ class Elsewhere:
         """Report what is handed over, until cancelled."""
         while True:
             handed = await self._feed.collect()
-            for answer, inquiry in self._new(handed):
-                self._reported[answer.event_id] = len(self._journal.events)
-                self._report(AnsweredElsewhere(inquiry, answer.reply, answer.by))
+            recorded = len(self._journal.events) if handed else 0
+            for answer in handed:
+                if self._reported.get(answer.event_id) != recorded:
+                    self._reported[answer.event_id] = recorded
+                    self._report(AnsweredElsewhere(answer.event_id, answer.reply, answer.by))
             await (clock.sleep(INTERVAL) if handed else self._feed.changed())
-
-    def _new(self, handed: Sequence[HandedAnswer]) -> list[tuple[HandedAnswer, str]]:
-        """Return the answers that the turn has not seen in its present state, each with the id of its question."""
-        length = len(self._journal.events) if handed else 0
-        waiting = {answer.event_id: answer for answer in handed if self._reported.get(answer.event_id) != length}
-        found: list[tuple[HandedAnswer, str]] = []
-        for event in reversed(self._journal.events) if waiting else ():
-            if isinstance(event, InquiryRequest | Approval) and (answer := waiting.pop(event.event_id, None)):
-                found.append((answer, event.id))
-            if not waiting:
-                break
-        return found

@@ -10,7 +10,6 @@ from typing import cast, get_args
 
 from msgspec.structs import replace
 
-from midturn.core.address import address
 from midturn.core.events import AnsweredBy, InquiryRequest
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply, Unavailable
@@ -37,7 +36,7 @@ class OpenPrompts:
         self._journal = journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._addresses: dict[str, str] = {}
+        self._shown: dict[str, Prompt] = {}
         self._answered_by: dict[str, str] = {}
 
     @property
@@ -45,63 +44,62 @@ class OpenPrompts:
         """Whether somebody is being asked now."""
         return bool(self._tasks)
 
-    def open(self, prompt: Prompt, spawn: Spawn) -> None:
+    def open(self, id: str, prompt: Prompt, spawn: Spawn) -> None:
         """Show a prompt."""
-        self._addresses[prompt.id] = _address(prompt)
-        self._tasks[prompt.id] = spawn(self._ask(prompt))
+        self._shown[id] = prompt
+        self._tasks[id] = spawn(self._ask(id, prompt))
 
-    def expect_answer(self, id: str, who: AnsweredBy) -> None:
+    def expect_answer(self, event_id: str, who: AnsweredBy) -> None:
         """Note who answers a question elsewhere, for the prompt that closes because of it."""
-        self._answered_by[id] = who.user or who.via or who.by
+        self._answered_by[event_id] = who.user or who.via or who.by
 
-    def expect_nothing(self, id: str) -> None:
+    def expect_nothing(self, event_id: str) -> None:
         """Forget who answered elsewhere: the prompt is closed, or the answer did not fit."""
-        self._answered_by.pop(id, None)
+        self._answered_by.pop(event_id, None)
 
     def close(self, effect: ClosePrompt, spawn: Spawn) -> None:
         """Take a prompt away; where somebody else answered, let the prompter know who."""
-        task = self._tasks.pop(effect.id, None)
-        if task is None:
+        task, prompt = self._tasks.pop(effect.id, None), self._shown.pop(effect.id, None)
+        if task is None or prompt is None:
             return
         task.cancel()
-        by, named = self._answered_by.get(effect.id), self._addresses.pop(effect.id, "")
+        by = self._answered_by.get(prompt.event)
         withdrawn: Callable[[str, str], object] | None = getattr(self._prompter, "withdrawn", None)
         if by is not None and withdrawn is not None:
-            spawn(_tell(withdrawn, named, by))
+            spawn(_tell(withdrawn, prompt.id, by))
 
-    async def _ask(self, prompt: Prompt) -> None:
-        happened = await self._happened(prompt)
-        self._tasks.pop(prompt.id, None)
-        self._addresses.pop(prompt.id, None)
+    async def _ask(self, id: str, prompt: Prompt) -> None:
+        happened = await self._happened(id, prompt)
+        self._tasks.pop(id, None)
+        self._shown.pop(id, None)
         self._report(happened)
 
-    async def _happened(self, prompt: Prompt) -> Happened:
+    async def _happened(self, id: str, prompt: Prompt) -> Happened:
         """Ask. A prompter is anybody's code: whatever it does wrong, the question closes, and the turn goes on.
 
         Raises:
             TerminalGone: Whoever was asked is not there any more.
         """
         if self._prompter is None:
-            return UserReplied(prompt.id, Unavailable())
+            return UserReplied(id, Unavailable())
         try:
-            named = replace(prompt, id=_address(prompt))
-            self._describe(named)
-            reply = await self._replied(self._prompter, named, prompt.event)
+            self._describe(prompt)
+            reply = await self._replied(self._prompter, prompt)
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
-            return _failed(prompt, error, "it cancelled itself")
+            return _failed(id, error, "it cancelled itself")
         except TerminalGone:
             raise  # nobody said anything: the run stops here, and the turn stays open
         except Exception as error:  # noqa: BLE001  as above
-            return _failed(prompt, error, str(error) or type(error).__name__)
+            return _failed(id, error, str(error) or type(error).__name__)
         via: str | None = getattr(self._prompter, "via", None)
         user: str | None = getattr(self._prompter, "user", None)
-        return UserReplied(prompt.id, reply, AnsweredBy("user", via=via, user=user))
+        return UserReplied(id, reply, AnsweredBy("user", via=via, user=user))
 
-    async def _replied(self, prompter: Prompter, prompt: Prompt, event: str) -> Reply:
+    async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
         """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""
-        asked = next((found for found in reversed(self._journal.events) if found.event_id == event), None)
+        asked = next((found for found in reversed(self._journal.events) if found.event_id == prompt.event), None)
         if not isinstance(asked, InquiryRequest):
             return await _awaited(prompter.prompt(prompt))
         checks = self._checks.of(asked.call)
@@ -123,11 +121,6 @@ class OpenPrompts:
                     about_to_ask(question)
 
 
-def _address(prompt: Prompt) -> str:
-    """Return the name of what is asked outside the machine; a permission that nobody has put off is on no record yet."""
-    return address(prompt.conversation, prompt.event or prompt.id)
-
-
 async def _awaited(prompted: object) -> Reply:
     """Return what a prompter replied.
 
@@ -142,9 +135,9 @@ async def _awaited(prompted: object) -> Reply:
     return cast("Reply", reply)
 
 
-def _failed(prompt: Prompt, error: BaseException, message: str) -> PromptFailed:
-    _LOG.warning("the prompter failed at %r", prompt.id, exc_info=error)
-    return PromptFailed(prompt.id, message)
+def _failed(id: str, error: BaseException, message: str) -> PromptFailed:
+    _LOG.warning("the prompter failed at %r", id, exc_info=error)
+    return PromptFailed(id, message)
 
 
 async def _tell(withdrawn: Callable[[str, str], object], id: str, by: str) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
-from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Event
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
@@ -40,15 +37,12 @@ class Visitor:
         self._store = store
         self._conversation = question.conversation
         self._who = AnsweredBy("user", via=via)
-        self._visit = Visit(turn, question.request.event_id, event_ids())
+        self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
         self._seen = turn[-1].event_id
 
     def prompt(self) -> Prompt | None:
         """Return what to show next; None when the form is done."""
-        prompt = self._visit.prompt()
-        if prompt is None:
-            return None
-        return replace(prompt, id=address(self._conversation, prompt.event), conversation=self._conversation)
+        return self._visit.prompt()
 
     async def take(self, reply: Reply) -> None:
         """Record what the person did.

@@ -78,7 +78,7 @@ def test_deferred_a_call_waits_for_its_approval_and_runs_after_it() -> None:
     (waiting,) = played.recorded(Approval)
 
     resumed = Played(settings(defer), played.events)
-    assert resumed.prompt.prompt.id == waiting.id
+    assert resumed.prompt.id == waiting.id
     resumed.answer(True)
 
     assert resumed.run.call.event == call

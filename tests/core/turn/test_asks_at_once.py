@@ -31,7 +31,7 @@ def asking(played: Played, *forms: tuple[Question[object], ...], review: bool = 
 
 
 def replied(played: Played, id: str, value: str) -> None:
-    played.step(UserReplied(id, Answered(value), AnsweredBy("user")))
+    played.step(UserReplied(played.asked_as(id), Answered(value), AnsweredBy("user")))
 
 
 def given(played: Played) -> list[tuple[int, object]]:
@@ -69,7 +69,7 @@ def test_a_model_and_a_person_are_asked_at_the_same_time() -> None:
     played.asks(call, B, ask=2)
     assert played.wanted(PromptUser)
 
-    played.step(AssistantReplied("call_1.a.1", "model's", "m", "why"))
+    played.step(AssistantReplied(played.asked_as("call_1.a.1"), "model's", "m", "why"))
 
     assert given(played) == [(1, ["model's"])]
 
@@ -104,11 +104,11 @@ def test_a_reply_to_one_ends_the_call_and_closes_the_others() -> None:
     played = Played(settings(prompts_at_once=9))
     asking(played, (A,), (B,))
 
-    played.step(UserReplied("call_1.a.1", Replied("Never mind.")))
+    played.step(UserReplied(played.asked_as("call_1.a.1"), Replied("Never mind.")))
 
     assert [response.reason for response in played.recorded(InquiryCancelled)] == ["reply", "superseded"]
     assert played.recorded(ToolCallResponse)[0].content == '{"cancelled": true, "answered": {}, "reply": "Never mind."}'
-    assert played.wanted(ClosePrompt) == [ClosePrompt("call_1.b.1")]
+    assert played.wanted(ClosePrompt) == [ClosePrompt(played.asked_as("call_1.b.1"))]
     assert played.wanted(StopTool)
 
 
@@ -116,10 +116,10 @@ def test_the_end_of_the_turn_at_one_closes_them_all() -> None:
     played = Played(settings(prompts_at_once=9))
     asking(played, (A,), (B,))
 
-    played.step(UserReplied("call_1.a.1", EndedTurn()))
+    played.step(UserReplied(played.asked_as("call_1.a.1"), EndedTurn()))
 
     assert [response.reason for response in played.recorded(InquiryCancelled)] == ["user", "user"]
-    assert played.wanted(ClosePrompt) == [ClosePrompt("call_1.b.1")]
+    assert played.wanted(ClosePrompt) == [ClosePrompt(played.asked_as("call_1.b.1"))]
 
 
 def test_an_ask_that_is_given_up_leaves_the_others() -> None:
@@ -142,7 +142,7 @@ def test_a_form_that_has_begun_keeps_the_screen() -> None:
     shown: list[str] = []
     for value in ("one", "two", "three"):
         shown += [e.prompt.question.id for e in played.wanted(PromptUser)]
-        played.step(UserReplied(f"call_1.{'abc'[('one', 'two', 'three').index(value)]}.1", Answered(value)))
+        replied(played, f"call_1.{'abc'[('one', 'two', 'three').index(value)]}.1", value)
 
     shown += [e.prompt.question.id for e in played.wanted(PromptUser)]
     assert shown == ["b", "c", "confirm"]
@@ -157,7 +157,7 @@ def test_a_form_keeps_the_screen_while_a_model_answers_in_between() -> None:
 
     replied(played, "call_1.a.1", "one")
     assert played.wanted(PromptUser) == []
-    played.step(AssistantReplied("call_1.b.1", "two", "m", "why"))
+    played.step(AssistantReplied(played.asked_as("call_1.b.1"), "two", "m", "why"))
     assert [e.prompt.question.id for e in played.wanted(PromptUser)] == ["c"]
     replied(played, "call_1.c.1", "three")
     assert [e.prompt.question.id for e in played.wanted(PromptUser)] == ["confirm"]

@@ -48,7 +48,7 @@ def test_a_recorded_answer_that_does_not_fit_is_reported_and_asked_for_again() -
     resumed = Played(events=edited(played.events, "perhaps"))
     resumed.asks(call, CONFIRM)
 
-    assert resumed.prompt.prompt.id == "call_1.confirm.2"
+    assert resumed.prompt.id == resumed.asked_as("call_1.confirm.2")
     (warning,) = resumed.wanted(Warn)
     assert "Deploy to staging?" in warning.text
     assert "asked again" in warning.text

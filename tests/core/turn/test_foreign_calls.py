@@ -71,7 +71,7 @@ def test_a_call_that_is_left_stays_open_and_its_prompt_closes() -> None:
     call = turn.begin()
     turn.asks(call, CONFIRM, ask=1)
     turn.step(CallLeft(call))
-    assert turn.wanted(ClosePrompt) == [ClosePrompt("call_1.confirm.1")]
+    assert turn.wanted(ClosePrompt) == [ClosePrompt(turn.asked_as("call_1.confirm.1"))]
     assert turn.wanted(StopTool) == [StopTool(call)]
     assert not turn.recorded(InquiryCancelled)
     turn.step(LoopEnded())
@@ -83,7 +83,7 @@ def test_the_same_call_goes_on_where_it_was_left_in_this_process_or_another() ->
     turn = Foreign()
     call = turn.begin()
     turn.asks(call, CONFIRM, ask=1)
-    turn.step(UserReplied("call_1.confirm.1", Answered(value=True), AnsweredBy("user")))
+    turn.step(UserReplied(turn.asked_as("call_1.confirm.1"), Answered(value=True), AnsweredBy("user")))
     turn.asks(call, REGION, ask=2)
     turn.step(CallLeft(call))
 
@@ -93,7 +93,7 @@ def test_the_same_call_goes_on_where_it_was_left_in_this_process_or_another() ->
         again.asks(call, CONFIRM, ask=1)
         assert again.wanted(GiveAnswers)[0].answers["confirm"]
         again.asks(call, REGION, ask=2)
-        assert [shown.prompt.id for shown in again.wanted(PromptUser)] == ["call_1.region.1"]
+        assert [shown.id for shown in again.wanted(PromptUser)] == [again.asked_as("call_1.region.1")]
         assert again.events == before
         again.step(CallLeft(call))
 

@@ -165,7 +165,7 @@ def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() 
     played.asks(second, CONFIRM)
     assert not played.wanted(PromptUser)
 
-    played.step(UserReplied(first_prompt.prompt.id, Answered(True, remember=True)))
+    played.step(UserReplied(first_prompt.id, Answered(True, remember=True)))
 
     assert {run.call.event for run in played.wanted(RunTool)} == {first, second}
     assert [e.answered_by.by for e in played.recorded(InquiryAnswered) if e.answered_by] == ["user", "cached"]

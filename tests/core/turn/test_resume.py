@@ -38,7 +38,7 @@ def test_an_open_question_is_taken_over_with_its_id() -> None:
 
     resumed = Played(events=played.events)
     resumed.asks(call, CONFIRM)
-    assert resumed.prompt.prompt.id == "call_1.confirm.1"
+    assert resumed.prompt.id == resumed.asked_as("call_1.confirm.1")
     resumed.answer(False)
 
     assert len(resumed.recorded(InquiryRequest)) == 1
@@ -55,7 +55,7 @@ def test_a_differing_question_supersedes_the_open_one() -> None:
     resumed.asks(call, Question.boolean("confirm", "Apply?", context="+ new"))
 
     assert [(e.id, e.reason) for e in resumed.recorded(InquiryCancelled)] == [("call_1.confirm.1", "superseded")]
-    assert resumed.prompt.prompt.id == "call_1.confirm.2"
+    assert resumed.prompt.id == resumed.asked_as("call_1.confirm.2")
 
 
 def test_a_call_that_no_longer_asks_closes_its_open_question() -> None:
@@ -79,7 +79,7 @@ def test_a_secret_is_asked_again_and_never_given_as_a_placeholder() -> None:
 
     resumed = Played(events=played.events)
     resumed.asks(call, TOKEN, NOTE)
-    assert resumed.prompt.prompt.id == "call_1.token.2"
+    assert resumed.prompt.id == resumed.asked_as("call_1.token.2")
     assert not resumed.wanted(RunTool)
     resumed.answer("hunter3")
 
@@ -171,7 +171,7 @@ def test_asks_of_one_coroutine_at_once_are_matched_per_id_in_whatever_order_they
 
     resumed = Played(events=played.events)
     resumed.asks(call, REGION, ask=1)
-    assert resumed.prompt.prompt.id == "call_1.region.1"
+    assert resumed.prompt.id == resumed.asked_as("call_1.region.1")
     resumed.asks(call, CONFIRM, ask=2)
 
     assert len(resumed.recorded(InquiryRequest)) == 2

@@ -25,7 +25,7 @@ def reviewed(kind: TargetKind = "assistant_with_escalation", detached: DetachedP
 def says(played: Played, answer: object, reason: str | None = "It drops a test.") -> None:
     """Have the model that was asked answer."""
     (asked,) = played.wanted(ConsultAssistant)
-    played.step(AssistantReplied(asked.request.id, answer, "anthropic/claude-haiku-4-5", reason))  # type: ignore[arg-type]
+    played.step(AssistantReplied(asked.id, answer, "anthropic/claude-haiku-4-5", reason))  # type: ignore[arg-type]
 
 
 def asked(policy: ToolPolicy, question: object = PATCH, **changes: object) -> tuple[Played, str]:
@@ -77,7 +77,7 @@ def test_a_rejection_goes_to_the_user_who_is_there_and_the_tool_sees_only_the_us
     says(played, False)
 
     prompt = played.prompt.prompt
-    assert prompt.id == "call_1.confirm.2"
+    assert played.prompt.id == played.asked_as("call_1.confirm.2")
     assert prompt.question.context == 'The assistant recommended rejecting this:\n"It drops a test."\n\n+ a line'
     assert prompt.question.to_json().get("default") is None
     second = played.recorded(InquiryRequest)[1]
@@ -90,7 +90,7 @@ def test_a_rejection_goes_to_the_user_who_is_there_and_the_tool_sees_only_the_us
 
 def test_a_reviewers_failure_is_not_a_no() -> None:
     played, _ = asked(reviewed())
-    played.step(AssistantFailed("call_1.confirm.1", "overloaded"))
+    played.step(AssistantFailed(played.asked_as("call_1.confirm.1"), "overloaded"))
 
     assert played.recorded(InquiryCancelled)[0].reason == "backend_error"
     assert played.prompt.prompt.question.context == "The assistant that was asked could not answer: overloaded\n\n+ a line"
@@ -113,7 +113,7 @@ def test_an_open_escalation_is_taken_over_by_a_resumed_turn() -> None:
     resumed = Played(settings(reviewed(detached="defer")), played.events)
     resumed.asks(call, PATCH)
 
-    assert resumed.prompt.prompt.id == "call_1.confirm.2"
+    assert resumed.prompt.id == resumed.asked_as("call_1.confirm.2")
     resumed.answer(True)
     assert resumed.run.answers == {"confirm": True}
     assert len(resumed.recorded(InquiryRequest)) == 2
@@ -229,7 +229,7 @@ def test_where_nobody_can_be_shown_a_rejection_it_waits_under_defer() -> None:
 def test_where_nobody_can_be_shown_that_a_reviewer_failed_the_call_fails_with_its_error() -> None:
     played, _ = asked(reviewed(detached="auto"))
     (consulted,) = played.wanted(ConsultAssistant)
-    played.step(AssistantFailed(consulted.request.id, "overloaded"))
+    played.step(AssistantFailed(consulted.id, "overloaded"))
 
     played.reply(Unavailable())
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, ApprovalState
 from midturn.core.json_value import Json, canonical
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, PromptKind, ResultSubject, Subject
@@ -45,6 +46,11 @@ class _Approving(Struct, frozen=True):
         return self.view.call.undecided(self.id)
 
     @property
+    def event(self) -> str:
+        """The `event_id` of what says that this is waited for; empty where nothing is recorded."""
+        return waiting.event_id if (waiting := self.waiting) else ""
+
+    @property
     def _text(self) -> str:
         return approval_text(self.kind, self.view.tool)
 
@@ -60,7 +66,7 @@ class _Approving(Struct, frozen=True):
         return Closing(Respond(message), (self._record("skipped", answered_by=BY_DEFAULT),))
 
     def _shown(self, subject: Subject, *, may_remember: bool = False) -> Prompt:
-        call, waiting = self.view.call.call, self.waiting
+        call, event = self.view.call.call, self.event
         return Prompt(
             question=Question.unchecked(id=f"__{self.kind}__", text=self._text, answer_type=BooleanType()),
             kind=self.kind,
@@ -68,8 +74,8 @@ class _Approving(Struct, frozen=True):
             subject=subject,
             may_remember=may_remember,
             can_reply=self.kind == "review",
-            id=self.id,
-            event=waiting.event_id if waiting else "",
+            id=address(self.view.settings.conversation, event or self.id),
+            event=event,
             conversation=self.view.settings.conversation,
             tool=call.name,
             arguments=call.arguments,

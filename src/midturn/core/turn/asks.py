@@ -210,7 +210,7 @@ class Asks:
             question = replace(question, context=request.question.context, default=UNSET)
         if ask.prefill is UNSET and (draft := walk.walker.draft) is not UNSET:
             ask = replace(ask, prefill=draft)
-        walk.waits_for = request.id
+        walk.waits_for = request.event_id
         policy = self._view.policy.question(request.question_id)
         return Inquiry(self._view, ask, request, question, policy, self._view.settings.attached, emissions)
 

@@ -131,9 +131,8 @@ class Call:
         """Forget an ask that its coroutine gave up."""
         for waiting in self._asks.drop(ask):
             self._take_down(waiting)
-            asked = self._state.record.inquiries.get(waiting)
-            if asked and asked.response is None:
-                self._state.write(InquiryCancelled(id=waiting, reason="superseded"))
+            for request in [chain.last.request for chain in self.record.open_chains if chain.last.request.event_id == waiting]:
+                self._state.write(InquiryCancelled(id=request.id, reason="superseded"))
 
     def content_of(self, outcome: Success | ToolError) -> str:
         """Return what the model would read if the tool ended so now."""
@@ -191,9 +190,9 @@ class Call:
                 if record is not None:
                     self._state.write(record)
                 self._put(decision, "line" if whom == "person" else "inbox")
-            case Consult():
+            case Consult(request):
                 self._put(decision, "model")
-                self._state.want(ConsultAssistant(self._state.record.inquiries[decision.id].request, self.record.request.name))
+                self._state.want(ConsultAssistant(request, self.record.request.name))
             case Closing():
                 self.close(decision.id, going)
             case _ as other:

@@ -110,6 +110,7 @@ class AwaitPerson(Struct, frozen=True):
 class Consult(Struct, frozen=True):
     """A model decides, on the side."""
 
+    request: InquiryRequest
     warning: str | None = None
 
 
@@ -145,7 +146,12 @@ class Decision(Protocol):
 
     @property
     def id(self) -> str:
-        """The inquiry's or the approval's id."""
+        """Its name inside the turn: the `event_id` of a question's request; an approval, which may be on no record yet, has its own."""
+        ...
+
+    @property
+    def event(self) -> str:
+        """The `event_id` of what says that this is waited for; empty where nothing is recorded."""
         ...
 
     def going(self) -> Going:

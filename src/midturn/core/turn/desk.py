@@ -55,6 +55,10 @@ class Desk:
         """Return the ticket of a decision, wherever it lies."""
         return self._tickets.get(id)
 
+    def waiting_for(self, event_id: str) -> Ticket | None:
+        """Return the ticket of what a recorded request or approval waits for."""
+        return self.find(event_id) or next((ticket for ticket in self._tickets.values() if ticket.decision.event == event_id), None)
+
     def remove(self, id: str) -> Ticket | None:
         """Take a decision off the desk."""
         return self._tickets.pop(id, None)

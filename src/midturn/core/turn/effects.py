@@ -66,8 +66,9 @@ class StopTool(Struct, frozen=True):
 
 
 class PromptUser(Struct, frozen=True):
-    """Show this to a person."""
+    """Show this to a person; `id` names what is asked as long as this process runs, here and in what comes back."""
 
+    id: str
     prompt: Prompt
 
 
@@ -82,6 +83,11 @@ class ConsultAssistant(Struct, frozen=True):
 
     request: InquiryRequest
     tool: str
+
+    @property
+    def id(self) -> str:
+        """What names the question, here and in what comes back."""
+        return self.request.event_id
 
 
 class StopAssistant(Struct, frozen=True):

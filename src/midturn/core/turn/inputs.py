@@ -110,7 +110,7 @@ class ToolDone(Struct, frozen=True):
 
 
 class UserReplied(Struct, frozen=True):
-    """A prompter returned. `id` names the inquiry or the approval."""
+    """A prompter returned. `id` names what was asked, as in `PromptUser`."""
 
     id: str
     reply: Reply
@@ -118,9 +118,9 @@ class UserReplied(Struct, frozen=True):
 
 
 class AnsweredElsewhere(Struct, frozen=True):
-    """Somebody answered who was not at this prompt: from the inbox, a browser, a program."""
+    """Somebody answered who was not at this prompt: from the inbox, a browser, a program. `event_id` is that of what waits for it."""
 
-    id: str
+    event_id: str
     reply: Reply
     who: AnsweredBy
 

@@ -7,6 +7,7 @@ from typing import Any, assert_never, cast
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from midturn.core.address import address
 from midturn.core.events import (
     NOBODY_THERE,
     AnsweredBy,
@@ -79,8 +80,13 @@ class Inquiry(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The inquiry's id."""
-        return self.request.id
+        """The `event_id` of its request."""
+        return self.request.event_id
+
+    @property
+    def event(self) -> str:
+        """The same: a question is recorded before anybody is asked."""
+        return self.request.event_id
 
     def going(self) -> Going:
         """Say what the routing table says, within the limits."""
@@ -103,7 +109,7 @@ class Inquiry(Struct, frozen=True):
             prefill=self.ask.prefill,
             can_go_back=self.ask.can_go_back,
             may_remember=self._may_be_remembered,
-            id=self.id,
+            id=address(self.view.settings.conversation, self.request.event_id),
             event=self.request.event_id,
             conversation=self.view.settings.conversation,
             tool=call.name,
@@ -140,10 +146,10 @@ class Inquiry(Struct, frozen=True):
     def model_said(self, said: AssistantReplied) -> Closing:
         """Close with a model's answer; a "no" under escalation goes on to the user."""
         who = AnsweredBy("assistant", model=said.model)
-        record = InquiryAnswered(id=self.id, answer=said.answer, answered_by=who, reason=said.reason, metadata=said.metadata)
+        record = InquiryAnswered(id=self.request.id, answer=said.answer, answered_by=who, reason=said.reason, metadata=said.metadata)
         escalation = self._escalation(messages.recommended_rejection(said.reason)) if said.answer is False else None
         answered = Answered(self.question.check(said.answer), reason=said.reason, automatic=True)
-        return Closing(escalation or Give(self.request.question_id, answered, self.id, who.by), (record,))
+        return Closing(escalation or Give(self.request.question_id, answered, self.request.id, who.by), (record,))
 
     def model_failed(self, failed: AssistantFailed) -> Closing:
         """Close without an answer; under escalation a person is asked: a failure is not a "no"."""
@@ -169,7 +175,7 @@ class Inquiry(Struct, frozen=True):
             case UseCached(value) | UseConfigured(value) | UseDefault(value):
                 return self._answer(Answered(value, automatic=True), self._giver(way))
             case AskAssistant(escalate):
-                return Consult(None if self._is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
+                return Consult(self.request, None if self._is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
             case AskUser() if self._is_one_too_many:
                 return self._exceed("shown")
             case AskUser() | Suspend():
@@ -279,11 +285,11 @@ class Inquiry(Struct, frozen=True):
         return self._answer(Answered(value, reason=reply.reason, remember=remember), who)
 
     def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:
-        give = Give(self.request.question_id, answered, self.id, who.by)
-        return Closing(give, (recorded_answer(self.id, answered, who),))
+        give = Give(self.request.question_id, answered, self.request.id, who.by)
+        return Closing(give, (recorded_answer(self.request.id, answered, who),))
 
     def _cancel(self, reason: CancelReason, then: GoBack | Leave | Refuse | Escalate, metadata: dict[str, Json] | None = None) -> Closing:
-        return Closing(then, (InquiryCancelled(id=self.id, reason=reason, metadata=metadata),))
+        return Closing(then, (InquiryCancelled(id=self.request.id, reason=reason, metadata=metadata),))
 
     def _fail_closed(self, reason: CancelReason) -> Closing:
         if reason in NOBODY_THERE and self._breaker_is_open:

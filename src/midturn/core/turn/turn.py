@@ -233,7 +233,7 @@ class Turn:
 
     def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
         """Act on an answer of somebody who is not at the prompt. Where it does not fit, nothing has happened."""
-        ticket = self._state.desk.find(happened.id)
+        ticket = self._state.desk.waiting_for(happened.event_id)
         if ticket is None:
             return
         try:
@@ -369,7 +369,7 @@ class Turn:
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
         self._state.desk.show(ticket)
         prompt = ticket.decision.prompt()
-        self._state.want(PromptUser(replace(prompt, error=error) if error else prompt))
+        self._state.want(PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
 
 
 def is_call(request: ToolCallRequest, begun: CallBegun) -> bool:

@@ -40,15 +40,17 @@ class Visit:
         window: The events of the last turn.
         event_id: The request that is to be answered.
         ids: Gives the new events their ids.
+        conversation: What prompts say of where they are from, and the first part of their ids.
 
     Raises:
         NotOpen: No such request waits in this turn.
         AlreadyAnswered: Somebody answered it first.
     """
 
-    def __init__(self, window: Sequence[Event], event_id: str, ids: Iterator[str]) -> None:
+    def __init__(self, window: Sequence[Event], event_id: str, ids: Iterator[str], conversation: str = "") -> None:
         self._window = window
         self._ids = ids
+        self._conversation = conversation
         self._walk: tuple[int, Asking] | None = None
         request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
         self._state = self._loaded()
@@ -154,7 +156,7 @@ class Visit:
         """Return the state of the turn, under settings where nothing is decided but by the visitor."""
         names = {event.name for event in self._window if isinstance(event, ToolCallRequest)}
         policies = {name: ToolPolicy(source=Source.tool(name), detached=_EVERYBODY_WAITS) for name in names}
-        state = TurnState(TurnSettings(tools=policies, attached=False), self._ids)
+        state = TurnState(TurnSettings(tools=policies, conversation=self._conversation, attached=False), self._ids)
         for event in self._window:
             state.record.apply(event)
         return state
@@ -169,7 +171,7 @@ class Visit:
             self._walk = first, Asking(form, request.source)
             self._state = self._loaded()
             call = self._brought_up(self._state.record.calls[record.request.event_id])
-            if request.id in call.waiting:
+            if request.event_id in call.waiting:
                 return call
         raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
 
