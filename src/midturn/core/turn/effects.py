@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -136,3 +136,8 @@ Effect: TypeAlias = (
     | LeaveOpen
     | EndTurn
 )
+
+
+def records_first(records: Sequence[Event], others: Sequence[Effect]) -> tuple[Effect, ...]:
+    """Return the effects of a step: what it records comes first, so that it is one batch, durable before what it leads to begins."""
+    return (*map(Record, records), *others)

@@ -54,6 +54,7 @@ from midturn.core.turn.decision import (
     View,
 )
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.core.turn.limits import allowed, is_one_too_many, is_repeated_too_often
 from midturn.core.turn.memory import answer_key
 from midturn.core.turn.redaction import recorded_answer
 from midturn.errors import AnswerError
@@ -90,7 +91,7 @@ class Inquiry(Struct, frozen=True):
 
     def going(self) -> Going:
         """Say what the routing table says, within the limits."""
-        if self.emissions > self.view.settings.limits.repeats:
+        if is_repeated_too_often(self.emissions, self.view.settings.limits):
             return self._exceed("repeats")
         if self.request.escalates and not self.attached and (kept := self._without_review()):
             return kept
@@ -176,7 +177,7 @@ class Inquiry(Struct, frozen=True):
                 return self._answer(Answered(value, automatic=True), self._giver(way))
             case AskAssistant(escalate):
                 return Consult(self.request, None if self._is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
-            case AskUser() if self._is_one_too_many:
+            case AskUser() if is_one_too_many(self.request, self.view.turn, self.view.settings.limits):
                 return self._exceed("shown")
             case AskUser() | Suspend():
                 return AwaitPerson("person" if isinstance(way, AskUser) else "inbox")
@@ -252,14 +253,6 @@ class Inquiry(Struct, frozen=True):
         value = answers[key]
         return UNSET if self.view.call.has_had(self.request.question_id, self.request.question.key, value) else value
 
-    @property
-    def _is_one_too_many(self) -> bool:
-        """Whether the person has been shown enough in this turn."""
-        seen = self.view.turn.shown
-        if len(seen) < self.view.settings.limits.shown:
-            return False
-        return (self.request.call, self.request.question_id, self.request.question.key) not in seen
-
     def _without_review(self) -> Closing | None:
         """Close the review of what a model did where nobody is there: by the default, or as the model left it. None: it waits."""
         policy, default = self.view.policy.detached.tool, self.ask.question.default
@@ -310,9 +303,7 @@ class Inquiry(Struct, frozen=True):
 
     def _exceed(self, limit: LimitName) -> Closing:
         """Close, because a limit is reached; the record says which."""
-        limits = self.view.settings.limits
-        count = {"repeats": limits.repeats, "shown": limits.shown, "rejected_cycles": limits.rejected_cycles}[limit]
-        message = messages.limit_exceeded(self.view.tool, limit, count)
+        message = messages.limit_exceeded(self.view.tool, limit, allowed(limit, self.view.settings.limits))
         return self._cancel("limit_exceeded", Refuse("limit_exceeded", message), {"limit": limit})
 
     def _escalation(self, heading: str, error: str | None = None) -> Escalate | None:

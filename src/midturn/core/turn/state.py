@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from midturn.core.events import Event
 from midturn.core.json_value import Json
 from midturn.core.turn.desk import Desk
-from midturn.core.turn.effects import Effect, Record, Warn
+from midturn.core.turn.effects import Effect, Warn, records_first
 from midturn.core.turn.record import TurnRecord
 from midturn.core.turn.settings import TurnSettings
 
@@ -32,14 +32,14 @@ class TurnState:
         self.written = 0
         self._ids = ids
         self._warned: set[tuple[str, str | None]] = set()
-        self._records: list[Record] = []
+        self._records: list[Event] = []
         self._others: list[Effect] = []
 
     def write(self, event: E) -> E:
         """Give the event its id, take it into the record, and have it made durable."""
         identified = replace(event, event_id=next(self._ids))
         self.record.apply(identified)
-        self._records.append(Record(identified))
+        self._records.append(identified)
         self.written += 1
         return identified
 
@@ -60,7 +60,7 @@ class TurnState:
         return next(free for free in ids if not (self.record.is_taken(free) or self.desk.find(free)))
 
     def drain(self) -> tuple[Effect, ...]:
-        """Return the effects of this step: its records first, so that a step is one batch, durable before what it leads to."""
-        effects = (*self._records, *self._others)
+        """Return the effects of this step."""
+        effects = records_first(self._records, self._others)
         self._records, self._others = [], []
         return effects

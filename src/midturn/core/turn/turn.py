@@ -51,6 +51,7 @@ from midturn.core.turn.inputs import (
     UserReplied,
 )
 from midturn.core.turn.inquiry import Inquiry
+from midturn.core.turn.limits import why_the_model_is_not_asked
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.stage import Stage
@@ -318,11 +319,10 @@ class Turn:
 
     def _ask_model(self) -> None:
         """Ask the model, unless the turn has had its share."""
-        limits = self._state.settings.limits
-        if self.record.stopped_by_breaker:
-            self._exceed("rejected_cycles", f"stopped after {limits.rejected_cycles} rejections in a row: nobody was there to review them")
-        elif self.record.cycles >= limits.cycles:
-            self._exceed("cycles", f"stopped after {limits.cycles} model calls; raise limits.cycles to allow more")
+        reached = why_the_model_is_not_asked(self.record, self._state.settings.limits)
+        if reached:
+            limit, error = reached
+            self._end(failed(error, "limit_exceeded", {"limit": limit}))
         else:
             self._model_is_asked = True
             self._state.want(CallModel())
@@ -336,9 +336,6 @@ class Turn:
                 self._state.write(InquiryCancelled(id=attempt.request.id, reason="superseded"))
         self._state.write(TurnEnd(status="completed"))
         self._leave(EndTurn("completed"))
-
-    def _exceed(self, limit: str, error: str) -> None:
-        self._end(failed(error, "limit_exceeded", {"limit": limit}))
 
     def _end(self, ending: Ending) -> None:
         """Write the last batch, and stop whatever still moves."""
