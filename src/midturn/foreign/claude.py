@@ -14,6 +14,7 @@ from midturn.foreign import words
 from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
+from midturn.foreign.running import Runs
 
 TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
 _MARGIN = 60
@@ -21,22 +22,15 @@ _HIDDEN = 20.0  # seconds for which its dialog about a server's question stays a
 ASKS = "AskUserQuestion"
 
 
-class Claude:
+class Claude(Runs):
     """Reads what Claude Code says to a hook, and writes what it understands."""
 
     key = "claude"
     name = "Claude Code"
     wait: float = TIMEOUT - _MARGIN
     unreadable = Said()  # its own dialog decides; where there is none, it denies
-
-    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return its session's id."""
-        return text(document.get("session_id")) or environment.get("CLAUDE_CODE_SESSION_ID", "")
-
-    def process(self, environment: Mapping[str, str]) -> int:
-        """Return its own process."""
-        given = environment.get("CLAUDE_PID", "")
-        return int(given) if given.isdecimal() else 0
+    session_variable = "CLAUDE_CODE_SESSION_ID"
+    process_variable = "CLAUDE_PID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:  # noqa: PLR0911  one return an event
         """Say what the document is about."""

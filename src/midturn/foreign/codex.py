@@ -11,30 +11,20 @@ from midturn.foreign import words
 from midturn.foreign.errand import Approved, Outcome
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
-from midturn.foreign.running import started_with
+from midturn.foreign.running import Runs, started_with
 
 TIMEOUT = 86_400  # seconds, as `install` tells it
 _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog stays away
 
 
-class Codex:
+class Codex(Runs):
     """Reads what Codex says to a hook, and writes what it understands."""
 
     key = "codex"
     name = "Codex"
     wait: float = TIMEOUT - _MARGIN
     unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # a hook that fails lets the command run, one that exits so does not
-
-    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return its session's id."""
-        del environment
-        return text(document.get("session_id"))
-
-    def process(self, environment: Mapping[str, str]) -> int:
-        """It does not say."""
-        del environment
-        return 0
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about. `codex exec` never sends a `PermissionRequest`, so every command is asked about there."""

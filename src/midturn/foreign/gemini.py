@@ -11,29 +11,21 @@ from midturn.foreign import words
 from midturn.foreign.errand import Outcome
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
-from midturn.foreign.running import started_with
+from midturn.foreign.running import Runs, started_with
 
 TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
 _MARGIN = 60
 _CHANGES = "run_shell_command|write_file|replace"
 
 
-class Gemini:
+class Gemini(Runs):
     """Reads what Gemini CLI says to a hook, and writes what it understands."""
 
     key = "gemini"
     name = "Gemini CLI"
     wait: float = TIMEOUT - _MARGIN
     unreadable = Said({"decision": "deny", "reason": words.FAILED})
-
-    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return its session's id."""
-        return text(document.get("session_id")) or environment.get("GEMINI_SESSION_ID", "")
-
-    def process(self, environment: Mapping[str, str]) -> int:
-        """It does not say."""
-        del environment
-        return 0
+    session_variable = "GEMINI_SESSION_ID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about. It is asked only where nobody else asks: `--approval-mode yolo`, or no terminal."""

@@ -12,7 +12,7 @@ from midturn.foreign.claude import questions_of
 from midturn.foreign.errand import AnswersGiven, Outcome
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
-from midturn.foreign.running import started_with
+from midturn.foreign.running import Runs, started_with
 
 TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
 _MARGIN = 60
@@ -21,22 +21,14 @@ _ASKS = "ask_user_question"
 _CHANGES = "run_shell_command|write_file|edit"
 
 
-class Qwen:
+class Qwen(Runs):
     """Reads what Qwen Code says to a hook, and writes what it understands."""
 
     key = "qwen"
     name = "Qwen Code"
     wait: float = TIMEOUT - _MARGIN
     unreadable = Said()  # its own dialog decides
-
-    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
-        """Return its session's id."""
-        return text(document.get("session_id")) or environment.get("QWEN_CODE_SESSION_ID", "")
-
-    def process(self, environment: Mapping[str, str]) -> int:
-        """It does not say."""
-        del environment
-        return 0
+    session_variable = "QWEN_CODE_SESSION_ID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about."""

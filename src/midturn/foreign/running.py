@@ -1,16 +1,34 @@
-"""How the agent was started that runs our hook: whether somebody sits before it is seen in its arguments."""
+"""The agent that runs our hook: which session and which process it is, and how it was started."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import text
 from midturn.store.processes import parent
 
 _FARTHEST = 6
 _PROGRAM = 4  # arguments in which a program's name stands: an interpreter and its own options come before it
+
+
+class Runs:
+    """What agents say in the same way: their session in the document or in a variable, their process in a variable or not at all."""
+
+    session_variable = ""
+    process_variable = ""
+
+    def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
+        """Return the session's id; empty where it does not say."""
+        return text(document.get("session_id")) or environment.get(self.session_variable, "")
+
+    def process(self, environment: Mapping[str, str]) -> int:
+        """Return the agent's own process; 0 where it does not say."""
+        given = environment.get(self.process_variable, "")
+        return int(given) if given.isdecimal() else 0
 
 
 def started_with(*names: str) -> Sequence[str]:

@@ -20,7 +20,7 @@ from midturn.errors import AnswerError
 from midturn.store.clock import pause
 from midturn.store.folder import Folder, telling
 from midturn.store.seal import Chain
-from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver, oldest_first
 
 NAME = "answers"
 _INTERVAL = 0.1  # seconds between two looks
@@ -63,7 +63,7 @@ class FileAnswers:
             with folder:
                 names = [name for name in folder.names() if name.endswith(".json")]
                 found = [answer for name in names if (answer := _read(folder, name, self._chain))]
-        return tuple(sorted(found, key=lambda answer: (answer.at, answer.event_id)))
+        return oldest_first(found)
 
     def remove(self, event_id: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""

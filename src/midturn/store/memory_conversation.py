@@ -18,7 +18,7 @@ from midturn.store.batch import encode_batch, numbered
 from midturn.store.clock import now
 from midturn.store.metadata import Metadata
 from midturn.store.port import LastTurn
-from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver, oldest_first
 from midturn.store.tidying import is_closed, may_close
 from midturn.store.trying_again import Tries
 
@@ -44,7 +44,7 @@ class MemoryAnswers:
 
     def waiting(self) -> tuple[HandedOver, ...]:
         """Return all of them, oldest first."""
-        return tuple(sorted(self._waiting.copy().values(), key=lambda answer: (answer.at, answer.event_id)))
+        return oldest_first(self._waiting.copy().values())
 
     def remove(self, event_id: str) -> None:
         """Take one away."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.events import AnsweredBy
@@ -89,6 +91,11 @@ class HandedOver(Struct, frozen=True, kw_only=True):
     def by(self) -> AnsweredBy:
         """Who answered."""
         return self.submission.by
+
+
+def oldest_first(handed: Iterable[HandedOver]) -> tuple[HandedOver, ...]:
+    """Return what was handed over in the order in which it counts, the same in every store."""
+    return tuple(sorted(handed, key=lambda answer: (answer.at, answer.event_id)))
 
 
 def describe(by: AnsweredBy | None) -> str:

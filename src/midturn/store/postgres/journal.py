@@ -19,7 +19,7 @@ from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.turn_state import TurnState, batch_state
 from midturn.store.readiness import is_due
-from midturn.store.submission import HandedOver
+from midturn.store.submission import HandedOver, oldest_first
 
 Again: TypeAlias = Literal["now", "later"] | None
 """When somebody must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
@@ -137,4 +137,4 @@ class PostgresJournal:
 def decode_handed(payloads: Sequence[bytes]) -> tuple[HandedOver, ...]:
     """Return what was handed over, oldest first."""
     handed = [msgspec.json.decode(payload, type=HandedOver) for payload in payloads]
-    return tuple(sorted(handed, key=lambda answer: (answer.at, answer.event_id)))
+    return oldest_first(handed)
