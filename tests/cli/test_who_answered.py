@@ -85,3 +85,41 @@ def test_a_call_that_was_not_allowed_and_a_result_that_was_withheld(midturn: Com
                 terminal.send(f"{key}\r")
             assert terminal.wait_for_end() == 0
         assert f"deploy x: {said}" in terminal.text
+
+
+def overwriting(midturn: CommandLine) -> str:
+    """Return a model that creates a file which exists."""
+    plan(midturn)
+    midturn.hasty()
+    return midturn.script(calls("fs_create_file", path="plan.md", content="1. Build.\n2. Wait.\n"))
+
+
+def test_a_file_that_exists_is_asked_about_once_with_its_diff(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("query", "-m", overwriting(midturn), "Go") as terminal:
+        terminal.wait_for("Overwrite plan.md?")
+        terminal.wait_at(": ")
+        assert "| -2. Ship.\n| +2. Wait.\n" in terminal.text
+        assert "| plan.md (2 lines, 19 bytes)" in terminal.text
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+
+    assert (midturn.root / "plan.md").read_text() == "1. Build.\n2. Wait.\n"
+    recorded = [event for event in midturn.events() if event["type"] in ("inquiry_response", "approval")]
+    assert [(event["type"], event.get("state"), event["answered_by"]["by"]) for event in recorded] == [
+        ("approval", "approved", "user"),
+        ("inquiry_response", None, "user"),
+    ]
+
+
+def test_a_file_that_changes_under_the_question_is_asked_about_anew(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("query", "-m", overwriting(midturn), "Go") as terminal:
+        terminal.wait_for("Overwrite plan.md?")
+        terminal.wait_at(": ")
+        (midturn.root / "plan.md").write_text("mine\n")
+        terminal.send("y\r")
+        terminal.wait_for("| -mine")
+        terminal.wait_at(": ")
+        terminal.send("n\r")
+        assert terminal.wait_for_end() == 0
+
+    assert (midturn.root / "plan.md").read_text() == "mine\n"

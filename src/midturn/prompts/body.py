@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import assert_never
+from typing import assert_never, cast
 
 from midturn.core.json_value import Json
 from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, ToolCall
@@ -54,6 +54,8 @@ def subject_lines(prompt: Prompt) -> list[str]:
     match prompt.subject:
         case None:
             return []
+        case CallSubject(call) if own_context(prompt) and _is_new_file(call):
+            return _new_file(call)[:1]  # the context has the difference to the file that is there
         case CallSubject(call):
             return argument_lines(call)
         case ResultSubject(content=content, is_error=is_error):
@@ -69,13 +71,21 @@ def argument_lines(call: ToolCall) -> list[str]:
     arguments = call.arguments
     if not isinstance(arguments, Mapping):
         return [exact(line) for line in pretty(arguments).split("\n")]
-    if call.name == CREATES_FILES and set(arguments) == {"path", "content"} and all(isinstance(one, str) for one in arguments.values()):
-        return _new_file(str(arguments["path"]), str(arguments["content"]))
+    if _is_new_file(call):
+        return _new_file(call)
     return [line for name, value in arguments.items() for line in _argument(one_line(name), value)]
 
 
-def _new_file(path: str, content: str) -> list[str]:
+def _is_new_file(call: ToolCall) -> bool:
+    arguments = call.arguments
+    if call.name != CREATES_FILES or not isinstance(arguments, Mapping) or set(arguments) != {"path", "content"}:
+        return False
+    return all(isinstance(one, str) for one in arguments.values())
+
+
+def _new_file(call: ToolCall) -> list[str]:
     """Show a file that does not exist yet as what is added."""
+    path, content = (str(cast("Mapping[str, Json]", call.arguments)[name]) for name in ("path", "content"))
     lines = content.removesuffix("\n").split("\n") if content else []
     size = f"{len(lines)} line{'' if len(lines) == 1 else 's'}, {len(content.encode(errors='replace'))} bytes"
     ends = [] if content.endswith("\n") or not content else ["\\ no line break at the end"]

@@ -36,6 +36,7 @@ from midturn.ports import Notice, ToolBegan, ToolEnded
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.deadline import expire
 from midturn.runtime.elsewhere import Elsewhere
+from midturn.runtime.foretold import Foretold
 from midturn.runtime.model_response import ModelResponse
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Recorder
@@ -69,7 +70,8 @@ class Driver:
         report = self._happenings.put_nowait
         self._recorder = Recorder(services.journal, services.clock, services.display)
         self._tools = ToolRuns(services.tools, surroundings, report)
-        self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
+        foretold = Foretold(services.tools, surroundings, services.journal)
+        self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, foretold, report)
         self._response = ModelResponse(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, services.display, report)
         self._group = asyncio.TaskGroup()

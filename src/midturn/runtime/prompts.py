@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from midturn.core.events import AnsweredBy, InquiryRequest
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply, Unavailable
+from midturn.core.reply import Answered, Reply, Unavailable
 from midturn.core.stream import OpenQuestion, pending
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
@@ -20,6 +20,7 @@ from midturn.errors import TerminalGone
 from midturn.ports import Journal
 from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled
+from midturn.runtime.foretold import Foretold
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
 
@@ -30,8 +31,11 @@ _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 class OpenPrompts:
     """Shows prompts, and reports what came back."""
 
-    def __init__(self, prompter: Prompter | None, journal: Journal, checks: TurnChecks, report: Callable[[Happened], None]) -> None:
+    def __init__(
+        self, prompter: Prompter | None, journal: Journal, checks: TurnChecks, foretold: Foretold, report: Callable[[Happened], None]
+    ) -> None:
         self._prompter = prompter
+        self._foretold = foretold
         self._checks = checks
         self._journal = journal
         self._report = report
@@ -83,8 +87,7 @@ class OpenPrompts:
         if self._prompter is None:
             return UserReplied(id, Unavailable())
         try:
-            self._describe(prompt)
-            reply = await self._replied(self._prompter, prompt)
+            reply = await self._reply(self._prompter, prompt)
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -96,6 +99,16 @@ class OpenPrompts:
         via: str | None = getattr(self._prompter, "via", None)
         user: str | None = getattr(self._prompter, "user", None)
         return UserReplied(id, reply, AnsweredBy("user", via=via, user=user))
+
+    async def _reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
+        """Ask, unless the person has said yes to this very question when the call was permitted."""
+        if prompt.kind == "tool" and self._foretold.is_answered(prompt):
+            return Answered(True)
+        shown = self._foretold.shown(prompt)
+        self._describe(shown)
+        reply = await self._replied(prompter, shown)
+        self._foretold.note(shown, reply)
+        return reply
 
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
         """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""

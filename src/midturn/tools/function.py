@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.outcome import Outcome, ToolError
+from midturn.core.question import Question
 from midturn.core.routing.policy import RunPolicy
 from midturn.core.source import Source
 from midturn.core.value_types import Mismatch
@@ -40,6 +41,7 @@ class FunctionTool(Generic[P, R_co]):
     ) -> None:
         self._function = function
         self._run: RunPolicy = run
+        self._foretelling: Callable[P, Question[bool] | None] | None = None
         self._description = description
         self.is_unbound = _is_method(function)
         """Whether it is a method that belongs to no object yet: `instance.method` is the tool."""
@@ -87,6 +89,22 @@ class FunctionTool(Generic[P, R_co]):
     def inquiry_source(self) -> Source:
         """Return `tool` and its name: no function can be anything else."""
         return Source.tool(self.name)
+
+    def foretells(self, function: Callable[P, Question[bool] | None]) -> None:
+        """Have `function`, of the same parameters, say what the tool would ask first if it ran now; it must change nothing.
+
+        Whoever is asked for permission sees that question, and is not asked it again.
+        """
+        self._foretelling = function
+
+    def foretell(self, run: ToolRun) -> Question[bool] | None:
+        """Return what a call would ask first, as far as that is known."""
+        if self._foretelling is None:
+            return None
+        positional, keywords = self._parameters.bind(
+            self._parameters.read(run.call.arguments), ToolContext[object](run, self.inquiry_source(), CallLife())
+        )
+        return cast("Callable[..., Question[bool] | None]", self._foretelling)(*positional, **keywords)
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the function once (see `ports.Tool`)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import cast
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.outcome import Outcome
+from midturn.core.question import Question
 from midturn.core.source import Source
 from midturn.ports import Tool, ToolRun
 from midturn.tools.describe_tools import documentation
@@ -44,6 +45,11 @@ class Redescribed:
     def inquiry_source(self) -> Source:
         """Whoever asks when the tool asks: no words change that."""
         return self._tool.inquiry_source()
+
+    def foretell(self, run: ToolRun) -> Question[bool] | None:
+        """Return what the tool would ask first."""
+        foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(self._tool, "foretell", None)
+        return foretell(run) if foretell else None
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the tool."""

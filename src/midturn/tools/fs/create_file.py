@@ -41,7 +41,7 @@ def _create(beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolCo
         return f"{name} was created."
     if old == content:
         return f"{name} exists and has this content already."
-    question = about_change("overwrite_file", f"Overwrite {name}?", Change(str(target), readable(old), readable(content)), ctx)
+    question = _overwriting(target, old, content, ctx)
     answer = SHOWN.answer(ctx, question)
     if answer is None:
         return question
@@ -49,3 +49,23 @@ def _create(beneath: Beneath, target: PurePosixPath, content: bytes, ctx: ToolCo
         raise Rejected(f"{name} exists and was not overwritten.")
     replace(beneath, target, content, old)
     return f"{name} was overwritten."
+
+
+def _overwriting(target: PurePosixPath, old: bytes, content: bytes, ctx: ToolContext) -> Question[bool]:
+    change = Change(str(target), readable(old), readable(content))
+    return about_change("overwrite_file", f"Overwrite {shown(str(target))}?", change, ctx)
+
+
+def _foretold(path: str, content: str, ctx: ToolContext) -> Question[bool] | None:
+    """Return the question about a file that exists; a new one needs its permission only."""
+    target = relative(path, ctx.root)
+    check_name(target)
+    with Beneath(ctx.root) as beneath:
+        try:
+            old = read_to_change(beneath, target)
+        except Missing:
+            return None
+    return None if old == content.encode() else _overwriting(target, old, content.encode(), ctx)
+
+
+fs_create_file.foretells(_foretold)
