@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import types
 
 from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
+from midturn.core.image import Image
+from midturn.core.outcome import Success
 from midturn.mcp.asking import address_question
+from midturn.mcp.content import outcome_of
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
 from midturn.ports import Tool
@@ -62,6 +66,21 @@ def test_what_is_no_text_is_said_to_be_what_it_is(servers: McpServers) -> None:
     content, _ = called(servers, "probe_picture")
 
     assert content == "[image/png, about 3 bytes, which cannot be shown here]\n\n[file:///page]\nA page."
+
+
+def test_a_picture_goes_to_the_model_with_the_result() -> None:
+    dot = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    page = types.BlobResourceContents(uri="file:///dot", mime_type="application/octet-stream", blob=dot)
+    blocks: list[types.ContentBlock] = [
+        types.ImageContent(type="image", data=dot, mime_type="image/x"),
+        types.EmbeddedResource(type="resource", resource=page),
+    ]
+
+    outcome = outcome_of(types.CallToolResult(content=blocks))
+
+    assert outcome == Success(
+        "[image/png, about 72 bytes]\n\n[file:///dot: image/png, about 72 bytes]", (Image("image/png", dot), Image("image/png", dot))
+    )
 
 
 def test_what_a_server_asks_is_a_form_of_its_tool(servers: McpServers) -> None:

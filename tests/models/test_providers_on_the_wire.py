@@ -13,6 +13,7 @@ import pytest
 
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
 from midturn.core.exchange import ModelRequest, ReasoningDelta, ReasoningPart, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage
+from midturn.core.image import Image
 from midturn.errors import ContextTooLong, ModelError
 from midturn.models.profiles import Family
 from servers.answers import Answer, Fails, Says, ToolUse
@@ -83,6 +84,26 @@ def test_what_the_provider_wants_back_goes_back(wire: OnWire) -> None:
     signed = {"openai-compatible": "let me think"}.get(wire.family, "c2lnbmVk")
     assert signed in body_of(server)
     assert "the plan" in body_of(server)
+
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@on_every_wire
+def test_pictures_in_results_are_seen_where_the_model_takes_them(wire: OnWire) -> None:
+    events: list[Event] = [
+        ChatRequest(content="Look"),
+        ToolCallRequest(event_id="e1", id="call_1", name="fs_read_file", arguments={"path": "dot.png"}),
+        ToolCallResponse(id="call_1", call="e1", content="[dot.png]", images=(Image("image/png", DOT), Image("image/png", "bm90aGluZw=="))),
+    ]
+    with Loopback(Says(text="A dot.")) as server:
+        converse(wire.at(server), ModelRequest(events=events, tools=TOOLS))
+
+    takes = wire.family != "openai-compatible"
+    assert (DOT[:40] in body_of(server)) == takes
+    assert "[dot.png]" in body_of(server)
+    assert "You do not see the picture" in body_of(server)  # of the second, which is none, nothing is sent
+    assert "bm90aGluZw" not in body_of(server)
 
 
 @on_every_wire

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from midturn.core.image import Image
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import PersistedQuestion
 from midturn.core.source import Source
@@ -114,12 +115,13 @@ class ToolCallRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool_call_response"):
-    """What the model reads as the result. `call` is the request's `event_id` (absent in legacy streams)."""
+    """What the model reads as the result. `call` is the request's `event_id` (absent in legacy streams), `images` are pictures in it."""
 
     id: str
     content: str = always("")
     is_error: bool = always(False)
     call: str = ""
+    images: tuple[Image, ...] = ()
 
 
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):

@@ -8,13 +8,15 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from midturn.core.form import Form
+from midturn.core.image import Image
 from midturn.core.question import Question
 
 
 class Success(Struct, frozen=True):
-    """The tool is done; `content` is what the model reads."""
+    """The tool is done; `content` is what the model reads, `images` what it sees, where it can."""
 
     content: str
+    images: tuple[Image, ...] = ()
 
 
 class ToolError(Struct, frozen=True):

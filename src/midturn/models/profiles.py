@@ -35,14 +35,15 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
 class Profile(Struct, frozen=True, kw_only=True):
     """One model. `native`: it takes a JSON Schema for its answer; `native_with_tools`: even beside tools.
 
-    `forced_tool`: it can be made to call one tool. `thinking_ends_with_text`: words of the user after results make it forget what it
-    thought before them, and the provider's cache with it.
+    `forced_tool`: it can be made to call one tool. `images`: it sees pictures in the results of tools. `thinking_ends_with_text`: words of
+    the user after results make it forget what it thought before them, and the provider's cache with it.
     """
 
     family: Family
     native: bool = True
     native_with_tools: bool = True
     forced_tool: bool = True
+    images: bool = True
     context_window: int | None = None
     thinking_ends_with_text: bool = False
 

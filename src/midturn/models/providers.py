@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -35,6 +36,7 @@ from midturn.core.exchange import (
     ToolDefinition,
     Usage,
 )
+from midturn.core.image import checked
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ModelError
 from midturn.models.failures import Place, Report, explain
@@ -47,6 +49,7 @@ from midturn.models.transcript import Called, Message, Result, Said, UserMessage
 
 ANSWER_TOOL = "give_answer"
 _AHEAD = 64  # events that may arrive before they are taken
+_UNSEEN = "(You do not see the picture: it cannot be sent to this model.)"
 _ABORT_SECONDS = 1.0  # for a library to notice that its socket is closed
 _OPENED: ContextVar[list[httpx2.Response]] = ContextVar("opened")
 NO_KEY = "none"  # the clients insist on one; it is not sent
@@ -224,6 +227,7 @@ def _profile(spec: ModelSpec, known: Mapping[str, Any]) -> Profile:
         "native": native,
         "native_with_tools": combines,
         "forced_tool": bool(known.get("supports_forced_tool_choice", True)),
+        "images": spec.family != "openai-compatible",
         "context_window": known.get("context_window"),
         "thinking_ends_with_text": thinking_ends_with_text(spec.family, spec.model),
     }
@@ -244,30 +248,38 @@ def _to_library(request: ModelRequest, how: How | None, spec: ModelSpec, profile
     if profile.thinking_ends_with_text and request.inquiry is not None and request.parameters.get("thinking"):
         messages = words_in_result(messages)
     system: list[lib.ModelRequestPart] = [lib.SystemPromptPart(request.system)] if request.system else []
-    sent = [_message(message, spec) for message in messages]
+    sent = [_message(message, spec, profile) for message in messages]
     if sent and isinstance(sent[0], lib.ModelRequest):
         return [lib.ModelRequest([*system, *sent[0].parts]), *sent[1:]]
     return [lib.ModelRequest(system), *sent] if system else sent
 
 
-def _message(message: Message, spec: ModelSpec) -> lib.ModelMessage:
+def _message(message: Message, spec: ModelSpec, profile: Profile) -> lib.ModelMessage:
     if isinstance(message, UserMessage):
-        return lib.ModelRequest([_user_part(part, spec) for part in message.parts])
+        return lib.ModelRequest([_user_part(part, profile) for part in message.parts])
     responses = [found for part in message.parts if isinstance(found := _opaque(part, spec).get("response"), dict)]
     kept = _only(responses[0], _KEPT_OF_RESPONSE) if responses else {}
     return lib.ModelResponse([part for each in message.parts for part in _model_part(each, spec)], **kept)
 
 
-def _user_part(part: Words | Result, spec: ModelSpec) -> lib.ModelRequestPart:
+def _user_part(part: Words | Result, profile: Profile) -> lib.ModelRequestPart:
     """Return the part. OpenAI's wires know no failed result: there the text says it, and is sent as it is."""
     match part:
         case Words(text):
             return lib.UserPromptPart(text)
-        case Result(id, name, content, is_error):
-            failed_outcome = is_error and spec.family in {"anthropic", "google"}
-            return lib.ToolReturnPart(name, content, id, outcome="failed" if failed_outcome else "success")
+        case Result(id, name, _, is_error):
+            failed_outcome = is_error and profile.family in {"anthropic", "google"}
+            return lib.ToolReturnPart(name, _content(part, profile), id, outcome="failed" if failed_outcome else "success")
         case _ as other:
             assert_never(other)
+
+
+def _content(result: Result, profile: Profile) -> str | list[str | lib.BinaryContent]:
+    """Return the text of a result, and pictures where the model takes them; each is looked at again, for a stream comes from anywhere."""
+    pictures = [seen for image in result.images if (seen := checked(image.data))] if profile.images else []
+    text = result.content if len(pictures) == len(result.images) else f"{result.content}\n{_UNSEEN}"
+    shown = [lib.BinaryContent(b64decode(picture.data), media_type=picture.media_type) for picture in pictures]
+    return [text, *shown] if shown else text
 
 
 def _model_part(part: Said | Called, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse
+from midturn.core.image import Image
 from midturn.core.json_value import Json, JsonObject
 
 TAIL: Final = (
@@ -30,6 +31,7 @@ class Result(Struct, frozen=True):
     name: str
     content: str
     is_error: bool
+    images: tuple[Image, ...] = ()
 
 
 class Said(Struct, frozen=True):
@@ -122,9 +124,9 @@ class _Parts:
                     yield _said(event)
                 case ToolCallRequest():
                     yield self._call(event)
-                case ToolCallResponse(id=id, content=content, is_error=is_error):
+                case ToolCallResponse(id=id, content=content, is_error=is_error, images=images):
                     wire_id, name = self._calls.get(event.call) or self._calls.get(f"id:{id}") or (id, "unknown")
-                    yield Result(wire_id, name, content, is_error)
+                    yield Result(wire_id, name, content, is_error, images)
                 case _:
                     continue
 

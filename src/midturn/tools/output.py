@@ -18,8 +18,8 @@ _MARK = 400  # room for the line that says what was left out
 def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
     """Make an outcome fit to be read: no secret of the call in it, at most `limits.tool_output` bytes."""
     match outcome:
-        case Success(content):
-            return Success(shortened(run.hide(content), run))
+        case Success(content, images):
+            return Success(shortened(run.hide(content), run), images)
         case ToolError(message, trace, transient):
             lines = tuple(run.hide("\n".join(trace)).splitlines())
             return ToolError(shortened(run.hide(message), run), lines, transient)

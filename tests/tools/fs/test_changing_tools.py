@@ -168,6 +168,15 @@ def test_line_ends_of_a_file_are_kept(root: Path) -> None:
     assert (root / "docs/plan.md").read_bytes() == b"# Plan\r\n\r\nNow\r\nship it.\r\n"
 
 
+def test_the_encoding_of_a_file_is_kept(root: Path) -> None:
+    (root / "docs/plan.md").write_bytes("# Plan\r\n\r\nShip it.\r\n".encode("utf-16"))
+    call = modify(root, edit("Ship it.", "Später."))
+    call.asked()
+    call.done({"apply_changes": True})
+
+    assert (root / "docs/plan.md").read_bytes() == "# Plan\r\n\r\nSpäter.\r\n".encode("utf-16")
+
+
 def test_a_diff_too_long_to_show_is_cut_kept_whole_and_still_bound(root: Path) -> None:
     (root / ".midturn").mkdir()
     lines = [f"line {n} of a long file" for n in range(2_000)]

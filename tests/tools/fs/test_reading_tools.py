@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
 
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
-from midturn.tools.fs import fs_grep_files, fs_list_files, fs_read_file
+from midturn.tools.fs import fs_grep_files, fs_list_files, fs_modify_file, fs_read_file
 from midturn.tools.function import FunctionTool
 from support.repositories import committed
 from support.tool_running import Around, execute
@@ -118,7 +120,7 @@ def test_what_is_no_text_is_said_to_be_none(root: Path) -> None:
     (root / "latin").write_bytes(b"caf\xe9")
     (root / "empty").touch()
 
-    assert "image is not text in UTF-8 (6 bytes)" in refused(fs_read_file, root, path="image")
+    assert "image is not text in UTF-8, nor in UTF-16 with a byte order mark (6 bytes)" in refused(fs_read_file, root, path="image")
     assert "latin is not text" in refused(fs_read_file, root, path="latin")
     assert told(fs_read_file, root, path="empty") == "(empty is empty)"
 
@@ -174,5 +176,68 @@ def test_what_cannot_be_searched_is_passed_over(root: Path) -> None:
     (root / "huge").touch()
     os.truncate(root / "huge", 64 * 1024 * 1024)
 
-    assert told(fs_grep_files, root, pattern="two", glob="{binary,pipe,huge,b.py}") == "(no matches)"
+    found = told(fs_grep_files, root, pattern="two", glob="{binary,pipe,huge,b.py}")
+    assert found == "(no matches)\n(not searched, larger than 32 MiB: huge)"
     assert "There is no nope" in refused(fs_grep_files, root, pattern="two", path="nope")
+
+
+def sparse(file: Path, head: bytes, size: int) -> None:
+    """Write a file that takes no room on the disk but what it begins with."""
+    with file.open("wb") as writing:
+        writing.write(head)
+        writing.truncate(size)
+
+
+def test_a_file_of_a_gigabyte_is_read_a_piece_at_a_time(root: Path) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(1, 100_001))
+    sparse(root / "big.log", lines, 2**30)
+    tracemalloc.start()
+
+    assert told(fs_read_file, root, path="big.log", start_line=50_000, end_line=50_001) == "line 50000\nline 50001"
+    beginning = told(fs_read_file, root, path="big.log")
+    searched = told(fs_grep_files, root, pattern="two")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert beginning.startswith("line 1\nline 2\n")
+    assert "of a file of 1,073,741,824 bytes; go on with `start_line`" in beginning.splitlines()[-1]
+    assert searched.splitlines()[-1] == "(not searched, larger than 32 MiB: big.log)"
+    assert "larger than 32 MiB" in refused(fs_modify_file, root, path="big.log", edits=[{"old": "line 1\n", "new": "x"}])
+    assert most < 100 * 2**20
+
+
+def test_a_line_that_never_ends_is_cut(root: Path) -> None:
+    (root / "one.json").write_bytes(b"[" + b"1," * (17 * 2**20) + b"1]\nend\n")
+
+    read = told(fs_read_file, root, path="one.json")
+
+    assert read.endswith("\nend")
+    assert "bytes more in this line)" in read
+    assert len(read) < 100 * 1024
+
+
+def test_text_in_another_encoding_is_read_where_its_first_bytes_say_so_and_goes_back_as_it_was(root: Path) -> None:
+    (root / "windows.txt").write_bytes("eins\r\nzwei\r\n".encode("utf-16"))
+    (root / "latin.txt").write_bytes("Grüße\n".encode("latin-1"))
+
+    assert told(fs_read_file, root, path="windows.txt", start_line=2) == "zwei\r"
+    assert "latin.txt is not text in UTF-8, nor in UTF-16 with a byte order mark" in refused(fs_read_file, root, path="latin.txt")
+
+
+PNG = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+
+
+def test_a_picture_is_looked_at(root: Path) -> None:
+    (root / "dot.png").write_bytes(PNG)
+
+    outcome = execute(fs_read_file, {"path": "dot.png"}, around=Around(root))
+
+    assert isinstance(outcome, Success), outcome
+    assert outcome.content == f"[dot.png: image/png, {len(PNG)} bytes]"
+    assert [(image.media_type, b64decode(image.data)) for image in outcome.images] == [("image/png", PNG)]
+
+
+def test_a_picture_that_no_model_takes_is_said_to_be_too_large(root: Path) -> None:
+    (root / "photo.jpg").write_bytes(b"\xff\xd8\xff" + bytes(4 * 2**20))
+
+    assert "photo.jpg is a picture (image/jpeg) of 4,194,307 bytes" in refused(fs_read_file, root, path="photo.jpg")

@@ -8,6 +8,7 @@ from typing import assert_never
 from msgspec import UnsetType
 
 from midturn.core.events import AnsweredBy, InquiryCancelled, ToolCallResponse
+from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
 from midturn.core.reply import Answered, Submitted
@@ -146,7 +147,7 @@ class Call:
         content, is_error = result.for_model(self.record, outcome, self._replay)
         match self._view.policy.result:
             case "unattended":
-                self._respond(content, is_error=is_error)
+                self._respond(content, is_error=is_error, images=() if isinstance(outcome, ToolError) else outcome.images)
             case "skip":
                 self._respond(messages.withheld(self.record.request.name))
             case "ask" | "edit":
@@ -262,11 +263,11 @@ class Call:
         self._approval = id
         self.route(Delivery(self._view, id, self._state.settings.attached, content, is_error))
 
-    def _respond(self, content: str, *, is_error: bool = True) -> None:
+    def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
         """Give the call its one response; whatever of it is still open closes with it."""
         self._close_questions()
         request = self.record.request
-        self._state.write(ToolCallResponse(id=request.id, content=content, is_error=is_error, call=self.event))
+        self._state.write(ToolCallResponse(id=request.id, content=content, is_error=is_error, call=self.event, images=images))
         self.abandon()
 
     def _close_questions(self) -> None:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Self
+from typing import BinaryIO, Self
 
 from midturn.tools.fs.paths import check_writable, shown
 from midturn.tools.fs.problems import Missing, explained, kind_of
@@ -19,6 +19,10 @@ LARGEST = 32 * 1024 * 1024  # bytes of a file that is read
 _LOOK = os.O_PATH if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NONBLOCK
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class TooLarge(Rejected):
+    """The file has more bytes than are held."""
 
 
 class Beneath:
@@ -40,15 +44,25 @@ class Beneath:
         Raises:
             Rejected: There is no such file, it is not a regular one, or the path leads out of the workspace.
         """
+        with self.opened(path) as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise TooLarge(f"{shown(str(path))} is larger than {LARGEST // 2**20} MiB; file tools do not change or compare it.")
+        return content
+
+    @contextmanager
+    def opened(self, path: PurePosixPath) -> Generator[BinaryIO, None, None]:
+        """Open a regular file, however large, to read some of it.
+
+        Raises:
+            Rejected: As `read`.
+        """
         with self._opened(path, _LOOK) as looked:  # what is not a regular file is not even opened: a device may react to that
             _check_regular(looked, path)
         with self._opened(path, _READ) as descriptor:
             _check_regular(descriptor, path)
             with explained(path), open(descriptor, "rb", closefd=False) as file:
-                content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise Rejected(f"{shown(str(path))} is larger than {LARGEST // 2**20} MiB; file tools do not read it.")
-        return content
+                yield file
 
     @contextmanager
     def folder(self, path: PurePosixPath) -> Generator[int, None, None]:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import FolderPath, Glob
-from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.beneath import LARGEST, Beneath, TooLarge
 from midturn.tools.fs.globs import Glob as PathGlob
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.pattern import Pattern
@@ -25,6 +25,7 @@ _MOST_LINES = 1_000
 _MOST_CHARACTERS = 100 * 1024
 _LONGEST = 500  # characters of a line that are shown
 _SECONDS = 30.0
+_NAMED = 5
 
 Expression = Annotated[str, Meta(description="Regular expression, looked for in each line; put (?i) first to ignore case.")]
 Around = Annotated[Annotated[int, Meta(ge=0, le=20)] | None, Meta(description="How many lines to show before and after each match.")]
@@ -44,7 +45,14 @@ def fs_grep_files(pattern: Expression, ctx: ToolContext, path: FolderPath = ".",
                 result.stopped = f"(stopped after {_SECONDS:g} seconds: look into one folder, or give a `glob`)"
             if result.stopped:
                 break
-    return result.text()
+    return "\n".join([result.text(), *_not_searched(search.too_large)])
+
+
+def _not_searched(files: Sequence[str]) -> Iterator[str]:
+    """Say which files are too large to be searched: that nothing was found there means nothing."""
+    if files:
+        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+        yield f"(not searched, larger than {LARGEST // 2**20} MiB: {', '.join(files[:_NAMED])}{more})"
 
 
 class _Result:
@@ -111,6 +119,7 @@ class _Search:
         self._context = context
         self._ctx = ctx
         self._end = time.monotonic() + _SECONDS
+        self.too_large: list[str] = []
 
     def is_over(self) -> bool:
         """Say whether it took too long, or nobody waits any more."""
@@ -120,6 +129,9 @@ class _Search:
         """Yield the matching lines of a file and those around them; what is not text, or cannot be read, has none."""
         try:
             text = decoded(self._beneath.read(file))
+        except TooLarge:
+            self.too_large.append(shown(str(file)))
+            return
         except Rejected:
             return
         lines = [line.removesuffix("\r") for line in lines_of(text)] if text else []

@@ -38,15 +38,15 @@ def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Edit], ctx:
     name = shown(str(target))
     content = read_to_change(beneath, target)
     old = text_of(content, str(target))
-    new = edited(old, edits)
-    if new == old:
+    new = edited(old.text, edits)
+    if new == old.text:
         raise Rejected(f"The edits leave {name} as it is.")
-    change = Change(str(target), old, new)
+    change = Change(str(target), old.text, new)
     question = about_change("apply_changes", f"Apply the changes to {name}?", change, ctx, default=True)
     answer = SHOWN.answer(ctx, question)
     if answer is None:
         return question
     if not answer:
         raise Rejected(REJECTED)
-    replace(beneath, target, new.encode(), content)
+    replace(beneath, target, old.encoded(new), content)
     return f"{name} was changed."

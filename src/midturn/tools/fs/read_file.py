@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from base64 import b64encode
 from typing import Annotated
 
 from msgspec import Meta
 
+from midturn.core.image import LARGEST as LARGEST_PICTURE, Image, media_type_of
+from midturn.core.outcome import Success
 from midturn.tools.context import ToolContext
 from midturn.tools.fs.arguments import Counted, FilePath
-from midturn.tools.fs.beneath import Beneath
+from midturn.tools.fs.beneath import LARGEST, Beneath
+from midturn.tools.fs.large import LargeFile
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.text import lines_of, text_of
 from midturn.tools.function import tool
@@ -23,10 +28,16 @@ def fs_read_file(
     ctx: ToolContext,
     start_line: Annotated[Counted | None, Meta(description="First line to read, counted from 1.")] = None,
     end_line: Annotated[Counted | None, Meta(description="Last line to read.")] = None,
-) -> str:
-    """Read a text file of the workspace, whole or some of its lines."""
-    with Beneath(ctx.root) as beneath:
-        text = text_of(beneath.read(relative(path, ctx.root)), path)
+) -> str | Success:
+    """Read a text file of the workspace, whole or some of its lines; or look at a picture (PNG, JPEG, GIF, WebP)."""
+    with Beneath(ctx.root) as beneath, beneath.opened(relative(path, ctx.root)) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > LARGEST:
+            return LargeFile(file, path, size).excerpt(start_line or 1, end_line)
+        content = file.read(LARGEST)
+    if media_type := media_type_of(content):
+        return _picture(content, media_type, path)
+    text = text_of(content, path).text
     if not text:
         return f"({shown(path)} is empty)"
     lines = lines_of(text)
@@ -34,6 +45,14 @@ def fs_read_file(
     if first > last:
         raise Rejected(f"{shown(path)} has {len(lines)} lines; `start_line` must not lie beyond them or after `end_line`.")
     return _excerpt(lines, first, last)
+
+
+def _picture(content: bytes, media_type: str, path: str) -> Success:
+    if len(content) > LARGEST_PICTURE:
+        raise Rejected(
+            f"{shown(path)} is a picture ({media_type}) of {len(content):,} bytes; it can be looked at up to {LARGEST_PICTURE:,}."
+        )
+    return Success(f"[{shown(path)}: {media_type}, {len(content):,} bytes]", (Image(media_type, b64encode(content).decode()),))
 
 
 def _excerpt(lines: list[str], first: int, last: int) -> str:
