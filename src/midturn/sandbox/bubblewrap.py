@@ -9,6 +9,8 @@ from pathlib import Path
 
 from midturn.sandbox.profile import Profile
 
+_ETC = "/etc"
+
 
 def program() -> str | None:
     """Return where it is installed."""
@@ -20,7 +22,7 @@ def wrapped(argv: Sequence[str], profile: Profile, masked: Sequence[str], cwd: s
     found = program()
     if found is None:
         raise FileNotFoundError("bwrap")
-    binds = [word for path in profile.read for word in ("--ro-bind-try", path, path)]
+    binds = [word for bound in _bound(profile.read) for word in bound]
     binds += [word for path in profile.write if not path.startswith("/dev/") for word in ("--bind-try", path, path)]
     links = [word for path in _links_of_root() for word in ("--symlink", os.readlink(path), path)]  # noqa: PTH115 (as it is written)
     masks = [word for path in masked if Path(path).is_dir() for word in ("--tmpfs", path)]
@@ -29,6 +31,30 @@ def wrapped(argv: Sequence[str], profile: Profile, masked: Sequence[str], cwd: s
     network = [] if profile.network else ["--unshare-net"]
     base = [found, "--die-with-parent", "--new-session", *apart, *network]
     return (*base, *links, *binds, "--dev", "/dev", "--proc", "/proc", *masks, *place, "--", *argv)
+
+
+def _bound(read: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield how to make paths readable, with few mounts, for each of them costs: `/etc` is one, with what is secret in it covered."""
+    reached = set(read)
+    outermost = [path for path in read if not any(str(above) in reached for above in Path(path).parents)]
+    in_etc = {path for path in outermost if path.startswith(f"{_ETC}/")}
+    yield from (("--ro-bind-try", path, path) for path in outermost if path not in in_etc)
+    if in_etc:
+        yield "--ro-bind", _ETC, _ETC
+        yield from _covered(_ETC, in_etc)
+
+
+def _covered(folder: str, reached: set[str]) -> Iterator[Sequence[str]]:
+    """Yield how to cover what is in a folder and not among `reached`; a link is not, for it leads only where one may go anyway."""
+    for entry in os.scandir(folder):
+        if entry.path in reached or entry.is_symlink():
+            continue
+        if any(path.startswith(f"{entry.path}/") for path in reached):
+            yield from _covered(entry.path, reached)
+        elif entry.is_dir():
+            yield "--tmpfs", entry.path
+        else:
+            yield "--ro-bind", os.devnull, entry.path
 
 
 def _links_of_root() -> Iterator[str]:
