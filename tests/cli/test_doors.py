@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 import pytest
@@ -27,10 +28,10 @@ def waiting(midturn: CommandLine) -> str:
     return str(midturn.ok("inbox", "--json").json[0]["id"])
 
 
-def tried(midturn: CommandLine, command: str, way: str) -> str:
+def tried(midturn: CommandLine, command: str, way: str, *, program: str = "") -> str:
     """Have a tool run a command of ours in some way, outside of the sandbox, which would not even find it; return what the tool printed."""
     variables = " ".join(f"{name}={value}" for name, value in midturn.environment.items() if name.startswith("XDG_"))
-    shell = ROUND[way].replace("{variables}", variables).replace("{}", f"{sys.executable} -m midturn {command}")
+    shell = ROUND[way].replace("{variables}", variables).replace("{}", program or f"{sys.executable} -m midturn {command}")
     with midturn.config.open("a") as file:
         file.write(f"[conversation.tools.try]\ncommand = {json.dumps(shell + ' 2>&1; true')}\nshell = true\n")
         file.write('run = "unattended"\nsandbox = false\n')
@@ -45,6 +46,66 @@ def test_a_tool_does_not_answer_for_its_user(midturn: CommandLine, waiting: str,
 
     assert "This process may not answer questions: it was started by" in printed
     assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [waiting]
+
+
+LIBRARY = """
+import sys, midturn
+try:
+    midturn.open_store(sys.argv[1]).answer_sync(sys.argv[2], True)
+except midturn.errors.PersonNeeded as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("way", ["plainly", "after a double fork"])
+def test_a_tool_does_not_answer_with_the_library_either(midturn: CommandLine, waiting: str, way: str) -> None:
+    (midturn.root / "library.py").write_text(LIBRARY)
+    store = midturn.root / ".midturn" / "conversations"
+
+    printed = tried(midturn, "", way, program=f"{sys.executable} {midturn.root}/library.py {store} {waiting}")
+
+    assert "This process may not answer questions: it was started by" in printed
+    assert [question["id"] for question in midturn.ok("inbox", "--json").json] == [waiting]
+
+
+def test_a_tool_may_have_a_store_of_its_own(midturn: CommandLine) -> None:
+    """A program that uses the library is a tool like any other: what is asked in its own store is its own affair."""
+    (midturn.root / "agent.py").write_text(OWN)
+
+    assert tried(midturn, "", "plainly", program=f"{sys.executable} {midturn.root}/agent.py").strip() == "answered"
+
+
+OWN = """
+import asyncio, midturn
+
+@midturn.tool
+async def ask(ctx: midturn.ToolContext) -> str:
+    "Ask."
+    return repr(await ctx.ask(midturn.Question.boolean("q", "Really?")))
+
+store = midturn.open_store("own")
+agent = midturn.Agent(midturn.ScriptedModel([{"calls": [{"name": "ask"}]}, {"text": "Done."}]), tools=[ask], store=store)
+asyncio.run(agent.run("Go"))
+store.answer_sync(store.pending_sync()[0].id, True)
+print("answered")
+"""
+
+
+def test_an_agent_that_asks_through_a_hook_does_not_answer_itself(midturn: CommandLine) -> None:
+    """What it runs descends from its process, which the question names."""
+    bash = {"tool_name": "Bash", "tool_input": {"command": "ls"}}
+    script = (
+        "export CLAUDE_PID=$$; {midturn} hook claude < document & "
+        'while [ "$({midturn} inbox --json)" = "[]" ]; do sleep 0.1; done; '
+        "setsid -w {midturn} answer 1 yes > said 2>&1; {midturn} inbox --json > inbox; kill $!; wait"
+    ).replace("{midturn}", f"{sys.executable} -m midturn")
+    document = {"session_id": "s", "cwd": str(midturn.root), "hook_event_name": "PermissionRequest", **bash}
+    (midturn.root / "document").write_text(json.dumps(document))
+
+    subprocess.run(["/bin/bash", "-c", script], cwd=midturn.root, env=midturn.environment, timeout=100, check=False, capture_output=True)
+
+    assert "it descends from Claude Code, which asks them" in (midturn.root / "said").read_text()
+    assert len(json.loads((midturn.root / "inbox").read_text())) == 1
 
 
 @pytest.mark.parametrize(

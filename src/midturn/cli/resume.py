@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from midturn.cli.adopting import adopt, adopt_all
 from midturn.cli.attachment import is_attached
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
@@ -26,6 +25,7 @@ from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
+from midturn.sandbox.doors import for_people_only
 
 _LOOK = 0.5  # seconds between two looks for answers (`--watch`)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from midturn.cli.asking import confirmed
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here
 from midturn.cli.output import note, say, tell
@@ -14,6 +13,7 @@ from midturn.config.approvals import Approvals
 from midturn.config.places import state_directory
 from midturn.config.trust import FileTrust
 from midturn.core.question import Question
+from midturn.sandbox.doors import for_people_only
 
 
 @click.command

@@ -26,7 +26,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Who asks: `name` is what people read (`Claude Code`), `agent` is how `midturn hook` calls it, where it is one of those.
 
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
-    `serves` is the agent's process, and `waits` whether the former still runs: whoever can look has looked.
+    `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
+    `itself` is the agent's process where that is certain: what descends from it may not answer.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cwd: str = ""
     process: ProcessMark | None = None
     serves: ProcessMark | None = None
+    itself: ProcessMark | None = None
     waits: bool = False
 
     @property

@@ -17,6 +17,7 @@ from midturn.foreign import words
 from midturn.foreign.errand import Approved, Elsewhere, Errand, Outcome, asked, is_told
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
+from midturn.foreign.running import process_of
 from midturn.ports import Clock
 from midturn.store.processes import lives, mark, parent
 
@@ -209,7 +210,8 @@ def agent_lives(asker: Asker) -> Callable[[], bool]:
 
 
 def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> Asker:
-    """Return who asks in a run of an agent's hook: this process waits, and the agent's own is above it, behind a shell."""
+    """Return who asks in a run of an agent's hook: this process waits, and the agent's own is above it, where that can be told."""
+    own = agent.process(environment) or process_of(agent.key)
     return Asker(
         name=agent.name,
         agent=agent.key,
@@ -217,5 +219,6 @@ def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, s
         via="hook",
         cwd=text(document.get("cwd")),
         process=mark(os.getpid()),
-        serves=mark(agent.process(environment) or parent(os.getppid())),
+        serves=mark(own or parent(os.getppid())),
+        itself=mark(own) if own else None,
     )

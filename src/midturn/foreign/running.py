@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from midturn.core.json_value import JsonObject
@@ -33,15 +33,24 @@ class Runs:
 
 def started_with(*names: str) -> Sequence[str]:
     """Return the arguments of the nearest process above us that is one of these programs; none where there is no such process."""
+    return next((arguments[1:] for _, arguments in _above(names)), ())
+
+
+def process_of(*names: str) -> int:
+    """Return the nearest process above us that is one of these programs; 0 where there is none that can be told."""
+    return next((pid for pid, _ in _above(names)), 0)
+
+
+def _above(names: Collection[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the processes above us that are one of these programs, the nearest first, with their arguments."""
     pid = os.getppid()
     for _ in range(_FARTHEST):
         arguments = _arguments(pid)
         if any(not names_of(word).isdisjoint(names) for word in arguments[:_PROGRAM]):
-            return arguments[1:]
+            yield pid, arguments
         pid = parent(pid)
         if pid <= 1:
             break
-    return ()
 
 
 def names_of(program: str) -> frozenset[str]:

@@ -45,7 +45,7 @@ class FolderSeals:
         with EventReader(folder) as events:
             turn = events.last_turn()
             foreign = chain is not None and open_turn(turn) is not None and chain.follow(events.last_lines()) != "sealed"
-            return LastTurn(turn, FileAnswers(folder, chain).collect(), foreign)
+            return LastTurn(turn, FileAnswers(folder, chain).collect(), foreign, chain is not None)
 
     def verdicts(self, folder: Folder) -> list[Verdict] | None:
         """Say for each turn whether its seals hold; None where the folder is not sealed."""

@@ -70,7 +70,8 @@ class Writer:
     def last_turn(self) -> LastTurn:
         """Return the last turn as it was when the file was opened, and what was handed over."""
         events = turn_of(self.file.found, self._found, self.folder)
-        return LastTurn(events, self.answers.collect(), self.needs_adoption and open_turn(events) is not None)
+        foreign = self.needs_adoption and open_turn(events) is not None
+        return LastTurn(events, self.answers.collect(), foreign, self._chain is not None)
 
     def read(self) -> tuple[list[Event], Past]:
         """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again."""

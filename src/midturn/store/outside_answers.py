@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from midturn.core.address import Address, parse_address
+from midturn.core.asker import asker_of
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
@@ -55,6 +56,7 @@ class OutsideAnswers:
             AnswerError: The answer does not fit its question, is one to a secret question, or may not be given by this user.
             AlreadyAnswered: Somebody was first; `answered_by` says who.
             NotOpen: There is no such question, or it is closed.
+            PersonNeeded: The store is sealed, and this process was started by a tool, or by the agent that asks.
             Busy: Others write the conversation again and again.
             StoreError: The conversation cannot be read or written.
         """
@@ -165,6 +167,11 @@ class _Decision:
         self._batch(turn)
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
+        if turn.is_for_people:
+            from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # only where somebody answers
+
+            for_people_only("answer questions")
+            not_for_its_own_agent(asker_of(turn.events))
         if turn.needs_adoption:
             raise NeedsAdoption(self._at.conversation)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)

@@ -30,6 +30,8 @@ class LastTurn(Struct, frozen=True):
     handed: tuple[HandedOver, ...] = ()
     needs_adoption: bool = False
     """Whether the store is sealed, and the turn was not begun or decided here: nothing of it may run."""
+    is_for_people: bool = False
+    """Whether the store is sealed, so that only a person answers here: no process that a tool has started."""
 
 
 Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]

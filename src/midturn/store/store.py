@@ -153,6 +153,7 @@ class ConversationStore:
             AnswerError: It does not fit, or this user may not answer it; `problems` says why. A secret is never taken here.
             AlreadyAnswered: Somebody was first; `answered_by` says who, how and when.
             NotOpen: There is no such question, or it was closed without an answer.
+            PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool, or by the agent that asks.
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """

@@ -10,7 +10,6 @@ from midturn.cli.answer.finding import find_question
 from midturn.cli.answer.submitting import Submitting, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
@@ -19,6 +18,7 @@ from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.sandbox.doors import for_people_only
 from midturn.store.port import HeldBy
 
 

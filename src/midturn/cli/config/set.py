@@ -8,7 +8,6 @@ import click
 
 from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.config.toml import toml
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here
 from midturn.cli.output import note
@@ -19,6 +18,7 @@ from midturn.config.explain import explain
 from midturn.config.load import Loaded
 from midturn.config.places import shown, state_directory, user_config_file
 from midturn.errors import ConfigError
+from midturn.sandbox.doors import for_people_only
 from midturn.store.workspace import Workspace
 
 

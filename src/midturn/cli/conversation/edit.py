@@ -8,13 +8,13 @@ import subprocess
 import click
 
 from midturn.cli.conversation.reading import read_for_a_person
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.options import with_conversation, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.errors import StoreError
+from midturn.sandbox.doors import for_people_only
 from midturn.store.event_file import NAME
 
 

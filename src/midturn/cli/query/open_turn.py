@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from midturn.cli.asking import ask_here
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.place import Place
@@ -12,6 +11,7 @@ from midturn.core.question.answer_type import SelectOption
 from midturn.core.reply import Answered
 from midturn.core.stream import open_turn
 from midturn.errors import StoreError
+from midturn.sandbox.doors import for_people_only
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
 _OPTIONS = (

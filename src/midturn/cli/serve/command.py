@@ -14,7 +14,6 @@ from urllib.parse import quote, urlsplit
 
 import click
 
-from midturn.cli.doors import for_people_only
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import is_terminal, note, say, tell
@@ -22,6 +21,7 @@ from midturn.cli.place import find_place
 from midturn.cli.serve.given import LOOPBACK, SCHEMES, Serve
 from midturn.cli.serve.places import announce, directory_of, find_running, withdraw
 from midturn.cli.shown import presented
+from midturn.sandbox.doors import for_people_only
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  named to be refused
 

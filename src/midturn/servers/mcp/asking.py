@@ -19,8 +19,10 @@ from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import members
 from midturn.core.names import ASK_USER
 from midturn.errors import QuestionError
+from midturn.foreign.agents import AGENTS
 from midturn.foreign.errand import Errand, Outcome
 from midturn.foreign.errands import Errands
+from midturn.foreign.running import process_of
 from midturn.ports import Clock
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
@@ -72,6 +74,7 @@ class AskUserCalls:
         """Return what this client asks."""
         client = caller.client
         here = mark(os.getpid())
+        own = process_of(*AGENTS)
         asker = Asker(
             name=client.name,
             agent=client.agent,
@@ -80,6 +83,7 @@ class AskUserCalls:
             cwd=os.getcwd(),  # noqa: PTH109  a text
             process=here,
             serves=mark(os.getppid()),
+            itself=mark(own) if own else None,
         )
         return Errands(self._store, asker, self._clock)
 
