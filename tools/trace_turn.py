@@ -1,9 +1,9 @@
 """How far one answer travels: from a key that a person presses to the disk, and on to the next model request.
 
 An agent with one tool asks one question on a real pseudo terminal; somebody presses `y`. Counted are the files of ours through which
-control passes, and the calls from one of them into another (`sys.setprofile`; a coroutine that goes on counts as a call). Looks for answers
-from elsewhere, which come by a timer, may fall into it: so the turn is played several times, and the shortest way counts. Beside it: what
-one step of the machine crosses, where the id of an open question is kept, and the sizes of modules, classes and functions.
+control passes, and the calls from one of them into another (`sys.setprofile`; a coroutine that goes on counts as a call). The looks for
+answers from elsewhere are left out: they come by a timer, and fall into it or not. Beside it: what one step of the machine crosses,
+where the id of an open question is kept, and the sizes of modules, classes and functions.
 
     python tools/trace_turn.py [DIRECTORY WITH src/midturn]
 
@@ -32,7 +32,6 @@ from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 
 HERE = Path(__file__).parents[1]
 PROMPT = "Deploy to staging?"
-RUNS = 4
 SETTLED = 1.0  # seconds after which a prompt takes keys for meant
 
 
@@ -41,6 +40,7 @@ class Travels:
 
     def __init__(self, package: Path) -> None:
         self._package = str(package) + os.sep
+        self._timer = str(package / "runtime" / "elsewhere.py")
         self.on = False
         self.files: set[str] = set()
         self.crossings = 0
@@ -59,6 +59,8 @@ class Travels:
         if event != "call" or not file.startswith(self._package):
             return
         here = file.removeprefix(self._package)
+        if self._is_of_the_timer(frame):
+            return
         there = self._caller(frame)
         self.files.add(here)
         self.crossings += bool(there) and here != there
@@ -77,6 +79,13 @@ class Travels:
         while back is not None and not back.f_code.co_filename.startswith(self._package):
             back = back.f_back
         return back.f_code.co_filename.removeprefix(self._package) if back else ""
+
+    def _is_of_the_timer(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_code.co_filename == self._timer:
+                return True
+            frame = frame.f_back
+        return False
 
     def _end_step(self) -> None:
         crossed = [pair for pair in self._in_step if pair[0] != pair[1]]
@@ -137,8 +146,10 @@ def watch(travels: Travels, places: set[str]) -> None:
 
 
 def holders() -> Iterator[str]:
-    """Name the fields inside the machine that hold the id of the question that is open now (the recorded events left out)."""
+    """Name the fields inside the machine that hold an id of the question that is open now (the recorded events left out)."""
     turns = [one for one in gc.get_objects() if type(one).__name__ == "Turn" and type(one).__module__ == "midturn.core.turn.turn"]
+    asked = [attempt.request for turn in turns for attempt in turn.record.inquiries.values()]
+    mine = frozenset(name for request in asked for name in (request.id, request.event_id))
     seen: set[int] = set()
     stack: list[Any] = list(turns)
     while stack:
@@ -147,7 +158,7 @@ def holders() -> Iterator[str]:
             continue
         seen.add(id(one))
         for name, value in fields_of(one):
-            if holds(value):
+            if holds(value, mine):
                 yield f"{type(one).__name__}.{name}"
             stack.extend(inside(value))
 
@@ -159,12 +170,13 @@ def fields_of(one: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, getattr(one, name)) for name in sorted(names) if hasattr(one, name))
 
 
-def holds(value: Any) -> bool:
-    """Say whether a field is the id of the question, or a container of it."""
-    mine = "call_1.confirm.1"
+def holds(value: Any, mine: frozenset[str]) -> bool:
+    """Say whether a field is an id of the question, or a container of it."""
     if isinstance(value, str):
-        return value == mine
-    return isinstance(value, dict | list | tuple | set | frozenset) and mine in list(cast("Iterable[Any]", value))
+        return value in mine
+    return isinstance(value, dict | list | tuple | set | frozenset) and any(
+        isinstance(one, str) and one in mine for one in cast("Iterable[Any]", value)
+    )
 
 
 def inside(value: Any) -> Iterator[Any]:
@@ -253,7 +265,7 @@ def methods(one: ast.ClassDef) -> int:
 
 def main(root: Path) -> None:
     """Measure a version, and print what was found."""
-    counted = min((measure(root / "src") for _ in range(RUNS)), key=lambda run: run["marks"]["next model request"])
+    counted = measure(root / "src")
     for name, (files, crossings) in counted["marks"].items():
         print(f"from the key to the {name}: {files} files, {crossings} calls from one into another")
     calls, crossed, files = counted["step"]

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from midturn.terminal.turnstile import Turnstile
+from midturn.terminal.gate import Turnstile
 
 
 def test_those_who_wait_pass_in_the_order_in_which_they_came() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from midturn.errors import StoreError
 from midturn.store.clock import now_in_a_name
-from midturn.store.folder import Folder, sync, telling, write_all
+from midturn.store.folder import Folder, refusal, sync, telling, write_all
 from midturn.store.tail import FileEnd, committed_end
 
 NAME = "events.jsonl"
@@ -82,8 +82,10 @@ class EventFile:
         """Refuse to write where somebody else has written: what is in memory would no longer be what is on disk."""
         if self._broken:
             raise StoreError(self._broken)
-        with telling("write", self._folder.path, NAME):
+        try:
             here, there = os.fstat(self.fd), os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
+        except OSError as error:
+            raise refusal("write", self.path, error) from error
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
             self._refuse("was replaced by another file")
         if here.st_size != self.end:

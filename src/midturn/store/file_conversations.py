@@ -115,7 +115,7 @@ class FileConversations:
                 turn = writer.last_turn()
                 writer.mend(turn.events)
                 written = writer.append(decide(turn))
-                writer.tidy((*turn.events, *written), written)
+                writer.tidy(lambda: (*turn.events, *written), written)
                 return Settled(turn)
 
     async def look(self, id: str) -> Settled | HeldBy:

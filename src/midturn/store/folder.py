@@ -43,8 +43,12 @@ class telling:  # noqa: N801  it reads as what it does: `with telling("open", pa
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, OSError):
-            path = self._path / self._name if self._name else self._path
-            raise StoreError(f"Cannot {self._doing} {path}: {_reason(error)}.") from error
+            raise refusal(self._doing, self._path / self._name if self._name else self._path, error) from error
+
+
+def refusal(doing: str, path: Path, error: OSError) -> StoreError:
+    """Return what the system's error means to whoever uses the store."""
+    return StoreError(f"Cannot {doing} {path}: {_reason(error)}.")
 
 
 _ROOM = "Make room on the disk, then try again; what was recorded before is safe"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -122,12 +122,13 @@ class Writer:
     def _id(self) -> str:
         return conversation_id(self.folder.path.name.removeprefix(NEW)) or self.folder.path.name.removeprefix(NEW)
 
-    def tidy(self, turn: Sequence[Event], batch: Sequence[Event]) -> None:
-        """Take away what was handed over for a question that this batch has closed; `turn` holds the last turn."""
-        if may_close(batch):
-            for handed in self.answers.collect():
-                if is_closed(turn, handed.event_id):
-                    self.answers.remove(handed.event_id)
+    def tidy(self, last_turn: Callable[[], Sequence[Event]], batch: Sequence[Event]) -> None:
+        """Take away what was handed over for a question that this batch has closed; `last_turn` is asked only if there is something."""
+        waiting = self.answers.collect() if may_close(batch) else ()
+        turn = last_turn() if waiting else ()
+        for handed in waiting:
+            if is_closed(turn, handed.event_id):
+                self.answers.remove(handed.event_id)
 
 
 class FileJournal:
@@ -174,8 +175,7 @@ class FileJournal:
         """
         written = self._writer.append(batch)
         self._events.extend(written)
-        if may_close(written):
-            self._writer.tidy(self._last_turn, written)
+        self._writer.tidy(lambda: self._last_turn, written)
 
     @property
     def _last_turn(self) -> Sequence[Event]:

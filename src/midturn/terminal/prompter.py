@@ -14,12 +14,11 @@ from midturn.core.visible import exact
 from midturn.errors import TerminalGone
 from midturn.prompts.jump import BackTo, Jump
 from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
-from midturn.terminal.gate import Gate
+from midturn.terminal.gate import TERMINAL, Gate
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.notify_command import NotifyCommand, question_of
 from midturn.terminal.plain import ask_plain
 from midturn.terminal.settings import PrompterSettings
-from midturn.terminal.turnstile import TERMINAL
 
 _HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
 

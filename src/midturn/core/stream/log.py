@@ -63,9 +63,12 @@ class EventLog(TurnByTurn, Sequence[Event]):
         return chain(self._past.events, self._events) if self._past else iter(self._events)
 
     def __reversed__(self) -> Iterator[Event]:
+        return self._into_the_past() if self._past else reversed(self._events)
+
+    def _into_the_past(self) -> Iterator[Event]:
+        """Yield the latest first; the past is read only if somebody goes so far."""
         yield from reversed(self._events)
-        if self._past:
-            yield from reversed(self._past.events)
+        yield from reversed(self._past.events)
 
     def __eq__(self, other: object) -> bool:
         """Compare event by event, with any sequence."""
