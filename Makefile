@@ -14,7 +14,7 @@ FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox
 
 .PHONY: attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
-.PHONY: parts $(addprefix test-,$(REAL_PARTS))
+.PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
 	@$(BIN)/midturn demo
@@ -30,6 +30,12 @@ test-real: parts $(addprefix test-,$(REAL_PARTS))
 
 $(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
 	@MIDTURN_REAL=1 tools/with_parts tools/run_tests -m real $(FOLDER_$*)
+
+# The newest PostgreSQL that can be had, besides the system's own.
+test-postgres: newest-postgres
+
+newest-postgres: $(READY)
+	@MIDTURN_REAL=1 tools/with_newest_postgres $(BIN)/python -m pytest -n 2 --dist worksteal -m real tests/store
 
 parts:
 	@tools/install_parts
