@@ -6,6 +6,7 @@ Kept beside the conversation, so that a turn that kills its worker is tried ever
 from __future__ import annotations
 
 import time
+import zlib
 from contextlib import suppress
 
 import msgspec
@@ -28,7 +29,7 @@ class Tries(Struct, frozen=True):
 
     def allow(self, after: str, now: float) -> bool:
         """Say whether the pause is over; where something was recorded since, there is none. A clock that was set back ends it, too."""
-        return after != self.after or not self.at <= now < self.at + pause_after(self.count)
+        return after != self.after or not self.at <= now < self.at + min(LONGEST, pause_after(self.count) * _spread(after))
 
     def once_more(self, after: str, now: float) -> Tries:
         """Return what is so once it is tried again."""
@@ -36,8 +37,13 @@ class Tries(Struct, frozen=True):
 
 
 def pause_after(tries: int) -> float:
-    """Return the seconds between a try and the next one: a quarter of a second, doubled with each, five minutes at most."""
+    """Return the least seconds between a try and the next one: a quarter of a second, doubled with each, five minutes at most."""
     return min(LONGEST, FIRST * 2.0 ** min(tries - 1, 20)) if tries else 0.0
+
+
+def _spread(event_id: str) -> float:
+    """Return by how much a turn's pauses are longer, once to twice: what died together is not tried together again."""
+    return 1.0 + zlib.crc32(event_id.encode(errors="surrogatepass")) / (1 << 32)
 
 
 def may_try(folder: Folder, last_event: str) -> bool:

@@ -121,6 +121,25 @@ async def test_a_crash_of_the_server_is_waited_out(url: str, cluster: Cluster) -
     assert len({event.event_id for event in events}) == len(events)
 
 
+@in_a_loop
+async def test_the_loop_goes_round_while_the_database_is_away(url: str, cluster: Cluster) -> None:
+    """However long that is: a hundred rounds, and nothing that waits for the database comes back; then all of it does."""
+    store = _process(url)
+    journal = await store.create("Ship it")
+    await journal.append(_begun())
+    await asyncio.to_thread(cluster.stop, "immediate")
+    waiting = [
+        asyncio.create_task(work)
+        for work in (journal.append(_more()), store.look(journal.conversation), store.questions(), store.claim(), journal.answers.collect())
+    ]
+    for _ in range(100):
+        await asyncio.sleep(0.01)
+        assert not any(task.done() for task in waiting)
+    await asyncio.to_thread(cluster.start)
+    await asyncio.gather(*waiting)
+    assert len((await store.read(journal.conversation)).events) == 3
+
+
 async def _stalls(found: list[float]) -> None:
     while True:
         before = time.monotonic()

@@ -27,10 +27,11 @@ Rows: TypeAlias = list[DictRow]
 OUTAGE = 60.0
 """Seconds for which a database may be away before a call fails."""
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0)
-_ORPHANED = 5.0
+ORPHANED = 5.0
 """Seconds between two looks for what the table says is ours, and memory says is not."""
-_PING = 20.0
-_HUNG = "60s"
+PING = 20.0
+"""Seconds between two words of a session that otherwise only listens."""
+HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
@@ -241,7 +242,7 @@ class Database:
                 tries += 1
 
     async def _announce(self, connection: psycopg.AsyncConnection, holder: int) -> None:
-        await connection.execute(f"set idle_session_timeout = '{_HUNG}'")
+        await connection.execute(f"set idle_session_timeout = '{HUNG}'")
         await connection.execute("select pg_advisory_lock(%s, %s)", [self._class, holder])
         for channel in (self.due_channel, self.channel(holder)):
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
@@ -249,13 +250,13 @@ class Database:
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         pinged = looked = time.monotonic()
         while True:
-            async for notification in connection.notifies(timeout=_ORPHANED, stop_after=1):
+            async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
                 self.bells.ring(DUE if notification.channel == self.due_channel else notification.payload)
             now = time.monotonic()
-            if now - pinged >= _PING:
+            if now - pinged >= PING:
                 await connection.execute("select 1")
                 pinged = now
-            if now - looked >= _ORPHANED:
+            if now - looked >= ORPHANED:
                 await self.give_back_orphans()
                 looked = now
 

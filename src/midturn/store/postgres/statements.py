@@ -39,7 +39,8 @@ returning c.id, c.fence, c.head, c.handed_seq
 
 WHO_HOLDS = "select c.holder, c.held_since from {s}.conversation c where id = %(id)s"
 
-# Whoever died is found once for each holder, not once for each conversation that it held.
+# Whoever died is found once for each holder, not once for each conversation that it held. Pauses are spread: what died together with a
+# tool that kills its process is not tried together with it again.
 CLAIM = """
 with dead as materialized (
   select holder from (select distinct holder from {s}.conversation where holder is not null) as holders
@@ -52,7 +53,7 @@ with dead as materialized (
 )
 update {s}.conversation c
 set holder = %(holder)s, fence = fence + 1, held_since = now(), tries = tries + 1,
-    wake = now() + least(300, 0.25 * (2 ^ least(tries, 20))) * interval '1 second'
+    wake = now() + least(300, 0.25 * (2 ^ least(tries, 20)) * (1 + random())) * interval '1 second'
 from due where c.id = due.id
 returning c.id, c.fence, c.head, c.handed_seq
 """
@@ -66,7 +67,7 @@ with own as (
       wake = case
         when not unfinished then null
         when handed_seq <> %(handed_seq)s or %(again)s = 'now' then now()
-        when %(again)s = 'later' then now() + least(300, 0.25 * (2 ^ least(tries, 20))) * interval '1 second'
+        when %(again)s = 'later' then now() + least(300, 0.25 * (2 ^ least(tries, 20)) * (1 + random())) * interval '1 second'
       end,
       tries = case when %(again)s = 'later' then tries + 1 else tries end
   where id = %(id)s and fence = %(fence)s
