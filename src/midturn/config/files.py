@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from midturn.errors import ConfigError
+from midturn.files.own import keep
 
 MAX_BYTES = 1024 * 1024
 _POSITION = re.compile(r" \(at line (\d+), column \d+\)$")
@@ -34,6 +35,7 @@ def read_document(path: Path, name: str, *, follow: bool) -> Document | None:
     Raises:
         ConfigError: It cannot be read, is not a regular file, is too large, or is not TOML in UTF-8.
     """
+    keep(path)
     data = read_bytes(path, name, follow=follow)
     if data is None:
         return None

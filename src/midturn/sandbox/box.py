@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.files.own import kept
 from midturn.files.private import ensure_private
 from midturn.sandbox.confine import Confined, confine, confined, offer
 from midturn.sandbox.profile import Declared, Profile, Room, Workplace, profile
@@ -62,7 +63,7 @@ class Box:
         room = Room(Path(tempfile.mkdtemp(prefix="midturn-")), self._cache(root))
         try:
             within = room.within(self.profile(root, path), program=argv[0])
-            yield Started(confined(argv, within, cwd=cwd, masked=(str(root / _MASKED),)), room.environment())
+            yield Started(confined(argv, within, cwd=cwd, masked=_masked(root)), room.environment())
         finally:
             shutil.rmtree(room.temporary, ignore_errors=True)
 
@@ -75,7 +76,7 @@ class Box:
         room = Room(cache / "tmp", cache)
         ensure_private(room.temporary)
         within = room.within(self.profile(root, path), program=argv[0])
-        return confine(argv, within, cwd=str(root), masked=(str(root / _MASKED),)), room.environment()
+        return confine(argv, within, cwd=str(root), masked=_masked(root)), room.environment()
 
     def profile(self, root: Path, path: str) -> Profile:
         """Return what a process of this tool may reach, apart from its room."""
@@ -89,3 +90,8 @@ class Box:
         found = self._own.cache / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
         ensure_private(found)
         return found
+
+
+def _masked(root: Path) -> tuple[str, ...]:
+    """Return what of a workspace is empty inside, where that can be: our folder, and a store that lies elsewhere in it."""
+    return (str(root / _MASKED), *(str(path) for path in kept() if path.is_relative_to(root) and path != root))

@@ -16,6 +16,7 @@ from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
 from midturn.errors import StoreError, StoreLocked
+from midturn.files.own import keep
 from midturn.store import adoption, lock, reader
 from midturn.store.clock import now, pause
 from midturn.store.conversation import Conversation
@@ -51,6 +52,8 @@ class FileConversations:
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
         self._seals = FolderSeals(self._directories.folders)
+        for folder in self._directories.folders:
+            keep(folder)
 
     # Holding --------------------------------------------------------------------------------------------------------------
 

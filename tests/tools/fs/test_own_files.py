@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path, PurePosixPath
 
 import pytest
 
+import midturn as mt
+from midturn.config.files import read_document
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.returned import Rejected
 
@@ -51,3 +54,67 @@ def test_a_file_with_another_name_elsewhere_is_not_read(tmp_path: Path) -> None:
 
     with Beneath(root) as beneath, pytest.raises(Rejected, match="a hard link"):
         beneath.read(PurePosixPath("harmless.txt"))
+
+
+WORKTREE = (
+    "git init -q main && git -C main -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git -C main worktree add -q ../tree"
+)
+
+
+def refuses(root: Path, path: str) -> None:
+    """A file tool writes nothing there, though it be absent."""
+    before = (root / path).exists()
+    with (
+        Beneath(root) as beneath,
+        pytest.raises(Rejected, match="do not write there"),
+        beneath.parent(PurePosixPath(path), make=True),
+    ):
+        pass
+    assert (root / path).exists() == before
+
+
+def test_a_store_in_the_workspace_is_not_written_wherever_it_is_and_however_it_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "link").symlink_to("chats")
+    mt.open_store(tmp_path / "work" / "chats").new_sync()
+
+    for path in ("chats/1/answers/e1.json", "chats/new/events.jsonl", "link/1/answers/e1.json"):
+        refuses(tmp_path / "work", path)
+
+
+def test_a_file_given_with_cfg_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("")
+    read_document(tmp_path / "mine.toml", "mine.toml", follow=True)
+
+    refuses(tmp_path, "mine.toml")
+
+
+def test_a_store_around_the_workspace_does_not_make_all_of_it_ours(tmp_path: Path) -> None:
+    mt.open_store(tmp_path).new_sync()
+    (tmp_path / "work").mkdir()
+
+    with Beneath(tmp_path / "work") as beneath, beneath.parent(PurePosixPath("new.txt")):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("prepare", "path"),
+    [
+        ("git init -q . && git config core.hooksPath tools/hooks", "tools/hooks/pre-commit"),
+        ("git init -q --separate-git-dir=repository .", "repository/hooks/pre-commit"),
+        ("git init -q --separate-git-dir=repository .", "repository/config"),
+        (
+            WORKTREE,
+            "tree/.git",
+        ),
+        (
+            WORKTREE,
+            "main/.git/hooks/post-checkout",
+        ),
+        ("git init -q sub && git -C sub config core.hooksPath hooks", "sub/hooks/pre-push"),
+    ],
+)
+def test_what_is_gits_is_not_written_under_any_name(tmp_path: Path, prepare: str, path: str) -> None:
+    subprocess.run(["/bin/sh", "-ec", prepare], cwd=tmp_path, check=True, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)})
+
+    refuses(tmp_path, path)

@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Self
 
-from midturn.tools.fs.paths import check_writable, shown
+from midturn.tools.fs.git import git_folders
+from midturn.tools.fs.paths import check_not_of_git, check_writable, shown
 from midturn.tools.fs.problems import Missing, explained, kind_of
 from midturn.tools.fs.system_calls import Unsupported, open_beneath
 from midturn.tools.returned import Rejected
@@ -30,6 +31,7 @@ class Beneath:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._gits: dict[PurePosixPath, tuple[Path, ...]] = {}
 
     def __enter__(self) -> Self:
         self._folder = os.open(self.root, _FOLDER)
@@ -88,12 +90,20 @@ class Beneath:
             missing.insert(0, folder.name)
             folder = folder.parent
         with self._opened(folder, _FOLDER) as descriptor:
-            check_writable(self._real(descriptor, folder) / path.name, self.root)
+            real = PurePosixPath(self._real(descriptor, folder), *missing, path.name)
+            check_writable(real, self.root)
+            check_not_of_git(real, self.root, self._of_git(folder))
             made = _made(descriptor, folder, missing)
             try:
                 yield made
             finally:
                 os.close(made)
+
+    def _of_git(self, folder: PurePosixPath) -> tuple[Path, ...]:
+        """Return what git keeps for a folder; it is asked once, so that a change follows soon upon its check."""
+        if folder not in self._gits:
+            self._gits[folder] = git_folders(self.root / folder / "file")
+        return self._gits[folder]
 
     def _is_there(self, path: PurePosixPath) -> bool:
         try:

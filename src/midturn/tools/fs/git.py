@@ -48,6 +48,14 @@ def ignored(folder: Path) -> frozenset[str]:
     return frozenset(os.fsdecode(path) for path in (listed or b"").split(b"\0") if path)
 
 
+def git_folders(path: Path) -> tuple[Path, ...]:
+    """Return where git keeps itself and finds its hooks, for whoever writes at `path`: not always in a folder called `.git`."""
+    folder = next((above for above in path.parents if above.is_dir()), path)
+    asked = ("--git-dir", "--git-common-dir", "--git-path", "hooks")
+    said = _git(folder, "rev-parse", *asked, safely=("-c", "core.fsmonitor=false"))
+    return tuple(folder / os.fsdecode(line) for line in (said or b"").splitlines())
+
+
 def _is_repository(folder: Path) -> bool:
     """Say whether git watches over this folder; if git fails for another reason (another owner), assume that it does."""
     if _git(folder, "rev-parse", "--is-inside-work-tree") == b"true\n":
@@ -66,11 +74,11 @@ def _program() -> str:
     return str(find_executable("git", Path("/"), os.environ.get("PATH", os.defpath)))
 
 
-def _git(folder: Path, *words: str) -> bytes | None:
+def _git(folder: Path, *words: str, safely: Sequence[str] = _SAFELY) -> bytes | None:
     """Run git; None where it is missing, fails or hangs."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME")}
     environment = {**kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1"}
-    command: Sequence[str] = (_program(), *_SAFELY, *words) if _has_git() else ()
+    command: Sequence[str] = (_program(), *safely, *words) if _has_git() else ()
     if not command:
         return None
     try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+from midturn.files.own import is_within, kept
 from midturn.tools.returned import Rejected
 
 _OWN = frozenset({".midturn", ".git"})
@@ -55,9 +58,24 @@ def check_writable(path: PurePosixPath, root: Path) -> None:
     for part in path.parts:
         if _folded(part) in _OWN:
             raise Rejected(f"{shown(str(path))} belongs to {_folded(part)[1:]}; file tools do not write there.")
-    real = root.resolve() / path
-    if any(place.is_relative_to(folder) for place in (root / path, real) for folder in _user_folders()):
+    if is_within(root / path, *_user_folders(), *_beside(root, kept())):
         raise Rejected(f"{shown(str(path))} belongs to midturn; file tools do not write there.")
+
+
+def check_not_of_git(path: PurePosixPath, root: Path, folders: Sequence[Path]) -> None:
+    """Refuse to touch what git keeps under another name: a separate directory, hooks that its configuration puts elsewhere.
+
+    Raises:
+        Rejected: It is git's.
+    """
+    if is_within(root / path, *_beside(root, folders)):
+        raise Rejected(f"{shown(str(path))} belongs to git; file tools do not write there.")
+
+
+def _beside(root: Path, folders: Iterable[Path]) -> list[Path]:
+    """Leave out what the whole workspace lies in: then it cannot be meant."""
+    real = Path(os.path.realpath(root))
+    return [folder for folder in folders if not real.is_relative_to(os.path.realpath(folder))]
 
 
 def shown(path: str) -> str:
@@ -74,12 +92,8 @@ def _folded(part: str) -> str:
 
 
 def _user_folders() -> tuple[Path, ...]:
-    """Return where the user's own configuration and data are: below the root when the root is the home directory.
-
-    Each is returned as it is called and as it really is: the home directory, or a directory in it, may be a symbolic link.
-    """
+    """Return where the user's own configuration and data are: below the root when the root is the home directory."""
     from platformdirs import PlatformDirs
 
     ours = PlatformDirs("midturn")
-    named = (ours.user_config_path, ours.user_data_path, ours.user_state_path)
-    return (*named, *(folder.resolve() for folder in named))
+    return (ours.user_config_path, ours.user_data_path, ours.user_state_path)
