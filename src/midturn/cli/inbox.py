@@ -47,7 +47,7 @@ def _list(place: Place, *, as_json: bool) -> ExitStatus:
         return ExitStatus.DONE
     if questions:
         _say_questions(place, questions)
-        note("Answer one with `midturn answer ID [VALUE]`; the beginning of an ID will do.")
+        note("Answer one with `midturn answer ID [VALUE]{}`; the beginning of an ID will do.", place.option)
     else:
         say("Nothing waits for an answer.")
     return ExitStatus.DONE

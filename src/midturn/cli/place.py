@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -40,6 +42,11 @@ class Place(Struct, frozen=True, kw_only=True):
     def root(self) -> Path:
         """Where tools work."""
         return self.workspace.root if self.workspace else self.cwd
+
+    @property
+    def option(self) -> str:
+        """What a command that is advised needs to act here, too: nothing, or ` --store …`. A password is left out."""
+        return "" if self.address is None else f" --store {shlex.quote(_without_password(str(self.address)))}"
 
     @property
     def is_on_disk(self) -> bool:
@@ -113,6 +120,10 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 _MOST = 100
+
+
+def _without_password(address: str) -> str:
+    return re.sub(r"([?&]password=)[^&]*", r"\1", re.sub(r"(://[^:@/]*):[^@/]*@", r"\1@", address))
 
 
 def find_place(store: StoreAddress | None = None, *, local: bool = False) -> Place:

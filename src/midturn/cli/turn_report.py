@@ -41,8 +41,8 @@ def status_of(result: RunResult[Any]) -> ExitStatus:
             return ExitStatus.ERROR
 
 
-def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool) -> None:
-    """Say on stderr how the run ended."""
+def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, option: str = "") -> None:
+    """Say on stderr how the run ended; `option` is what commands that are advised need to act on the same store."""
     if result.status == "failed":
         note(line("midturn: the turn failed: {}", block(result.error or "")))
     if result.status == "ended_by_user":
@@ -50,7 +50,7 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool) -> 
     if result.refused:
         note("midturn: refused, because nobody was there to ask: {}.", joined(", ", result.refused))
     if result.status == "suspended":
-        report_waiting(result.pending)
+        report_waiting(result.pending, option=option)
     elif unused := unused_answers(turn):
         note("midturn: no question used the --answer for {}.", joined(", ", unused))
     if attached:
@@ -59,23 +59,23 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool) -> 
         _count_answers(turn, waits=result.status == "suspended")
 
 
-def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None) -> None:
+def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
     """Print the open questions with their ids, and the command that answers them."""
     note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
     rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question)]
     for row in table(rows, sys.stderr):
         note(row)
     if pending:
-        note("To answer:  midturn answer {} [VALUE]", pending[0].id)
-        note("To go on:   midturn resume {}", pending[0].conversation)
+        note("To answer:  midturn answer {} [VALUE]{}", pending[0].id, option)
+        note("To go on:   midturn resume {}{}", pending[0].conversation, option)
     if then:
         note(then)
 
 
-def report_left_open(conversation: str, error: str, failure: str | None = None) -> None:
+def report_left_open(conversation: str, error: str, failure: str | None = None, option: str = "") -> None:
     """Say that the model stayed down, what helps against this kind of failure, and how to go on."""
     said = f"{error}{_HELPS.get(failure or '', '')}"
-    note(line("midturn: {}\nThe turn is open: `midturn resume {}` goes on with it.", block(said), conversation))
+    note(line("midturn: {}\nThe turn is open: `midturn resume {}{}` goes on with it.", block(said), conversation, option))
 
 
 def print_result(result: RunResult[Any], status: str = "") -> None:

@@ -95,7 +95,7 @@ class TurnRunner:
             ending = asyncio.run(self._perform(session, requested))
         except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
             if session.turn_is_open:
-                note("midturn: the turn is open. `midturn resume {}` goes on with it.", held.conversation)
+                note("midturn: the turn is open. `midturn resume {}{}` goes on with it.", held.conversation, self._run.place.option)
             else:
                 note("midturn: the turn was ended.")
             raise
@@ -121,7 +121,8 @@ class TurnRunner:
         result = RunResult[Any](conversation=held.conversation, status="failed", error=ending.error, usage=turn_usage(spent))
         if self._run.output == "json":
             print_result(result, status="open")
-        report_left_open(held.conversation, ending.error or "", ending.failure.failure if ending.failure else None)
+        failure = ending.failure.failure if ending.failure else None
+        report_left_open(held.conversation, ending.error or "", failure, self._run.place.option)
         return ExitStatus.ERROR
 
     def _tell(self, result: RunResult[Any], session: Session) -> ExitStatus:
@@ -135,9 +136,9 @@ class TurnRunner:
             case _:
                 pass
         if waits:
-            report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."))
+            report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."), self._run.place.option)
         else:
-            report(result, session.window, attached=self._run.attached)
+            report(result, session.window, attached=self._run.attached, option=self._run.place.option)
         return status
 
 

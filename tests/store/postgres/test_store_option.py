@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from midturn.cli.place import place_in
 from midturn.store.stores import FileStore, open_store
 from support.cli import CommandLine, asks, calls
 
@@ -24,6 +25,7 @@ def _asked(midturn: CommandLine, url: str) -> str:
     midturn.asker()
     waiting = midturn.run("query", "--store", url, "Ship it to staging")
     assert waiting.status == 3, waiting
+    assert f"To go on:   midturn resume {_newest(url)} --store '{url}'" in waiting.stderr
     return str(midturn.ok("inbox", "--json", "--store", url).json[0]["id"])
 
 
@@ -35,7 +37,9 @@ def test_a_turn_waits_is_answered_and_goes_on_in_a_database(midturn: CommandLine
     [row] = midturn.ok("conversation", "ls", "--json", "--store", url).json
     assert (row["id"], row["title"], row["turn_open"], row["waiting"]) == (conversation, "Ship it to staging", True, 1)
 
-    assert "yes" in midturn.ok("answer", question[:-2], "y", "--store", url).stderr
+    answered = midturn.ok("answer", question[:-2], "y", "--store", url).stderr
+    assert "yes" in answered
+    assert f"A worker goes on with the turn; where none runs, `midturn resume {conversation} --store '{url}'` does." in answered
     assert midturn.ok("resume", "--ready", "--store", url).stdout == "Done.\n"
 
     assert midturn.ok("inbox", "--store", url).stdout == "Nothing waits for an answer.\n"
@@ -86,6 +90,15 @@ def test_conversations_move_from_a_database_to_files_and_back(midturn: CommandLi
     again = midturn.ok("conversation", "import", "one.jsonl", "--store", other_url).stdout.strip()
     assert again != conversation
     assert _lines(other_url, again) == _lines(files, conversation)
+
+
+def test_a_password_is_in_no_advice(tmp_path: Path) -> None:
+    address = "postgresql://ada:secret@db/app?password=secret&midturn_schema=shop"
+    assert place_in(tmp_path, address).option == " --store 'postgresql://ada@db/app?password=&midturn_schema=shop'"
+
+
+def _newest(url: str) -> str:
+    return open_store(url).ids_sync()[-1]
 
 
 def _lines(address: str, conversation: str) -> list[bytes]:

@@ -134,7 +134,12 @@ def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitSta
         note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
         return ExitStatus.DONE
     if not given.resume:
-        note("midturn: answered. `midturn resume {}` goes on with the turn.", question.conversation)
+        place = find_place(given.store)
+        if place.is_on_disk:
+            note("midturn: answered. `midturn resume {}{}` goes on with the turn.", question.conversation, place.option)
+        else:
+            resuming = line("`midturn resume {}{}`", question.conversation, place.option)
+            note("midturn: answered. A worker goes on with the turn; where none runs, {} does.", resuming)
         return ExitStatus.DONE
     from midturn.cli.resume import Resume, run_resume
 
