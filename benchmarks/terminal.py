@@ -9,6 +9,7 @@ printed, nothing is asserted.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pty
 import select
@@ -31,7 +32,7 @@ from midturn.tools.command_spec import CommandSpec
 CONTEXT = "\n".join(["I want to change the loop:", "", "```diff", *(f"+line {number}" for number in range(60)), "```"])
 CONFIRM = Prompt(question=Question.boolean("apply", "Apply the patch?", context=CONTEXT), asked_by="Assistant")
 NOTE = Prompt(question=Question.text("note", "Note for the log?"), asked_by="Assistant")
-PROMPTED = b"[y,n,p,r,s,?]"
+PROMPTED = b"all keys"
 FIELD = b"Enter submits"
 WARM_UP = 3
 KEYS = 1_000
@@ -52,6 +53,7 @@ os._exit(0)
 async def ask(rounds: int) -> None:
     """In the child: ask for a text once, then yes or no in every round, saying when."""
     prompter = TerminalPrompter(PrompterSettings(settle=0, notify=False, bell=False))
+    gc.freeze()  # as the command line does
     await prompter.prompt(NOTE)
     for _ in range(rounds):
         os.write(3, f"{time.perf_counter()}\n".encode())
@@ -62,6 +64,7 @@ async def turns(rounds: int, moments: str) -> None:
     """In the child: run a turn in every round, in which a command asks."""
     spec = CommandSpec(name="deploy", command=(sys.executable, "-ISc", ASKER), protocol="outcome", environment={"MOMENTS": moments})
     prompter = TerminalPrompter(PrompterSettings(settle=0, notify=False, bell=False))
+    gc.freeze()
     agent = mt.Agent(mt.FunctionModel(_deploys), tools=[CommandTool(spec)], prompter=prompter)
     for _ in range(rounds):
         await agent.run("Ship it")
@@ -111,7 +114,7 @@ def paints(master: Master, asked: int, rounds: int, shown: bytes) -> list[float]
             moment = float(questions.readline())
             found.append(master.read_until(shown) - moment)
             if shown != PROMPTED:
-                master.read_until(b"?]")
+                master.read_until(PROMPTED)
             master.write(b"y")
             master.read_until(b"yes")
     return found

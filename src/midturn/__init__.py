@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
+__version__ = "0.1.0"
+
 _HOMES: dict[str, str] = {
     ".agent.agent": "Agent ResumeOptions RunOptions",
     ".agent.turn_events": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
@@ -62,8 +64,6 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
-    if name == "__version__":
-        return _version()
     if name == "events":
         return import_module("midturn.core.events")
     home = _HOME_OF.get(name)
@@ -82,12 +82,3 @@ def _advice(name: str) -> str:
 
     near = "" if name.startswith("_") else did_you_mean(name, _HOME_OF)
     return f"module 'midturn' has no attribute {name!r}.{near}"
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # costs more than everything else here
-
-    try:
-        return version("midturn")
-    except PackageNotFoundError:
-        return "0+unknown"

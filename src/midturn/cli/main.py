@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -99,9 +100,11 @@ class Commands(LazyGroup):
 
         keep_to_itself()
         start_log(os.environ)
-        if _is_words(args[0]):
-            return "query", self.get_command(ctx, "query"), args
-        return super().resolve_command(ctx, args)
+        found = ("query", self.get_command(ctx, "query"), args) if _is_words(args[0]) else super().resolve_command(ctx, args)
+        if not gc.isenabled():  # what was loaded stays: the collector need not look at it again
+            gc.freeze()
+            gc.enable()
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; that nobody reads its output is no error of ours."""
