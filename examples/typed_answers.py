@@ -100,7 +100,7 @@ def main() -> None:
     calls = [{"name": tool.name} for tool in (plan, ask_at_once, in_a_thread)]
     agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[plan, ask_at_once, in_a_thread])
     seen: list[str] = []
-    result = assert_type(agent.run_sync("Plan it.", prompter=mt.ScriptedPrompter(ANSWERS), deps=seen), mt.RunResult)
+    result = assert_type(agent.run_sync("Plan it.", prompter=mt.ScriptedPrompter(ANSWERS), deps=seen), mt.RunResult[None])
     print(result.text, *sorted(seen), sep="\n")
 
 

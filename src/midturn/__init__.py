@@ -10,6 +10,7 @@ _HOMES: dict[str, str] = {
     ".agent.agent": "Agent ResumeOptions RunOptions",
     ".agent.turn_events": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
     ".agent.inbox_prompter": "InboxPrompter",
+    ".agent.input_prompter": "InputPrompter",
     ".agent.history": "HistoryMessage",
     ".agent.result": "RunResult",
     ".agent.turn_stream": "SyncTurnStream TurnStream",
@@ -24,7 +25,8 @@ _HOMES: dict[str, str] = {
     ".core.form.walker": "FormWalker",
     ".core.limits": "Limits",
     ".core.outcome": "NeedsInput Outcome Success ToolError",
-    ".core.prompt": "AnswersSubject CallSubject Prompt ResultSubject ToolCall",
+    ".core.prompt": "Prompt",
+    ".core.subject": "AnswersSubject CallSubject ResultSubject ToolCall",
     ".core.question": "Persistence Question When",
     ".core.reply": "Answered Edited EndedTurn Replied Reply Submitted Unavailable WentBack",
     ".core.routing": "AskAssistant AskUser DetachedPolicy Fail Route Suspend Target UseCached UseConfigured UseDefault route",
@@ -57,6 +59,7 @@ _HOMES: dict[str, str] = {
     ".tools.context": "ToolContext",
     ".tools.function": "FunctionTool tool",
     ".tools.returned": "Rejected",
+    ".tools.scrub": "REDACTED",
     "msgspec": "UNSET",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -3,6 +3,7 @@ from msgspec import UNSET as UNSET
 from midturn.agent.agent import Agent as Agent, ResumeOptions as ResumeOptions, RunOptions as RunOptions
 from midturn.agent.history import HistoryMessage as HistoryMessage
 from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
+from midturn.agent.input_prompter import InputPrompter as InputPrompter
 from midturn.agent.result import RunResult as RunResult
 from midturn.agent.turn_events import (
     Asked as Asked,
@@ -44,11 +45,7 @@ from midturn.core.form.walker import FormWalker as FormWalker
 from midturn.core.limits import Limits as Limits
 from midturn.core.outcome import NeedsInput as NeedsInput, Outcome as Outcome, Success as Success, ToolError as ToolError
 from midturn.core.prompt import (
-    AnswersSubject as AnswersSubject,
-    CallSubject as CallSubject,
     Prompt as Prompt,
-    ResultSubject as ResultSubject,
-    ToolCall as ToolCall,
 )
 from midturn.core.question import Persistence as Persistence, Question as Question, When as When
 from midturn.core.question.answer_type import (
@@ -87,6 +84,12 @@ from midturn.core.routing import (
 from midturn.core.secret import SecretValue as SecretValue
 from midturn.core.source import Source as Source
 from midturn.core.stream import OpenQuestion as OpenQuestion, sanitize as sanitize
+from midturn.core.subject import (
+    AnswersSubject as AnswersSubject,
+    CallSubject as CallSubject,
+    ResultSubject as ResultSubject,
+    ToolCall as ToolCall,
+)
 from midturn.errors import (
     AlreadyAnswered as AlreadyAnswered,
     AnswerError as AnswerError,
@@ -132,5 +135,6 @@ from midturn.tools.asker import (
 from midturn.tools.context import ToolContext as ToolContext
 from midturn.tools.function import FunctionTool as FunctionTool, tool as tool
 from midturn.tools.returned import Rejected as Rejected
+from midturn.tools.scrub import REDACTED as REDACTED
 
 __version__: str

@@ -16,11 +16,11 @@ from midturn.core.exchange import ModelEvent, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
-from midturn.core.prompt import ToolCall
 from midturn.core.question import Question
 from midturn.core.reply import Reply
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
+from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import Asking, AssistantFailed, AssistantReplied
 

@@ -33,7 +33,7 @@ OF_THE_SIGNATURES = """
 """
 BESIDE_THEM = """
     ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallContent CallEnded InquirerCall
-    HistoryMessage LibraryModel SyncTurnStream TurnUsage
+    InputPrompter REDACTED HistoryMessage LibraryModel SyncTurnStream TurnUsage
     RunOptions ResumeOptions Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
 """

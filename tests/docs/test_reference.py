@@ -12,10 +12,11 @@ from typing import Any, get_args
 from midturn.cli.exit_status import ExitStatus
 from midturn.core.codec import KINDS
 from midturn.core.events import CancelReason
-from midturn.core.prompt import Prompt, PromptKind
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.routing import messages
 from midturn.core.routing.table import TABLE
+from midturn.core.subject import PromptKind
 from midturn.core.turn.effects import Effect, Record
 from midturn.core.turn.inputs import Happened
 from midturn.core.turn.stage import QUESTIONS, STAGES, Move, Stage

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject, Prompt
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
+from midturn.core.subject import AnswersSubject
 from midturn.prompts.body import subject_lines
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, ToolCall
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
+from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall
 
 PATCH = """I want to change the retry loop:
 

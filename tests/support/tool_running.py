@@ -10,8 +10,8 @@ from typing import TypeAlias
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
-from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
+from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import Asking
 from midturn.ports import Tool, ToolRun

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from midturn.core.prompt import ToolCall
+from midturn.core.subject import ToolCall
 from midturn.ports import (
     ConsultFinished,
     ConsultStarted,

@@ -35,7 +35,6 @@ from midturn.errors import TurnOpen
 from midturn.models.counted import SPENT, Spent
 from midturn.models.library_model import LibraryModel
 from midturn.ports import Journal, Model
-from midturn.runtime.loop_thread import loop_thread
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
@@ -340,6 +339,8 @@ class Agent(Generic[Deps]):
             RuntimeError: An event loop is running in this thread; use `async with agent.stream(…)` there.
         """
         refuse_inside_a_loop("stream_sync", "async with agent.stream(…)")
+        from midturn.runtime.loop_thread import loop_thread  # who has a loop needs none
+
         with loop_thread() as thread, thread.entered(self), thread.entered(self.stream(text, **how)) as events:
             yield SyncTurnStream(events, thread)
 
@@ -358,6 +359,8 @@ class Agent(Generic[Deps]):
             RuntimeError: An event loop is running in this thread; use `async with agent.stream_resume(…)` there.
         """
         refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
+        from midturn.runtime.loop_thread import loop_thread  # as above
+
         with loop_thread() as thread, thread.entered(self), thread.entered(self.stream_resume(conversation, **how)) as events:
             yield SyncTurnStream(events, thread)
 

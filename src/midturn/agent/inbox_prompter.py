@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Reply, Unavailable
+from midturn.runtime.prompter import Prompter
 
 Announce: TypeAlias = Callable[[Prompt], Awaitable[Any] | None]
 Withdrawn: TypeAlias = Callable[[str, str], Awaitable[Any] | None]
 
 
-class InboxPrompter:
+class InboxPrompter(Prompter):
     """Waits until somebody answers with `store.answer` or `midturn answer`, in this process or another; the turn goes on at once then.
 
     Unlike a turn without a prompter, which is suspended and leaves, the program stays. What an inbox cannot answer while the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -19,7 +19,15 @@ from midturn.errors import MidturnError, ModelError
 from midturn.models.counted import Spent
 from midturn.runtime.driver import RunEnding
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
 

@@ -6,12 +6,14 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from midturn.agent.result import RunResult
 from midturn.agent.turn_events import Streamed, TurnEnded, streamed
 from midturn.ports import Happening, Journal
-from midturn.runtime.loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from midturn.runtime.loop_thread import LoopThread
 
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]
 

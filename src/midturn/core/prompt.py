@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import Question
-
-PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
-
-
-class ToolCall(Struct, frozen=True):
-    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call."""
-
-    event: str
-    id: str
-    name: str
-    arguments: Json
+from midturn.core.stream.open_question import OpenQuestion
+from midturn.core.subject import PromptKind, Subject
 
 
-class CallSubject(Struct, frozen=True):
-    """What a `run` approval is about: the call as it would run."""
-
-    call: ToolCall
-
-
-class ResultSubject(Struct, frozen=True):
-    """What a `deliver` approval is about: the result that the model would read."""
-
-    call: ToolCall
-    content: str
-    is_error: bool
-
-
-class AnswersSubject(Struct, frozen=True):
-    """What a `review` is about: the questions of the form, and the answers by question id (no secrets, skipped left out)."""
-
-    questions: Sequence[Question[Any]]
-    answers: dict[str, Json]
-
-
-Subject: TypeAlias = CallSubject | ResultSubject | AnswersSubject
+def _nowhere() -> None:
+    return None
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -74,3 +45,9 @@ class Prompt(Struct, frozen=True, kw_only=True):
     label: str | None = None
     verdict: str | None = None
     parameters: JsonObject = {}
+    find_open: Callable[[], OpenQuestion | None] = _nowhere
+
+    @property
+    def open(self) -> OpenQuestion | None:
+        """What is asked as everybody outside the turn sees it, with `to_json()`; None where nobody else could answer it now."""
+        return self.find_open()

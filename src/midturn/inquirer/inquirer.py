@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
 from midturn.compose.given import GivenTarget, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
@@ -23,6 +23,7 @@ from midturn.inquirer.call import InquirerCall, check_call
 from midturn.models.library_model import LibraryModel
 from midturn.ports import Model, Tool
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
+from midturn.runtime.loop_thread import LoopThread, loop_thread
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.tools.asker import CALL
@@ -91,6 +92,7 @@ class Inquirer:
         self._holders = 0
         self._changing = asyncio.Lock()
         self._closing = AsyncExitStack()
+        self._thread: LoopThread | None = None
 
     @asynccontextmanager
     async def turn(self, text: str = "", *, author: str | None = None) -> AsyncGenerator[None]:
@@ -176,7 +178,43 @@ class Inquirer:
             RuntimeError: An event loop is running in this thread; use `await inquirer.run(…)` there.
         """
         refuse_inside_a_loop("inquirer.run_sync", "await inquirer.run(…)")
-        return asyncio.run(self.run(tool, call_id, arguments, function, occurrence=occurrence))
+        with self._loop() as thread:
+            return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence))
+
+    @contextmanager
+    def turn_sync(self, text: str = "", *, author: str | None = None) -> Generator[None]:
+        """Hold one turn in a program without an event loop, or in a thread of one, see `turn`; `run_sync` and `call_sync` belong inside.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `async with inquirer.turn(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.turn_sync", "async with inquirer.turn(…)")
+        with self._loop() as thread, thread.entered(self.turn(text, author=author)):
+            yield
+
+    @contextmanager
+    def call_sync(self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None) -> Generator[InquirerCall]:
+        """Make one call in a program without an event loop, see `call`: `with inquirer.call_sync(…) as call: call.ask_sync(…)`.
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `async with inquirer.call(…)` there.
+        """
+        refuse_inside_a_loop("inquirer.call_sync", "async with inquirer.call(…)")
+        with self._loop() as thread, thread.entered(self.call(tool, call_id, arguments)) as call:
+            yield call
+
+    @contextmanager
+    def _loop(self) -> Generator[LoopThread]:
+        """Have the loop of the turn that is held, or one for this block."""
+        if self._thread is not None:
+            yield self._thread
+            return
+        with loop_thread() as thread:
+            self._thread = thread
+            try:
+                yield thread
+            finally:
+                self._thread = None
 
     @asynccontextmanager
     async def call(self, tool: str | Tool, call_id: str, arguments: JsonObject | None = None) -> AsyncGenerator[InquirerCall]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from midturn.core.exchange import Family
-from midturn.models.profiles import ModelSpec
-from midturn.models.reached_model import ReachedModel
+
+if TYPE_CHECKING:
+    from midturn.models.reached_model import ReachedModel
 
 _FAMILIES: Final[tuple[tuple[str, Family], ...]] = (("anthropic", "anthropic"), ("openai", "openai"), ("google", "google"))
 
@@ -32,6 +33,9 @@ def is_library_model(given: object) -> bool:
 
 def reached(given: LibraryModel) -> ReachedModel:
     """Return the model behind our protocol: recorded as `<provider>/<model>`."""
+    from midturn.models.profiles import ModelSpec  # who brings a model of another kind needs none of it
+    from midturn.models.reached_model import ReachedModel
+
     system, name = given.system, given.model_name
     family: Family = "openai-compatible"
     for start, found in _FAMILIES:

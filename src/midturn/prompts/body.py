@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import assert_never, cast
 
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, ResultSubject, ToolCall
+from midturn.core.prompt import Prompt
+from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, hang, wrap

@@ -13,9 +13,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from midturn.core.events import InquiryRequest
-from midturn.core.prompt import CallSubject, Prompt
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply
+from midturn.core.subject import CallSubject
 from midturn.core.turn.inputs import Asking
 from midturn.ports import Journal, Tool, ToolRun
 from midturn.runtime.surroundings import Surroundings

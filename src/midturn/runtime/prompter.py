@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
 
 
 class Prompter(Protocol):
-    """Whoever answers for the user. Cancelling `prompt` takes the prompt away.
+    """Whoever answers for the user: derive from it, or write `prompt` alone. Cancelling `prompt` takes the prompt away.
 
-    Optional: `concurrent = True` where several prompts may be open at once; `via`, how people answer there, and `user`, who it is, which
-    are recorded; `about_to_ask(question)` is called before `prompt`, with the `OpenQuestion` that it asks; `withdrawn(id, by)` is called
-    when somebody else answered, and may be a coroutine function.
+    A prompter may also have `user`, who it is, which is recorded, and `about_to_ask(question)`, which is called before `prompt` with the
+    `OpenQuestion` that it asks (`prompt.open` is the same).
     """
 
+    @abstractmethod
     async def prompt(self, prompt: Prompt) -> Reply:
         """Ask, and return what the person did.
 
@@ -23,6 +24,13 @@ class Prompter(Protocol):
             TerminalGone: The person is not there any more, and said nothing: the turn is left open.
         """
         ...
+
+    if not TYPE_CHECKING:  # what those inherit who derive; nobody else needs to have it
+        concurrent = False
+        via = None
+
+        def withdrawn(self, id: str, by: str) -> None:
+            """Hear that somebody else answered."""
 
 
 async def ask_once(prompter: Prompter, prompt: Prompt) -> Reply:

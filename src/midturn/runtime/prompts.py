@@ -106,7 +106,7 @@ class OpenPrompts:
             return Answered(True)
         shown = self._foretold.shown(prompt)
         self._describe(shown)
-        reply = await self._replied(prompter, shown)
+        reply = await self._replied(prompter, replace(shown, find_open=lambda: self._open(shown)))
         self._foretold.note(shown, reply)
         return reply
 
@@ -128,10 +128,13 @@ class OpenPrompts:
     def _describe(self, prompt: Prompt) -> None:
         """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""
         about_to_ask: Callable[[OpenQuestion], object] | None = getattr(self._prompter, "about_to_ask", None)
-        if about_to_ask is not None:
-            for question in pending(self._journal.events, prompt.conversation):
-                if question.id == prompt.id:
-                    about_to_ask(question)
+        question = self._open(prompt) if about_to_ask is not None else None
+        if about_to_ask is not None and question is not None:
+            about_to_ask(question)
+
+    def _open(self, prompt: Prompt) -> OpenQuestion | None:
+        asked = pending(self._journal.events, prompt.conversation)
+        return next((question for question in asked if question.id == prompt.id), None)
 
 
 async def _awaited(prompted: object) -> Reply:

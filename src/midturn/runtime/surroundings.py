@@ -10,9 +10,9 @@ from midturn.core.events import ChatRequest, Event
 from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_TIMEOUT, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.prompt import ToolCall
 from midturn.core.secret import SecretValue
 from midturn.core.stream import provider_view
+from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import Asking
 from midturn.ports import ToolRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from midturn.core.prompt import ToolCall
+from midturn.core.subject import ToolCall
 from midturn.core.visible import exact
 from midturn.prompts.cells import clip, continued_rows, hang
 from midturn.prompts.content import compact, one_line, split_lines

@@ -16,9 +16,9 @@ from midturn.core.events import (
     InquiryRequest,
     ToolCallRequest,
 )
-from midturn.core.prompt import ToolCall
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream import approval_text
+from midturn.core.subject import ToolCall
 from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, value_text

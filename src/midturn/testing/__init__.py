@@ -9,21 +9,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
     from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
     from midturn.testing.recorded import Recorded, assert_answers, recorded_pairs
-    from midturn.testing.tool_run import ToolRunReport, run_tool
+    from midturn.testing.tool_run import ToolRunReport, run_tool, run_tool_sync
 
 _HOMES = {
+    "AssertAnswers": "fixtures",
+    "MakeScriptedModel": "fixtures",
+    "MakeScriptedPrompter": "fixtures",
     "Recorded": "recorded",
+    "RecordedPairs": "fixtures",
     "ScriptedPrompter": "prompter",
     "ToolRunReport": "tool_run",
     "UnscriptedPrompt": "prompter",
     "assert_answers": "recorded",
     "recorded_pairs": "recorded",
     "run_tool": "tool_run",
+    "run_tool_sync": "tool_run",
 }
 
-__all__ = ["Recorded", "ScriptedPrompter", "ToolRunReport", "UnscriptedPrompt", "assert_answers", "recorded_pairs", "run_tool"]
+__all__ = [
+    "AssertAnswers",
+    "MakeScriptedModel",
+    "MakeScriptedPrompter",
+    "Recorded",
+    "RecordedPairs",
+    "ScriptedPrompter",
+    "ToolRunReport",
+    "UnscriptedPrompt",
+    "assert_answers",
+    "recorded_pairs",
+    "run_tool",
+    "run_tool_sync",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:  # the plugin is loaded in every test run of every project that has midturn installed
-    from midturn.core.json_value import Json
     from midturn.models.scripted import ScriptedModel
+    from midturn.testing.fixtures import AssertAnswers, Entries, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs, ToolErrors
     from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
-    from midturn.testing.recorded import Recorded, Source
-
-    Entries: TypeAlias = Sequence[Mapping[str, Json]]
-    ToolErrors: TypeAlias = Literal["raise", "allow"]
 
 
 @pytest.fixture
-def scripted_prompter() -> Iterator[Callable[..., ScriptedPrompter]]:
+def scripted_prompter() -> Iterator[MakeScriptedPrompter]:
     """Build scripted prompters; a reply left over, or a prompt without one, fails the test."""
     from midturn.testing.prompter import ScriptedPrompter
 
@@ -34,7 +30,7 @@ def scripted_prompter() -> Iterator[Callable[..., ScriptedPrompter]]:
 
 
 @pytest.fixture
-def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., ScriptedModel]]:
+def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[MakeScriptedModel]:
     """Build scripted models that do not wait for `delay_ms`; the test fails where a tool raises (`tool_errors="allow"` turns that off).
 
     It fails, too, where an `expect` does not hold, or where replies are left over, each with the reason.
@@ -61,7 +57,7 @@ def scripted_model(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., S
 
 
 @pytest.fixture
-def recorded_pairs() -> Callable[[Source], list[Recorded]]:
+def recorded_pairs() -> RecordedPairs:
     """Return what a conversation recorded about its questions, as values to compare."""
     from midturn.testing.recorded import recorded_pairs
 
@@ -69,7 +65,7 @@ def recorded_pairs() -> Callable[[Source], list[Recorded]]:
 
 
 @pytest.fixture
-def assert_answers() -> Callable[[Source, Mapping[str, Json]], None]:
+def assert_answers() -> AssertAnswers:
     """Fail unless exactly these questions were answered, in this order, with these answers."""
     from midturn.testing.recorded import assert_answers
 

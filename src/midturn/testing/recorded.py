@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallRequest
 from midturn.core.json_value import Json, json_equal
 from midturn.core.stream import InquiryPair, pairs
+from midturn.tools.scrub import REDACTED
 
 
 class HasEvents(Protocol):
@@ -47,11 +48,18 @@ def recorded_pairs(source: Source) -> list[Recorded]:
 def assert_answers(source: Source, expected: Mapping[str, Json]) -> None:
     """Fail unless exactly these questions were answered, in this order, with these answers; of several attempts the last counts.
 
+    That a secret was given is stated as `midturn.REDACTED`, where anything is said of secrets at all.
+
     Raises:
         AssertionError: It shows what was recorded.
     """
     found = recorded_pairs(source)
-    answered = {pair.question: cast("Json", pair.answer) for pair in found if pair.outcome == "answered"}
+    secrets = {pair.question for pair in found if pair.outcome == "redacted"} if REDACTED in expected.values() else set[str]()
+    answered = {
+        pair.question: REDACTED if pair.question in secrets else cast("Json", pair.answer)
+        for pair in found
+        if pair.outcome == "answered" or pair.question in secrets
+    }
     if list(answered) != list(expected) or not json_equal(answered, expected):
         listing = "\n".join(f"  {pair}" for pair in found) or "  nothing"
         raise AssertionError(f"Expected the answers {dict(expected)!r}. Recorded was:\n{listing}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from midturn.compose.given import GivenTool, tools_of
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
 from midturn.models.scripted import ScriptedModel
+from midturn.store.sync_forms import refuse_inside_a_loop
 from midturn.testing.prompter import Scripted, ScriptedPrompter
 
 
@@ -23,6 +25,22 @@ class ToolRunReport(Struct, frozen=True, kw_only=True):
     is_error: bool
     exception: BaseException | None
     asked: tuple[Prompt, ...]
+
+
+def run_tool_sync(
+    tool: GivenTool | Callable[..., Any],
+    arguments: JsonObject | None = None,
+    replies: Mapping[str, Scripted] | None = None,
+    *,
+    deps: object = None,
+) -> ToolRunReport:
+    """Call a tool once, in a test that is not async (see `run_tool`).
+
+    Raises:
+        RuntimeError: An event loop is running in this thread; use `await run_tool(…)` there.
+    """
+    refuse_inside_a_loop("run_tool_sync", "await run_tool(…)")
+    return asyncio.run(run_tool(tool, arguments, replies, deps=deps))
 
 
 async def run_tool(

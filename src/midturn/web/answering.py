@@ -10,12 +10,13 @@ from msgspec import UNSET, Struct
 
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject, Prompt, ResultSubject
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion
+from midturn.core.subject import AnswersSubject, ResultSubject
 from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 from midturn.prompts.content import pretty

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.events import AnsweredBy
-from midturn.core.prompt import PromptKind
 from midturn.core.source import Source
+from midturn.core.subject import PromptKind
 
 WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 """The ways to answer; each request takes exactly one."""

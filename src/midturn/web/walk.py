@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from midturn.core.events import AnsweredBy, Event
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject, Prompt
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply, Submitted, WentBack
 from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion
+from midturn.core.subject import AnswersSubject
 from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError, NotOpen
 from midturn.prompts.body import reviewed_places

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse
-from midturn.core.prompt import AnswersSubject
 from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.core.stream import pending
+from midturn.core.subject import AnswersSubject
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
 from midturn.core.turn.inputs import AskDropped, AssistantReplied, UserReplied
 from midturn.core.turn.visit import Visit

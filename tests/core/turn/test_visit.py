@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallResponse
 from midturn.core.form import Form
-from midturn.core.prompt import AnswersSubject, Prompt
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question, When
 from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, WentBack
 from midturn.core.routing.policy import DetachedPolicies
 from midturn.core.stream.reviewed import reviewed_answers
+from midturn.core.subject import AnswersSubject
 from midturn.core.turn.effects import PromptUser
 from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen

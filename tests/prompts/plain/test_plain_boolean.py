@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from midturn.core.prompt import CallSubject
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, WentBack
+from midturn.core.subject import CallSubject
 from midturn.prompts.jump import BackTo
 from support.plain_talk import Talk
 from support.prompt_catalogue import BOOLEAN, CALL, DELIVER, PROMPTS, REVIEW, RUN

@@ -7,8 +7,8 @@ from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from midturn.core.prompt import CallSubject
 from midturn.core.reply import Answered
+from midturn.core.subject import CallSubject
 from midturn.prompts.cells import cells
 from midturn.prompts.rich.key import Paste
 from midturn.prompts.rich.screen import row_cells, row_text

@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from midturn.core.asker import Asker
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, JsonObject
 from midturn.core.moments import rfc3339
-from midturn.core.prompt import PromptKind
 from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_type import SecretType
+from midturn.core.question.answer_schema import answer_schema
+from midturn.core.question.answer_type import AnswerType, SecretType, UnknownType
 from midturn.core.source import Source
+from midturn.core.subject import PromptKind
 
 Waiting: TypeAlias = InquiryRequest | Approval
 
@@ -25,7 +26,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
     the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
-    the call is one of somebody else's agent.
+    the call is one of somebody else's agent. `question_id`, `answer_schema`, and of a result under approval `content` and `is_error`, are
+    read from its request.
     """
 
     id: str
@@ -40,21 +42,67 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     request: Waiting
     asker: Asker | None = None
 
+    @property
+    def question_id(self) -> str:
+        """The question's own id, such as `confirm`; of approvals `__run__`, `__deliver__` or `__review__`."""
+        return self.request.question_id if isinstance(self.request, InquiryRequest) else f"__{self.kind}__"
+
+    @property
+    def answer_schema(self) -> JsonObject | None:
+        """The JSON Schema of an answer, for a form library; None for a secret, and for a type of a newer version."""
+        if isinstance(self.question.answer_type, SecretType | UnknownType):
+            return None
+        return answer_schema(_Asked(self.question.answer_type, self.question.optional))
+
+    @property
+    def content(self) -> str | None:
+        """The result that waits for approval (kind `deliver`)."""
+        return self.request.content if isinstance(self.request, Approval) else None
+
+    @property
+    def is_error(self) -> bool | None:
+        """Whether that result is an error."""
+        return self.request.is_error if isinstance(self.request, Approval) else None
+
     def to_json(self) -> dict[str, Json]:
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
+        result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         return {
             "id": self.id,
             "conversation": self.conversation,
             "kind": self.kind,
             "source": msgspec.to_builtins(self.source),
+            "question_id": self.question_id,
             "question": self.question.to_json(),
-            "form": None if self.form is None else {"total": self.form.total, "questions": list(self.form.questions)},
+            "answer_schema": self.answer_schema,
+            "form": None if self.form is None else {"total": self.form.total, "questions": [*map(_whole, self.form.questions)]},
             "tool": self.tool,
             "arguments": self.arguments,
             "asked_at": self.asked_at,
+            **result,
             **asker,
         }
+
+
+class _Asked(Struct, frozen=True):
+    """What a schema needs of a question."""
+
+    answer_type: AnswerType
+    optional: bool
+
+
+def _whole(question: dict[str, Json]) -> Json:
+    """Return a question of a form with its options as objects, as those of a single question are."""
+    kind = question.get("answer_type")
+    options = kind.get("options") if isinstance(kind, Mapping) else None
+    if not isinstance(kind, Mapping) or not isinstance(options, list):
+        return question
+    return {**question, "answer_type": {**kind, "options": [_option(option) for option in options]}}
+
+
+def _option(option: Json) -> Json:
+    return option if isinstance(option, Mapping) else {"value": option}
 
 
 def holds_secret(question: OpenQuestion) -> bool:

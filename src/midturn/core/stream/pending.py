@@ -9,12 +9,12 @@ from midturn.core.address import address
 from midturn.core.asker import asker_of
 from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
 from midturn.core.json_value import Json
-from midturn.core.prompt import PromptKind
 from midturn.core.source import Source
 from midturn.core.stream.approval_question import approval_question
 from midturn.core.stream.open_question import OpenQuestion, recorded_at
 from midturn.core.stream.pairing import asking_call, calls, pair_inquiries
 from midturn.core.stream.window import open_turn
+from midturn.core.subject import PromptKind
 
 
 def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:

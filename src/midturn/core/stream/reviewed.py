@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from midturn.core.events import Event, InquiryAnswered
 from midturn.core.form import Ask, Form, FormWalker
 from midturn.core.json_value import Json
-from midturn.core.prompt import AnswersSubject
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.core.stream.pairing import InquiryPair, pairs
+from midturn.core.subject import AnswersSubject
 from midturn.errors import AnswerError, QuestionError
 
 _UNKNOWN = SecretValue("")

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, ApprovalState
 from midturn.core.json_value import Json, canonical
-from midturn.core.prompt import AnswersSubject, CallSubject, Prompt, PromptKind, ResultSubject, Subject
+from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
 from midturn.core.stream.approval_question import approval_text
+from midturn.core.subject import AnswersSubject, CallSubject, PromptKind, ResultSubject, Subject
 from midturn.core.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
 from midturn.core.turn.executable import control_problem
 from midturn.core.turn.memory import permission_key

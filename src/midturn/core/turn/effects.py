@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from midturn.core.events import Event, InquiryRequest, TurnStatus
 from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt, ToolCall
+from midturn.core.prompt import Prompt
 from midturn.core.secret import SecretValue
+from midturn.core.subject import ToolCall
 
 
 class GivenAnswer(Struct, frozen=True):

@@ -22,9 +22,9 @@ from midturn.core.events import (
 )
 from midturn.core.json_value import Json, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.prompt import ToolCall
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import asking_call
+from midturn.core.subject import ToolCall
 from midturn.core.turn.memory import Memory, answer_key
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import AnswersSubject
 from midturn.core.reply import Submitted
+from midturn.core.subject import AnswersSubject
 from midturn.prompts.body import reviewed_places
 from midturn.prompts.content import one_line
 from midturn.prompts.jump import BackTo

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from functools import partial
 
-from midturn.core.prompt import CallSubject, Prompt, ResultSubject
+from midturn.core.prompt import Prompt
 from midturn.core.reply import Edited
+from midturn.core.subject import CallSubject, ResultSubject
 from midturn.prompts.accept import accept_arguments
 from midturn.prompts.content import pretty
 from midturn.prompts.keys import Command, Step

@@ -7,9 +7,10 @@ from typing import assert_never
 from msgspec import UNSET
 
 from midturn.core.json_value import Json
-from midturn.core.prompt import CallSubject, Prompt, ResultSubject
+from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, Replied, Submitted
+from midturn.core.subject import CallSubject, ResultSubject
 from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept_json, accept_number
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.emptiness import EMPTY_TEXT, Empty

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import CallSubject, Prompt
+from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Reply
+from midturn.core.subject import CallSubject
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines

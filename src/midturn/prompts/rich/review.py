@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from midturn.core.prompt import AnswersSubject, Prompt
+from midturn.core.prompt import Prompt
+from midturn.core.subject import AnswersSubject
 from midturn.prompts.body import reviewed_places
 from midturn.prompts.jump import BackTo
 from midturn.prompts.rich.choice import Choice, Keys

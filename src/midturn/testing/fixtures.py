@@ -1,0 +1,46 @@
+"""The types of the pytest fixtures, for annotations: `def test_it(scripted_model: MakeScriptedModel) -> None`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from midturn.core.json_value import Json
+from midturn.models.scripted import ScriptedModel
+from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
+from midturn.testing.recorded import Recorded, Source
+
+Entries: TypeAlias = Sequence[Mapping[str, Json]]
+ToolErrors: TypeAlias = Literal["raise", "allow"]
+
+
+class MakeScriptedPrompter(Protocol):
+    """The fixture `scripted_prompter`."""
+
+    def __call__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> ScriptedPrompter:
+        """Build a scripted prompter, which is verified when the test is over."""
+        ...
+
+
+class MakeScriptedModel(Protocol):
+    """The fixture `scripted_model`."""
+
+    def __call__(self, replies: Entries = (), inquiries: Entries = (), *, tool_errors: ToolErrors = "raise") -> ScriptedModel:
+        """Build a scripted model, which is verified when the test is over."""
+        ...
+
+
+class RecordedPairs(Protocol):
+    """The fixture `recorded_pairs`."""
+
+    def __call__(self, source: Source) -> list[Recorded]:
+        """Return what a conversation recorded about its questions."""
+        ...
+
+
+class AssertAnswers(Protocol):
+    """The fixture `assert_answers`."""
+
+    def __call__(self, source: Source, expected: Mapping[str, Json]) -> None:
+        """Fail unless exactly these questions were answered, in this order, with these answers."""
+        ...

@@ -1,0 +1,69 @@
+"""Loops that are not async: the same inquirer, held from plain code and from threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+
+CONFIRM = mt.Question.boolean("confirm", "Sure?")
+
+
+def deploy(call: mt.InquirerCall) -> str:
+    """Ask from a function that is not async."""
+    if not call.ask_sync(CONFIRM):
+        raise mt.Rejected("Not deployed.")
+    return "Deployed."
+
+
+def test_a_turn_is_held_without_an_event_loop(store: ConversationStore) -> None:
+    conversation = store.new_sync("Ship it.")
+    inquirer = mt.Inquirer(store, conversation)
+    with pytest.raises(mt.Suspended) as raised, inquirer.turn_sync("Ship it."):
+        inquirer.run_sync("deploy", "call_1", {}, deploy)
+    store.answer_sync(raised.value.pending[0].id, value=True)
+    with inquirer.turn_sync("Ship it."):
+        assert inquirer.run_sync("deploy", "call_1", {}, deploy) == "Deployed."
+        assert inquirer.run_sync("deploy", "call_1", {"again": True}, lambda _: "Again.") == "Again."
+
+
+def test_a_call_is_a_plain_block(store: ConversationStore) -> None:
+    inquirer = mt.Inquirer(store, store.new_sync(), mt.ScriptedPrompter({"deploy.confirm": True}))
+    with inquirer.turn_sync("Ship it."), inquirer.call_sync("deploy", "call_1", {}) as call:
+        assert call.ask_sync(CONFIRM) is True
+        call.finish("Deployed.")
+    with inquirer.turn_sync("Ship it again."), inquirer.call_sync("deploy", "call_2") as call:
+        call.finish("Deployed.")
+
+
+def test_threads_make_calls_of_the_same_turn_at_once(store: ConversationStore) -> None:
+    """Frameworks run tools that are not async in threads."""
+    inquirer = mt.Inquirer(store, store.new_sync(), mt.ScriptedPrompter({"deploy.confirm": [True, True, True]}))
+    contents: list[str] = []
+
+    def call(id: str) -> None:
+        contents.append(inquirer.run_sync("deploy", id, {}, deploy))
+
+    with inquirer.turn_sync("Ship it."):
+        threads = [threading.Thread(target=call, args=(str(number),)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert contents == ["Deployed."] * 3
+
+
+def test_in_a_loop_the_async_forms_are_named(store: ConversationStore) -> None:
+    async def scene() -> None:
+        inquirer = mt.Inquirer(store, await store.new())
+        with pytest.raises(RuntimeError, match=r"async with inquirer\.turn"), inquirer.turn_sync():
+            pass
+        with pytest.raises(RuntimeError, match=r"async with inquirer\.call"), inquirer.call_sync("deploy", "1"):
+            pass
+
+    asyncio.run(scene())
