@@ -23,9 +23,8 @@ from midturn.tools.asker import Asker
 from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
-from midturn.tools.output import deliverable
 from midturn.tools.pending_ask import UnaskedError
-from midturn.tools.returned import outcome_of
+from midturn.tools.returned import deliverable, outcome_of
 
 T = TypeVar("T")
 

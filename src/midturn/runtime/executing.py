@@ -14,8 +14,7 @@ from midturn.errors import MidturnError, QuestionError
 from midturn.ports import Tool, ToolRun
 from midturn.runtime.asked_form import fit_to_be_asked
 from midturn.runtime.cancelling import is_cancelled
-from midturn.tools.output import deliverable
-from midturn.tools.returned import Rejected, failure
+from midturn.tools.returned import Rejected, deliverable, failure
 from midturn.tools.source import source_of
 
 _LOG = logging.getLogger("midturn.tools")

@@ -26,13 +26,12 @@ from midturn.ports import (
 )
 from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
-from midturn.terminal.heartbeat import Heartbeat
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import Message
 from midturn.terminal.mode import ModeSetting
 from midturn.terminal.outlet import Outlet
 from midturn.terminal.page import Page
-from midturn.terminal.spinner import Spinner
+from midturn.terminal.spinner import Heartbeat, Spinner
 from midturn.terminal.told import Ledger
 
 _MODEL = "the model"

@@ -1,9 +1,14 @@
-"""What a function returned or raised, as an outcome."""
+"""What becomes of what a tool returned or raised: an outcome without secrets, short enough for a model; the whole is kept in a file."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +18,7 @@ from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.secret import SecretValue
 from midturn.errors import MidturnError
+from midturn.ports import ToolRun
 from midturn.tools.scrub import REDACTED
 
 _TRACE_LINES = 60
@@ -61,3 +67,67 @@ def _simpler(value: object) -> object:
     if callable(dump):
         return dump(mode="json")
     raise TypeError(f"`{type(value).__name__}` is not JSON")
+
+
+_TAIL = 4  # the last quarter of what is kept comes from the end, where programs say what went wrong
+_MARK = 400  # room for the line that says what was left out
+
+
+def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
+    """Make an outcome fit to be read: no secret of the call in it, at most `limits.tool_output` bytes."""
+    match outcome:
+        case Success(content, images):
+            return Success(shortened(run.hide(content), run), images)
+        case ToolError(message, trace, transient):
+            lines = tuple(run.hide("\n".join(trace)).splitlines())
+            return ToolError(shortened(run.hide(message), run), lines, transient)
+        case NeedsInput():
+            return outcome
+
+
+def shortened(text: str, run: ToolRun) -> str:
+    """Return `text` if it has at most `limits.tool_output` bytes, else its beginning and end, and where the whole of it is."""
+    data = text.encode("utf-8", "replace")
+    limit = run.limits.tool_output
+    if len(data) <= limit:
+        return text
+    room = max(limit - _MARK, 0)
+    tail = room // _TAIL
+    end = data[len(data) - tail :].decode(errors="ignore")
+    mark = f"\n[… {len(data) - room} of {len(data)} bytes are left out here; {_kept(data, Path(run.root))} …]\n"
+    return data[: room - tail].decode(errors="ignore") + mark + end
+
+
+def _kept(data: bytes, root: Path) -> str:
+    try:
+        return f"the whole output is in {keep(data, root) or _write(data, Path(tempfile.mkdtemp(prefix='midturn-')))}"
+    except OSError as error:
+        return f"the whole output could not be kept: {error.strerror}"
+
+
+def keep(data: bytes, root: Path) -> Path | None:
+    """Write to `.midturn/output` and return the path relative to the root; None where there is no workspace, or no room.
+
+    A link that a repository brought along is not followed. The name is made from the content: running again finds the same file.
+    """
+    ours = root / ".midturn"
+    if ours.is_symlink() or not ours.is_dir() or (ours / "output").is_symlink():
+        return None
+    try:
+        (ours / "output").mkdir(mode=0o700, exist_ok=True)
+        return _write(data, ours / "output").relative_to(root)
+    except OSError:
+        return None
+
+
+def _write(data: bytes, folder: Path) -> Path:
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:16]}.txt"
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+        except OSError:  # the disk is full: half a file must not pass for the whole
+            path.unlink()
+            raise
+    return path

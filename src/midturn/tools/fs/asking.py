@@ -16,8 +16,7 @@ from midturn.tools.fs.git import uncommitted
 from midturn.tools.fs.paths import shown
 from midturn.tools.fs.text import readable
 from midturn.tools.fs.writing import Changed
-from midturn.tools.output import keep
-from midturn.tools.returned import Rejected
+from midturn.tools.returned import Rejected, keep
 
 _ROOM = 15 * 1024  # bytes; the limit of a context is 16 KiB, and what was left out is said, too
 _FENCE = re.compile(r"`{3,}")
