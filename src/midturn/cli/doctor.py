@@ -27,6 +27,7 @@ from midturn.config.settings import Settings
 from midturn.errors import ConfigError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
+from midturn.sandbox.own_process import State
 from midturn.store.workspace import Workspace
 
 
@@ -125,8 +126,6 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _process() -> Iterator[Finding]:
-    from midturn.sandbox.own_process import State
-
     state = State()
     shows = "its memory can be read by other processes of yours" if state.dumpable in {None, True} else "nobody reads its memory"
     leaves = "it may leave a core" if state.leaves_core else "it leaves no core"

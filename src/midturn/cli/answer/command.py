@@ -11,6 +11,7 @@ from midturn.cli.answer.submitting import Submitting, TypedValue, read_value, re
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.loading import load_here
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
@@ -109,7 +110,6 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     if holds_secret(question):
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
     from midturn.cli.answer.at_terminal import answer_here
-    from midturn.cli.loading import load_here
 
     held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
     if isinstance(answer_here(place, question, load_here().settings, given.reason), EndedTurn):

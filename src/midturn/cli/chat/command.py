@@ -6,6 +6,7 @@ import click
 
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.loading import load_here
 from midturn.cli.options import with_id, with_model, with_store
 from midturn.cli.output import note
 from midturn.cli.place import StoreAddress, environment, find_place
@@ -35,7 +36,6 @@ def command(  # noqa: PLR0913  one parameter an option
     """Talk with the assistant, turn after turn. `/help` lists what else there is."""
     from midturn.cli.chat.line import is_there, line_here
     from midturn.cli.chat.loop import COMMANDS, Chat
-    from midturn.cli.loading import load_here
 
     if not is_there() or not is_attached(environment(), non_interactive=False):
         raise click.UsageError('A chat needs a terminal. `midturn query "…"` asks without one.')

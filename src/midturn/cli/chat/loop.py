@@ -12,6 +12,7 @@ from midturn.cli.chat.line import Line
 from midturn.cli.conversation.forking import fork
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
+from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import note
 from midturn.cli.place import Place
 from midturn.cli.query.command import Around, Query, begin, go_on
@@ -148,8 +149,6 @@ class Chat:
             self._query = structs.replace(self._query, model=named[0])
             note("midturn: {} answers from now on.", named[0])
             return
-        from midturn.cli.loading import Flags, load_for
-
         events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
         used = self._query.model or load_for(self._place, Flags(cfg=self._query.cfg), events).settings.assistant.model.id
         note("midturn: {} answers. `/model PROVIDER/MODEL` names another; `midturn models` lists them.", used or "no model")

@@ -32,6 +32,7 @@ from midturn.core.enabling import Toggle
 from midturn.core.events import ChatRequest, Event
 from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import TurnRequested
+from midturn.models.logged import request_json
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -138,8 +139,6 @@ def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, arou
 
 def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     """Print the request that would be sent, as JSON, and send nothing. No secret can be in it: the stream has none."""
-    from midturn.models.logged import request_json  # only here
-
     number = place.conversation(query.id) if query.continues or query.id else None
     events = place.store.read_sync(number).events if number else ()
     settings = _load(query, place, events, number).settings

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
+from midturn.core.visible import exact
 from midturn.files.own import is_within, kept
 from midturn.tools.returned import Rejected
 
@@ -80,8 +81,6 @@ def _beside(root: Path, folders: Iterable[Path]) -> list[Path]:
 
 def shown(path: str) -> str:
     """Write a path on one line for a message or a question: whatever cannot be seen as its code, a long one cut in its middle."""
-    from midturn.core.visible import exact
-
     text = exact(path.encode("utf-8", "replace").decode())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}…{text[-_LONGEST // 2 :]}"
 
