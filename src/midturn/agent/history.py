@@ -22,7 +22,7 @@ async def begin_with(journal: Journal, history: Sequence[HistoryMessage]) -> Non
     """Record earlier messages as turns that are over; each message of the user begins one.
 
     Raises:
-        ConfigError: The conversation has begun already; or a message is none, or the first one is not the user's.
+        ConfigError: The conversation has begun already; or something in it is not a message, or the first one is not the user's.
         StoreError: It cannot be recorded.
     """
     if journal.events:

@@ -72,7 +72,7 @@ def _said(parts: Sequence[Part]) -> Iterator[Event]:
 
 
 def _event(part: Part, index: int) -> Event | None:
-    """Return the part as it would be recorded; a text without words is none."""
+    """Return the part as it would be recorded; a text without words would not be."""
     if isinstance(part, TextPart) and not part.text:
         return None
     event = recorded(part)

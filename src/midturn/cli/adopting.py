@@ -19,7 +19,7 @@ def adopt(place: Place, conversation: str) -> bool:
     """Show an open turn and ask; say whether it is ours now.
 
     Raises:
-        NotOpen: There is none.
+        NotOpen: Its last turn is over.
     """
     window = open_turn(place.store.read_sync(conversation).events)
     if window is None:

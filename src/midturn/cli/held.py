@@ -33,7 +33,7 @@ class Held:
 
         Raises:
             StoreLocked: Another process holds it.
-            StoreError: There is none, or it cannot be read or written.
+            StoreError: There is no such conversation, or it cannot be read or written.
         """
         return cls(place, place.run(place.store.open(conversation)))
 

@@ -79,7 +79,7 @@ class Place(Struct, frozen=True, kw_only=True):
         """Return the id of the conversation that is meant: a full id or its unique beginning, else the current one.
 
         Raises:
-            StoreError: There is none.
+            StoreError: There is no such conversation.
         """
         if id is None:
             return self._the_current()

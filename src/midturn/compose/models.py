@@ -67,7 +67,7 @@ class Models(Struct, frozen=True, kw_only=True):
         """Return a model that is asked again when it is down for a moment.
 
         Raises:
-            ConfigError: There is none with this id, or it cannot be used.
+            ConfigError: No model has this id, or it cannot be used.
         """
         found = self.made.get((id, max_retries))
         if found is None:

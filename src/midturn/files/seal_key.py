@@ -28,5 +28,5 @@ def seal_key(state: Path | None = None) -> bytes | None:
 
 
 def known_seal_key(state: Path) -> bytes | None:
-    """Return the key that is there; one that others could have written is none."""
+    """Return the key that is there; one that others could have written does not count."""
     return read_private(state / NAME) or None

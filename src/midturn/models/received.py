@@ -13,7 +13,7 @@ from midturn.core.question.answer import DEPTH_LIMIT
 
 
 class Arguments(Struct, frozen=True):
-    """The arguments of a call: an object, or the model's own text where it is none; `problem` then says why."""
+    """The arguments of a call: an object, or the model's own text where that is not an object; `problem` then says why."""
 
     value: JsonObject | str
     problem: str | None = None

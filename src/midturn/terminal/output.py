@@ -46,7 +46,7 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
 
 
 class TerminalDisplay:
-    """Draws Markdown where stdout is a terminal that can, and hands text on untouched where it is none.
+    """Draws Markdown where stdout is a terminal that can, and hands text on untouched everywhere else.
 
     `gate` is the prompter's, so that nothing is written over its prompts. `nobody_reads` is called once when stdout is closed by whoever
     read it; the turn goes on. Streams are those of the process unless others are given. Call `end` when the run is over, however it ends.

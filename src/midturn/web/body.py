@@ -48,7 +48,7 @@ async def read_fields(request: Request) -> Fields:
     """Read a form.
 
     Raises:
-        HTTPException: It is none (415, 400).
+        HTTPException: The body is something else (415, 400).
     """
     _expect(request, FORM)
     try:
@@ -65,7 +65,7 @@ async def read_object(request: Request) -> Mapping[str, Json]:
     """Read a JSON object.
 
     Raises:
-        HTTPException: It is none (415, 400).
+        HTTPException: The body is something else (415, 400).
     """
     _expect(request, JSON)
     try:

@@ -82,7 +82,7 @@ def answer(question: Question[Any], sent: Fields) -> Json:
     """Return the answer that was sent; a secret is the string that was typed.
 
     Raises:
-        AnswerError: What was sent is none; the message is for whoever sent it.
+        AnswerError: What was sent is not an answer; the message is for whoever sent it.
     """
     if sent.one("act") == "skip" and question.optional:
         return None

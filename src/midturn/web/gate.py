@@ -79,7 +79,7 @@ class Gate:
 
 
 def _split(origin: str) -> SplitResult:
-    """Read an origin; what is none is nobody's."""
+    """Read an origin; anything else is nobody's."""
     try:
         return urlsplit(origin)
     except ValueError:

@@ -18,7 +18,7 @@ _ERRORS: Final = {
     "400": "The body cannot be read.",
     "401": "Nobody is signed in.",
     "403": "Another site sent this.",
-    "404": "There is none with this id.",
+    "404": "Nothing here has this id.",
     "409": "Somebody answered first, or a secret cannot be taken here.",
     "410": "It was closed without an answer.",
     "413": "The body is too large.",

@@ -154,7 +154,7 @@ def rows_of_review(subject: AnswersSubject, secrets: Mapping[str, Json | SecretV
 
 
 def read_steps(carried: str) -> Sequence[Json]:
-    """Read what a page carried along; nobody is believed, so what is no list is none."""
+    """Read what a page carried along; nobody is believed, so anything but a list counts as no steps."""
     try:
         steps = read_json(carried) if carried else None
     except NotJson:

@@ -25,7 +25,7 @@ def database(url: str) -> PostgresStore:
     """Open the store.
 
     Raises:
-        ConfigError: It is none in a database: a directory needs no looking after.
+        ConfigError: It is a directory, which needs no looking after.
     """
     if "://" not in url:
         raise ConfigError(f"{url!r} is no database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")

@@ -1,4 +1,7 @@
-"""Every sentence that the core says to a model. None of them uses our own words for what happens inside."""
+"""Every sentence that a turn says to a model, but for that of a call that was cut off, which is written where streams are mended.
+
+None of them uses our own words for what happens inside.
+"""
 
 from __future__ import annotations
 
