@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -32,6 +33,7 @@ from midturn.runtime.driver import RunEnding
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
+from midturn.terminal.hush import HUSH
 
 _LOOK = 0.1  # seconds between two looks for an answer that was handed over
 
@@ -92,7 +94,8 @@ class TurnRunner:
         spent: list[Spent] = []
         SPENT.set(spent)
         try:
-            ending = asyncio.run(self._perform(session, requested))
+            with HUSH.during_turn() if self._run.attached else nullcontext():
+                ending = asyncio.run(self._perform(session, requested))
         except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
             if session.turn_is_open:
                 note("midturn: the turn is open. `midturn resume {}{}` goes on with it.", held.conversation, self._run.place.option)

@@ -35,6 +35,13 @@ def line_mode(found: Attributes, *, hidden: bool) -> Attributes:
     return wanted
 
 
+def without_echo(found: Attributes) -> Attributes:
+    """Return settings in which lines are read as before, and nothing that is typed is shown."""
+    wanted = _copy(found)
+    wanted[_At.LFLAG] &= ~(termios.ECHO | termios.ECHONL)
+    return wanted
+
+
 def silent_mode(found: Attributes) -> Attributes:
     """Return settings in which every key arrives at once and nothing is shown."""
     wanted = _copy(found)

@@ -16,6 +16,7 @@ from midturn.errors import TerminalGone
 from midturn.prompts.jump import BackTo, Jump
 from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
+from midturn.terminal.hush import HUSH
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.notify_command import NotifyCommand, question_of
 from midturn.terminal.plain import ask_plain
@@ -54,7 +55,7 @@ class TerminalPrompter:
             return WentBack()
         async with TERMINAL.pass_through():
             try:
-                with open_device() as device:
+                with HUSH.lifted(), open_device() as device:
                     return await self._reply(prompt, device)
             except NoTerminal as error:
                 if self._had_terminal:
