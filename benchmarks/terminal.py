@@ -1,6 +1,6 @@
 """How soon a prompt is painted and a key echoes, measured at the other end of a pseudo terminal.
 
-Run `python benchmarks/terminal.py [rounds]`. The goals: the first paint within 30 ms of the question in a warm
+Run `python benchmarks/terminal.py [rounds]`. The goals: the first paint within 15 ms of the question in a warm
 process, the echo of a key within 8 ms at the 99th percentile over 1,000 keys. A paint is measured twice: from the call of the prompter to
 the last row, and through a whole turn, from the bytes in which a command of its own process asks to the question's first cell. Numbers are
 printed, nothing is asserted.

@@ -131,6 +131,52 @@ def test_a_window_that_changes_its_size_is_drawn_anew(result: Path) -> None:
         assert "value='none'" in result.read_text()
 
 
+def test_a_window_of_another_width_has_one_copy_of_the_prompt(result: Path) -> None:
+    with rich("boolean", result) as session:
+        session.wait_for("all keys")
+        session.resize(60, 30)
+        session.wait_for_raw(b"\x1b[2J")
+        session.wait_until(lambda: session.text.endswith("all keys"), "the prompt, drawn anew")
+
+        assert session.text.count("Apply patch?") == 1
+        assert session.text.count("I want to change the retry loop") == 1
+        session.send("y")
+        assert session.wait_for_end() == 0
+
+
+def test_what_is_viewed_has_a_screen_of_its_own_and_the_question_comes_back(result: Path) -> None:
+    with rich("boolean_cut", result) as session:
+        session.wait_for_raw(b"view all")
+        session.send("v")
+        session.wait_for_raw(b"\x1b[?1049h")
+        session.wait_for_raw(b"/ search")
+        session.send("q")
+        session.wait_for_raw(b"\x1b[?1049l")
+        session.wait_until(lambda: b"Apply all of it?" in session.raw.rpartition(b"\x1b[?1049l")[2], "the question again")
+        session.send("n")
+
+        assert session.wait_for_end() == 0
+        assert "value=False" in result.read_text()
+        assert session.raw.count(b"\x1b[?1049h") == session.raw.count(b"\x1b[?1049l")
+        assert_restored(session)
+
+
+def test_a_job_that_comes_back_shows_all_of_its_question(result: Path) -> None:
+    with PtySession(["/bin/bash", "--norc", "--noprofile", "-i"], environment={**RICH, "PS1": "shell$ "}) as session:
+        session.wait_at("shell$ ")
+        session.send(f"{sys.executable} {ASK_ONCE} boolean {result}\r")
+        session.wait_for("all keys")
+        session.send("\x1a")
+        session.wait_for("Stopped")
+        session.wait_at("shell$ ")
+        session.send("fg\r")
+        session.wait_until(lambda: session.raw.rpartition(b"Stopped")[2].count(b"all keys") == 1, "the keys again")
+        session.send("y")
+        session.wait_until(lambda: result.exists() and bool(result.read_text()), "reply")
+
+        assert b"retry loop" in session.raw.rpartition(b"Stopped")[2]
+
+
 @pytest.mark.parametrize("name", ["boolean", "select", "select48", "multi", "schema", "run", "untrusted"])
 def test_without_colours_there_are_none_and_otherwise_only_the_themes_sixteen(name: str, result: Path) -> None:
     with rich(name, result, environment={"NO_COLOR": "1"}) as session:

@@ -1,0 +1,58 @@
+"""The review of a form on a real terminal: the number of a row goes back to it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.cli import CommandLine, calls
+from support.pty_session import PtySession
+
+QUESTIONS = [{"id": name, "text": f"{name.title()}?", "answer_type": "boolean"} for name in ("drain", "migrate", "announce")]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_number_of_a_row_goes_back_to_its_question(midturn: CommandLine, *, plain: bool) -> None:
+    midturn.hasty()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("ask_user", questions=QUESTIONS)), "Go", plain=plain) as session:
+        for number in (1, 2, 3):
+            answer(session, number, "y", plain=plain)
+        review(session, "1", plain=plain)
+        for number, key in ((1, "n"), (2, "y"), (3, "y")):
+            answer(session, number, key, plain=plain)
+        review(session, "", plain=plain)
+        assert session.wait_for_end() == 0
+
+    (result,) = [event for event in midturn.events() if event["type"] == "tool_call_response"]
+    assert json.loads(result["content"]) == {"drain": False, "migrate": True, "announce": True}
+    shown = midturn.ok("conversation", "show").stdout
+    assert "  Drain?  no\n  Migrate?  yes\n  Announce?  yes\n" in shown
+
+
+def answer(session: PtySession, number: int, key: str, *, plain: bool) -> None:
+    """Wait until a question of the form can be answered, and press a key."""
+    header = f"question {number} of 3:" if plain else f"[{number}/3]"
+    session.wait_until(lambda: header in session.text[last_header(session, plain=plain) :], header)
+    press(session, key, plain=plain)
+
+
+def review(session: PtySession, key: str, *, plain: bool) -> None:
+    """Wait for the review, and press a key; Enter if it is none."""
+    session.wait_until(lambda: "Send these answers?" in session.text[last_header(session, plain=plain) :], "the review")
+    press(session, key, plain=plain)
+
+
+def press(session: PtySession, key: str, *, plain: bool) -> None:
+    """Press a key once keys are waited for; Enter sends it, or is the key."""
+    if plain:
+        session.wait_until(lambda: session.text.endswith(("help:", "(Enter for y):")), "its keys")
+        session.send(f"{key}\r")
+    else:
+        session.wait_until(lambda: "all keys" in "".join(session.rows[-2:]), "its keys")
+        session.send(key or "\r")
+
+
+def last_header(session: PtySession, *, plain: bool) -> int:
+    return session.text.rfind("Assistant asks" if plain else "│ Assistant")
