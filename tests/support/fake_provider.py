@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +28,7 @@ class FakeProvider:
         self._replies = list(replies)
         self._lock = threading.Lock()
         self._calls = 0
+        self._session = secrets.token_hex(4)  # an agent that goes on with its session knows the ids of before
         self.requests: list[dict[str, Any]] = []
         self.paths: list[str] = []
         owner = self
@@ -119,7 +121,7 @@ class FakeProvider:
             uses: list[ToolUse] = []
             for name, arguments in reply:
                 self._calls += 1
-                uses.append(ToolUse(name, arguments, f"call_{self._calls:04}"))
+                uses.append(ToolUse(name, arguments, f"call_{self._session}_{self._calls:04}"))
             return Says(calls=tuple(uses))
 
 

@@ -1,0 +1,1 @@
+"""The Agent Client Protocol: agents that are run here, and what they ask."""

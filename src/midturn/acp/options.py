@@ -1,0 +1,39 @@
+"""Which of an agent's own options a decision is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from midturn.foreign.errand import Approved, Outcome, Refused, RepliedTo
+
+Kind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+
+
+class Option(Protocol):
+    """One that an agent offers."""
+
+    @property
+    def option_id(self) -> str:
+        """What the agent calls it."""
+        ...
+
+    @property
+    def kind(self) -> Kind:
+        """What it does."""
+        ...
+
+
+def choice(outcome: Outcome | None, options: Sequence[Option]) -> str | None:
+    """Return the option that a decision is; None where there is none: no yes and no no goes further than what was said.
+
+    A yes with changed arguments is a no to the call as it is: what a person changed is told afterwards.
+    """
+    match outcome:
+        case Approved(arguments=None):
+            wanted: Kind = "allow_once"
+        case Refused() | RepliedTo() | Approved():
+            wanted = "reject_once"
+        case _:
+            return None
+    return next((option.option_id for option in options if option.kind == wanted), None)

@@ -1,0 +1,236 @@
+"""Runs an agent that speaks the Agent Client Protocol, where nobody sits: what it asks waits in the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from acp import PROTOCOL_VERSION, Agent, RequestError, connect_to_agent, schema, text_block
+from msgspec import Struct
+
+from midturn import __version__
+from midturn.acp.options import choice
+from midturn.core.asker import Asker
+from midturn.core.form.elicitation import form_of
+from midturn.core.form.form import Form
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import members
+from midturn.core.question import Question
+from midturn.errors import MidturnError, QuestionError
+from midturn.foreign import words
+from midturn.foreign.errand import AnswersGiven, Approved, Errand, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errands import Errands
+from midturn.foreign.naming import asker_name
+from midturn.ports import Clock
+from midturn.store.processes import mark
+from midturn.store.store import ConversationStore
+
+VIA = "acp"
+_LOG = logging.getLogger(__name__)
+_LINE = 64 * 1024 * 1024  # bytes of one message: a result may carry pictures
+_FOR_EVER = 365 * 86_400.0
+_PATIENCE = 5.0
+_OPEN = "open_address"
+
+
+class AgentFailed(MidturnError):  # noqa: N818  it says what happened
+    """The agent cannot be run, or went away; the message says what is known."""
+
+
+class AcpRun(Struct, frozen=True, kw_only=True):
+    """What is run: `command` is the agent, in `cwd`; `say` prints what it says."""
+
+    command: Sequence[str]
+    cwd: Path
+    store: ConversationStore
+    clock: Clock
+    say: Callable[[str], None]
+
+    async def go(self, prompt: str) -> str:
+        """Run one prompt to its end; return why it ended, as the protocol says it (`end_turn`).
+
+        What people said with a no cannot be sent with it: it is the next prompt.
+
+        Raises:
+            AgentFailed: It cannot be started, does not speak the protocol, or ends in the middle. What it asked stays open.
+        """
+        process = await self._started()
+        client = AskingClient(self, process.pid)
+        connection: Any = connect_to_agent(cast("Any", client), process.stdin, process.stdout, use_unstable_protocol=True)
+        talking = asyncio.ensure_future(client.talk(connection, prompt))
+        ending = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if not talking.done():
+                raise await self._gone(ending)
+            return talking.result()
+        except ConnectionError as error:
+            raise await self._gone(ending) from error
+        except RequestError as error:
+            raise AgentFailed(f"{self.command[0]} refuses: {error}. {_details(error)}") from error
+        finally:
+            talking.cancel()
+            ending.cancel()
+            await asyncio.gather(talking, ending, return_exceptions=True)
+            await connection.close()
+            await _ended(process)
+
+    async def _gone(self, ending: asyncio.Future[int]) -> AgentFailed:
+        await asyncio.wait({ending}, timeout=_PATIENCE)
+        how = f"ended (status {ending.result()})" if ending.done() else "hung up"
+        return AgentFailed(f"{self.command[0]} {how} before its turn did. What it asked stays open.")
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        pipe = asyncio.subprocess.PIPE
+        try:
+            return await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, cwd=self.cwd, limit=_LINE)
+        except OSError as error:
+            raise AgentFailed(f"{self.command[0]} cannot be started: {error.strerror or error}.") from error
+
+
+class AskingClient:
+    """Our side of the connection: it asks, and shows what the agent says. It offers no files and no terminal: the agent has its own."""
+
+    def __init__(self, run: AcpRun, pid: int) -> None:
+        self._run = run
+        self._pid = pid
+        self._name = run.command[0]
+        self._session = ""
+        self._unsaid: list[str] = []
+        self._cancel: Callable[[], Any] = lambda: None
+
+    async def talk(self, connection: Agent, prompt: str) -> str:
+        """Begin a session, and prompt until nothing that a person said is left to be told."""
+        form, url = schema.ElicitationFormCapabilities(), schema.ElicitationUrlCapabilities()
+        capabilities = schema.ClientCapabilities(elicitation=schema.ElicitationCapabilities(form=form, url=url))
+        ours = schema.Implementation(name="midturn", version=__version__)
+        began = await connection.initialize(PROTOCOL_VERSION, capabilities, ours)
+        if began.agent_info:
+            self._name = began.agent_info.title or began.agent_info.name
+        self._session = (await connection.new_session(str(self._run.cwd.absolute()))).session_id
+        self._cancel = lambda: asyncio.ensure_future(connection.cancel(self._session))
+        ended = await connection.prompt(self._session, [text_block(prompt)])
+        while self._unsaid and ended.stop_reason == "end_turn":
+            said, self._unsaid = "\n".join(self._unsaid), []
+            ended = await connection.prompt(self._session, [text_block(said)])
+        return ended.stop_reason
+
+    # What the agent calls -----------------------------------------------------------------------------------------------------
+
+    def on_connect(self, conn: Any) -> None:
+        """Nothing is to be done then."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        """Show what the agent says."""
+        del session_id
+        if isinstance(update, schema.AgentMessageChunk) and isinstance(update.content, schema.TextContentBlock):
+            self._run.say(update.content.text)
+
+    async def request_permission(
+        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
+    ) -> schema.RequestPermissionResponse:
+        """Ask whether a call may run; what nobody decided is cancelled, and never a no."""
+        errands = self._errands(session_id)
+        title = tool_call.title or tool_call.tool_call_id
+        arguments: JsonObject = members(tool_call.raw_input) or {"call": title}
+        errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments)
+        outcome = await errands.wait(errand, _FOR_EVER)
+        chosen = choice(outcome, options)
+        self._note(title, outcome)
+        await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
+        if chosen is None:
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=chosen))
+
+    async def create_elicitation(self, message: str, mode: schema.ElicitationMode, **_: Any) -> schema.CreateElicitationResponse:
+        """Ask a form, or whether an address is opened; what nobody could be shown is cancelled."""
+        session = getattr(mode, "session_id", "") or self._session
+        if isinstance(mode, schema.ElicitationUrlSessionMode | schema.ElicitationUrlRequestMode):
+            return await self._address(session, message, str(mode.url))
+        requested: Any = mode.requested_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+        try:
+            elicited = form_of(requested, message)
+        except QuestionError as error:
+            _LOG.warning("%s asks something that cannot be shown: %s", self._name, error)
+            return schema.CancelElicitationResponse(action="cancel")
+        errands, errand, outcome = await self._asked(session, {"message": message, "requested_schema": requested}, elicited.form)
+        try:
+            if isinstance(outcome, AnswersGiven):
+                return schema.AcceptElicitationResponse(action="accept", content=elicited.content(outcome.answers))
+            return self._unanswered(message, outcome)
+        finally:
+            await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
+
+    async def _address(self, session: str, message: str, url: str) -> schema.CreateElicitationResponse:
+        context = f"{message}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know the host. Nothing was fetched from it."
+        question = Question.boolean(_OPEN, "Do you want to open this address?", context=context, exclusive=True, persistence="none")
+        errands, errand, outcome = await self._asked(session, {"message": message, "url": url}, Form((question,)))
+        try:
+            if isinstance(outcome, AnswersGiven):
+                opens = outcome.answers.get(_OPEN) is True
+                return schema.AcceptElicitationResponse(action="accept") if opens else schema.DeclineElicitationResponse(action="decline")
+            return self._unanswered(message, outcome)
+        finally:
+            await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
+
+    async def _asked(self, session: str, arguments: JsonObject, form: Form) -> tuple[Errands, Errand, Outcome | None]:
+        errands = self._errands(session)
+        errand = await errands.questions("", "ask", arguments, form)
+        return errands, errand, await errands.wait(errand, _FOR_EVER)
+
+    def _unanswered(self, asked: str, outcome: Outcome | None) -> schema.CreateElicitationResponse:
+        self._note(asked, outcome)
+        if isinstance(outcome, RepliedTo):
+            return schema.DeclineElicitationResponse(action="decline")
+        return schema.CancelElicitationResponse(action="cancel")
+
+    def _note(self, asked: str, outcome: Outcome | None) -> None:
+        """Keep what cannot be sent with a decision, and stop what a person has ended."""
+        match outcome:
+            case Refused(reason=None) | Approved(arguments=None):
+                pass
+            case Refused() | RepliedTo() | Approved():
+                self._unsaid.append(words.told(f'"{asked}"', outcome))
+            case TurnStopped():
+                self._cancel()
+            case _:
+                pass
+
+    def _errands(self, session: str) -> Errands:
+        here = mark(os.getpid())
+        name = asker_name(self._name, "ACP agent")
+        asker = Asker(name=name, session=session, via=VIA, cwd=str(self._run.cwd), process=here, serves=mark(self._pid))
+        return Errands(self._run.store, asker, self._run.clock)
+
+    # What is not offered ------------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """Refuse what we did not say we can do."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        async def refused(*_: Any, **__: Any) -> Any:
+            raise RequestError.method_not_found(name)
+
+        return refused
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Let the agent end, now that nobody speaks with it."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _PATIENCE)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def _details(error: RequestError) -> str:
+    found = error.data if isinstance(error.data, str) else members(error.data).get("details") or ""
+    return str(found)

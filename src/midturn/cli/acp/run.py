@@ -1,0 +1,70 @@
+"""`midturn acp run`: an agent of somebody else's, without a terminal; its permissions and questions wait in the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from pathlib import Path
+
+import click
+
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.options import with_store
+from midturn.cli.output import note
+from midturn.cli.place import place_in
+from midturn.cli.signals import with_signals
+from midturn.core.visible import prose
+from midturn.errors import ConfigError
+
+
+@click.command("run")
+@click.argument("agent", nargs=-1, required=True, metavar="-- AGENT [ARGUMENT]...")
+@click.option("-p", "--prompt", metavar="TEXT", help="What the agent is to do; without it, what is piped into stdin.")
+@with_store
+def command(*, agent: tuple[str, ...], prompt: str | None, store: Path | None) -> ExitStatus:
+    """Run AGENT, such as `gemini --acp`, with one prompt. What it says goes to stdout.
+
+    What it asks waits in `midturn inbox`, for as long as it takes: silence is never an answer.
+    """
+    if importlib.util.find_spec("acp") is None:
+        raise ConfigError('The Agent Client Protocol needs the extra `acp`: install it with `pip install "midturn[acp]"`.')
+    text = prompt if prompt is not None else "" if sys.stdin.isatty() else sys.stdin.read()
+    if not text.strip():
+        raise click.UsageError("There is nothing to do: give `--prompt TEXT`, or pipe it into stdin.")
+    return asyncio.run(_run(agent, text, store))
+
+
+async def _run(agent: tuple[str, ...], prompt: str, store: Path | None) -> ExitStatus:
+    from midturn.acp.running import AcpRun
+    from midturn.runtime.clock import SystemClock
+
+    place = place_in(Path.cwd(), store, local=True)
+    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SystemClock(), say=_say)
+    going = asyncio.ensure_future(run.go(prompt))
+
+    async def work() -> str | None:
+        await asyncio.wait({going})
+        return None if going.cancelled() else going.result()
+
+    def stop() -> None:
+        going.cancel()
+
+    try:
+        ended = await with_signals(work, stop)
+    finally:
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+    _say("\n")
+    if ended is None or ended == "cancelled":
+        note("midturn: the agent was stopped. What it asked and nobody answered stays on record.")
+        return ExitStatus.ENDED_BY_USER
+    if ended != "end_turn":
+        note("midturn: the agent stopped: {}.", ended)
+        return ExitStatus.ERROR
+    return ExitStatus.DONE
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(prose(text))
+    sys.stdout.flush()

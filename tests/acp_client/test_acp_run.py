@@ -1,0 +1,98 @@
+"""`midturn acp run`: agents that speak the Agent Client Protocol, as processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandLine
+from support.hooks import answers, stored, until, wait_for
+
+AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    """A user with a home and a workspace."""
+    return CommandLine(tmp_path)
+
+
+def start(midturn: CommandLine, prompt: str) -> subprocess.Popen[str]:
+    return midturn.start("acp", "run", "--prompt", prompt, "--", sys.executable, str(AGENT))
+
+
+def ended(run: subprocess.Popen[str]) -> str:
+    said, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
+    return said.strip()
+
+
+def test_a_yes_of_a_person_allows_a_call_once(midturn: CommandLine) -> None:
+    run = start(midturn, "permission")
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], "y")
+
+    assert ended(run) == "permission: yes"
+    assert question["asker"]["name"] == "probe"
+    assert question["arguments"] == {"command": "touch made"}
+
+
+def test_the_reason_of_a_no_is_the_next_prompt_for_the_protocol_cannot_carry_it(midturn: CommandLine) -> None:
+    run = start(midturn, "permission")
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], "n", "--reason", "Not on a Friday.")
+
+    assert ended(run) == 'permission: no | heard: midturn: "Make it": The user said no: Not on a Friday.'
+
+
+def test_a_form_is_answered_and_what_is_skipped_is_left_out(midturn: CommandLine) -> None:
+    run = start(midturn, "form")
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], '{"env": "dev", "dry": null}')
+
+    assert ended(run) == "form: accept {'env': 'dev'}"
+
+
+@pytest.mark.parametrize(("value", "action"), [("y", "accept"), ("n", "decline")])
+def test_an_address_is_opened_or_not_as_a_person_says(midturn: CommandLine, value: str, action: str) -> None:
+    run = start(midturn, "address")
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], value)
+
+    assert ended(run) == f"address: {action}"
+    assert "https://example.org/in" in question["question"]["context"]
+
+
+def test_nothing_is_decided_where_the_run_is_stopped(midturn: CommandLine) -> None:
+    run = start(midturn, "permission")
+    wait_for(midturn)
+
+    run.terminate()
+    run.communicate(timeout=60)
+
+    assert run.returncode == 143
+    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: not questions[0]["asker"]["waits"])
+    assert question["tool"]
+    assert [answers(events) for events in stored(midturn)] == [[]]
+
+
+def test_an_agent_that_dies_is_an_error(midturn: CommandLine) -> None:
+    finished = midturn.run("acp", "run", "--prompt", "die", "--", sys.executable, str(AGENT))
+
+    assert finished.status == 1
+    assert "ended (status 3) before its turn did" in finished.stderr.replace("\n", " ")
+
+
+def test_an_agent_that_is_not_there_is_an_error(midturn: CommandLine) -> None:
+    finished = midturn.run("acp", "run", "--prompt", "x", "--", "no-such-agent")
+
+    assert finished.status == 1
+    assert "no-such-agent cannot be started" in finished.stderr

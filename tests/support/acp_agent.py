@@ -1,0 +1,77 @@
+"""An agent that speaks the Agent Client Protocol: it asks what its prompts say, and says what it heard. Run it with `python`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, cast
+
+import acp
+from acp import schema
+from pydantic import AnyUrl
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {"env": {"type": "string", "title": "Which env?", "enum": ["prod", "dev"]}, "dry": {"type": "boolean", "title": "Dry?"}},
+    "required": ["env"],
+}
+OPTIONS = [
+    schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once"),
+    schema.PermissionOption(option_id="always", name="Always", kind="allow_always"),
+    schema.PermissionOption(option_id="no", name="No", kind="reject_once"),
+]
+
+
+class Asking:
+    """The agent's side."""
+
+    def __init__(self) -> None:
+        self._client: Any = None
+
+    def on_connect(self, conn: Any) -> None:
+        """Keep whom to ask."""
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> acp.InitializeResponse:
+        """Say who this is."""
+        return acp.InitializeResponse(protocol_version=protocol_version, agent_info=schema.Implementation(name="probe", version="1"))
+
+    async def new_session(self, cwd: str, **_: Any) -> acp.NewSessionResponse:
+        """Begin the one session."""
+        del cwd
+        return acp.NewSessionResponse(session_id="s1")
+
+    async def prompt(self, prompt: list[Any], session_id: str, **_: Any) -> acp.PromptResponse:
+        """Do what the prompt says."""
+        words = prompt[0].text
+        match words:
+            case "permission":
+                call = schema.ToolCallUpdate(tool_call_id="c1", title="Make it", kind="execute", raw_input={"command": "touch made"})
+                said = await self._client.request_permission(session_id, call, OPTIONS)
+                await self._say(session_id, f"permission: {getattr(said.outcome, 'option_id', said.outcome.outcome)}")
+            case "form":
+                mode = schema.ElicitationFormSessionMode(
+                    session_id=session_id, requested_schema=schema.ElicitationSchema.model_validate(FORM)
+                )
+                said = await self._client.create_elicitation("Where to?", mode)
+                await self._say(session_id, f"form: {said.action} {getattr(said, 'content', None)}")
+            case "address":
+                mode = schema.ElicitationUrlSessionMode(session_id=session_id, elicitation_id="e1", url=AnyUrl("https://example.org/in"))
+                said = await self._client.create_elicitation("Log in.", mode)
+                await self._say(session_id, f"address: {said.action}")
+            case "die":
+                os._exit(3)
+            case _:
+                await self._say(session_id, f" | heard: {words}")
+        return acp.PromptResponse(stop_reason="end_turn")
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Go on: there is nothing to stop."""
+        del session_id
+
+    async def _say(self, session: str, words: str) -> None:
+        await self._client.session_update(session, acp.update_agent_message_text(words))
+
+
+if __name__ == "__main__":
+    asyncio.run(acp.run_agent(cast("Any", Asking()), use_unstable_protocol=True))
