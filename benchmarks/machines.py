@@ -1,7 +1,8 @@
 """Answers a second through a pair of workers on PostgreSQL, and what a question costs while it waits.
 
 A private server is started in a temporary directory (`initdb` must be found), with fsync on. Prints medians; asserts nothing.
-Usage: machines.py [WAITING …], such as `machines.py 1000 10000 100000`
+Usage: machines.py [WAITING …], such as `machines.py 1000 10000 100000`. procrastinate is installed for its time alone, in a directory
+of its own; where that fails, it is left out.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]
@@ -24,11 +26,15 @@ from psycopg import sql  # noqa: E402
 
 import midturn as mt  # noqa: E402
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart  # noqa: E402
+from midturn.store.postgres.store import PostgresStore  # noqa: E402
 from support.postgres import Cluster  # noqa: E402
 
 ANSWERS = 600
 STEADY = 200
 RATE = 20.0
+IDLE = 5.0
+AWAY = 3.0
+PROCRASTINATE = "procrastinate==3.10.0"
 FIRST = 1_000_000_000_000_000
 FILL = """
 insert into {s}.conversation (id, metadata, head, unfinished, asking)
@@ -59,10 +65,44 @@ def _say(request: ModelRequest) -> TextPart | ToolCallPart:
 agent = mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=mt.open_store(os.environ.get("BENCH_STORE", "var")))
 
 
-def _workers(url: str, count: int, *more: str) -> list[subprocess.Popen[bytes]]:
-    environment = {**os.environ, "BENCH_STORE": url, "PYTHONPATH": str(HERE)}
-    command = [sys.executable, "-m", "midturn", "worker", "machines:agent", *more]
-    return [subprocess.Popen(command, cwd=HERE, env=environment, stderr=subprocess.DEVNULL) for _ in range(count)]
+class Engine:
+    """What wakes the workers: the store itself, DBOS inside its transactions, or procrastinate told by `on_wake`."""
+
+    def __init__(self, name: str, url: str, beside: Path | None = None) -> None:
+        self.name = name
+        self._url = url
+        path = [str(HERE), *([str(beside)] if beside else [])]
+        plain = url.partition("&midturn_schema")[0]
+        self._environment = {**os.environ, "BENCH_STORE": url, "BENCH_QUEUE": plain, "PYTHONPATH": os.pathsep.join(path)}
+        self._deferring: subprocess.Popen[str] | None = None
+        if name == "procrastinate":
+            subprocess.run(self._command("schema"), env=self._environment, check=True)
+            self._deferring = subprocess.Popen(self._command("defer"), env=self._environment, stdin=subprocess.PIPE, text=True)
+
+    def agent(self) -> mt.Agent:
+        """Return the agent on a store that wakes this engine."""
+        store = mt.open_store(self._url)
+        return agent.with_store(store.waking(self._defer) if self._deferring else store)
+
+    def workers(self, count: int) -> list[subprocess.Popen[bytes]]:
+        """Start workers."""
+        command = [sys.executable, "-m", "midturn", "worker", "machines:agent", "--engine", self.name]
+        command = self._command("work") if self._deferring else command
+        return [subprocess.Popen(command, cwd=HERE, env=self._environment, stderr=subprocess.DEVNULL) for _ in range(count)]
+
+    def end(self) -> None:
+        """End what defers."""
+        if self._deferring and self._deferring.stdin:
+            self._deferring.stdin.close()
+            self._deferring.wait()
+
+    def _defer(self, conversation: str) -> None:
+        assert self._deferring
+        assert self._deferring.stdin
+        print(conversation, file=self._deferring.stdin, flush=True)
+
+    def _command(self, what: str) -> list[str]:
+        return [sys.executable, str(HERE / "queued.py"), what]
 
 
 def _stop(workers: list[subprocess.Popen[bytes]]) -> float:
@@ -74,12 +114,12 @@ def _stop(workers: list[subprocess.Popen[bytes]]) -> float:
     return time.perf_counter() - began
 
 
-async def worked_off(mine: mt.Agent, url: str, *more: str) -> float:
+async def worked_off(mine: mt.Agent, engine: Engine) -> float:
     """Record answers while no worker runs, then start two; return answers a second from the first event to the last."""
     waiting = [(await mine.run("Ship it.")).pending[0].id for _ in range(ANSWERS)]
     for question in waiting:
         await mine.store.answer(question, True)
-    workers = _workers(url, 2, *more)
+    workers = engine.workers(2)
     while len(await mine.store.ready()) == ANSWERS:
         await asyncio.sleep(0.01)
     began = time.perf_counter()
@@ -91,10 +131,10 @@ async def worked_off(mine: mt.Agent, url: str, *more: str) -> float:
     return (ANSWERS - before) / seconds
 
 
-async def steady(mine: mt.Agent, url: str, *more: str) -> tuple[list[float], float]:
+async def steady(mine: mt.Agent, engine: Engine) -> tuple[list[float], float]:
     """Answer at an even pace; return the seconds from each answer to the next question, and those that SIGTERM took."""
     waiting = [(await mine.run("Ship it.")).pending[0].id for _ in range(STEADY)]
-    workers = _workers(url, 2, *more)
+    workers = engine.workers(2)
     await asyncio.sleep(3)
     found: list[float] = []
 
@@ -114,8 +154,92 @@ async def steady(mine: mt.Agent, url: str, *more: str) -> tuple[list[float], flo
     return found, _stop(workers)
 
 
+async def idle(engine: Engine, cluster: Cluster) -> tuple[float, float, float]:
+    """Return the MB of memory, the percent of a core and the connections that a worker costs that has nothing to do."""
+    before = _connections(cluster)
+    workers = engine.workers(2)
+    await asyncio.sleep(IDLE)
+    spent = sum(_cpu(worker.pid) for worker in workers)
+    await asyncio.sleep(IDLE)
+    spent = sum(_cpu(worker.pid) for worker in workers) - spent
+    memory = statistics.mean(_memory(worker.pid) for worker in workers)
+    connections = (_connections(cluster) - before) / len(workers)
+    _stop(workers)
+    return memory, 100 * spent / IDLE / len(workers), connections
+
+
+def _cpu(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _memory(process: int) -> float:
+    rows = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(row.split()[1]) for row in rows if row.startswith("VmRSS")) / 1024
+
+
+def _connections(cluster: Cluster) -> int:
+    with psycopg.connect(cluster.url) as connection:
+        row = connection.execute("select count(*) from pg_stat_activity where backend_type = 'client backend'").fetchone()
+    return int(row[0]) if row else 0
+
+
+async def statements_of_a_turn(url: str) -> str:
+    """Count the statements from a request to its question, of the answer, and from there to the next question."""
+    store = PostgresStore(url)
+    mine = agent.with_store(store)
+    counted = 0
+    run_one = store.database.database.run_one
+
+    async def counting(*given: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return await run_one(*given)
+
+    await mine.run("The session is there, and the tables.")
+    store.database.database.run_one = counting  # type: ignore[method-assign]
+    asked = await mine.run("Ship it.")
+    begun, counted = counted, 0
+    await store.answer(asked.pending[0].id, True)
+    answered, counted = counted, 0
+    await mine.resume(asked.conversation)
+    return f"{begun} to the question, {answered} for the answer, {counted} to the next question"
+
+
+async def longest_stall(cluster: Cluster, url: str) -> float:
+    """Take the database away for three seconds while questions are asked and listed; return how long the loop stood still at most."""
+    mine = agent.with_store(mt.open_store(url))
+    await mine.run("Ship it.")
+    longest = 0.0
+
+    async def ticking() -> None:
+        nonlocal longest
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.perf_counter() - before - 0.001)
+
+    async def away() -> None:
+        stopping = await asyncio.create_subprocess_exec(*_pg_ctl(cluster, "-m", "immediate", "stop"), user=cluster.owner)
+        await stopping.wait()
+        await asyncio.sleep(AWAY)
+        await asyncio.to_thread(cluster.start)
+
+    tick = asyncio.create_task(ticking())
+    going = asyncio.create_task(away())
+    while not going.done():
+        await asyncio.gather(mine.run("Ship it."), mine.store.pending())
+    await going
+    tick.cancel()
+    return longest
+
+
+def _pg_ctl(cluster: Cluster, *words: str) -> list[str]:
+    return ["pg_ctl", "-D", str(cluster.path / "data"), "-w", "-s", *words]
+
+
 async def growth(mine: mt.Agent, url: str, waiting: int) -> tuple[float, float, float, float]:
-    """Fill the tables; return bytes a conversation, and milliseconds to answer by id, to claim nothing, and to list fifty."""
+    """Fill the tables; return bytes a conversation, and milliseconds to answer by id, to say who is ready, and to list fifty."""
     result = await mine.run("Ship it.")
     plain = url.partition("&midturn_schema")[0]
     schema = url.rpartition("=")[2]
@@ -141,18 +265,24 @@ async def _timed(work: Awaitable[object]) -> float:
     return time.perf_counter() - began
 
 
-async def measure(cluster: Cluster, sizes: list[int]) -> None:
+async def measure(cluster: Cluster, sizes: list[int], beside: Path | None) -> None:
     """Print it all."""
-    for engine in ("none", "dbos"):
-        url = f"{cluster.url}&midturn_schema=bench_{engine}"
-        mine = agent.with_store(mt.open_store(url))
-        rate = await worked_off(mine, url, "--engine", engine)
-        print(f"engine {engine}: {rate:.0f} answers/s worked off by two workers")
-        found, stopped = await steady(mine, url, "--engine", engine)
+    for name in ("none", "dbos", *(["procrastinate"] if beside else [])):
+        engine = Engine(name, f"{cluster.url}&midturn_schema=bench_{name}", beside)
+        mine = engine.agent()
+        rate = await worked_off(mine, engine)
+        print(f"engine {name}: {rate:.0f} answers/s worked off by two workers")
+        found, stopped = await steady(mine, engine)
         tail = statistics.quantiles(found, n=100)[98]
         middle = statistics.median(found)
-        print(f"engine {engine}: answer to next question p50 {middle * 1000:.1f} ms, p99 {tail * 1000:.1f} ms")
-        print(f"engine {engine}: two workers stopped in {stopped:.2f} s")
+        print(f"engine {name}: answer to next question p50 {middle * 1000:.1f} ms, p99 {tail * 1000:.1f} ms")
+        memory, busy, connections = await idle(engine, cluster)
+        print(f"engine {name}: an idle worker {memory:.0f} MB, {busy:.1f} % of a core, {connections:.1f} connections")
+        print(f"engine {name}: two workers stopped in {stopped:.2f} s")
+        engine.end()
+    print(f"statements: {await statements_of_a_turn(f'{cluster.url}&midturn_schema=counted')}")
+    stall = await longest_stall(cluster, f"{cluster.url}&midturn_schema=away")
+    print(f"database away for {AWAY:.0f} s: longest stall of the event loop {stall * 1000:.0f} ms")
     for size in sizes:
         url = f"{cluster.url}&midturn_schema=grown_{size}"
         mine = agent.with_store(mt.open_store(url))
@@ -161,14 +291,19 @@ async def measure(cluster: Cluster, sizes: list[int]) -> None:
         print(f"{size:,} waiting: who is ready {ready:.1f} ms, a page of 50 {page:.1f} ms")
 
 
+def _procrastinate(place: Path) -> Path | None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(place), PROCRASTINATE]
+    return place if subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0 else None
+
+
 def main() -> None:
     """Start a server, measure, remove it."""
     load = os.getloadavg()[0]
     print(f"load {load:.1f}, {os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    with tempfile.TemporaryDirectory():
+    with tempfile.TemporaryDirectory() as directory:
         cluster = Cluster("max_connections=200")
         try:
-            asyncio.run(measure(cluster, [int(word) for word in sys.argv[1:]] or [1_000]))
+            asyncio.run(measure(cluster, [int(word) for word in sys.argv[1:]] or [1_000], _procrastinate(Path(directory))))
         finally:
             cluster.remove()
 

@@ -18,9 +18,9 @@ class Cluster:
     def __init__(self, *settings: str) -> None:
         self._settings = settings
         self.path = Path(tempfile.mkdtemp(prefix="midturn-pg-", dir="/tmp"))
-        self._owner = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        self.owner = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         if os.geteuid() == 0:
-            shutil.chown(self.path, self._owner)
+            shutil.chown(self.path, self.owner)
         self._run("initdb", "-D", str(self.path / "data"), "-A", "trust", "-U", "midturn", "--no-sync", "-E", "UTF8", "--locale=C.UTF-8")
         self.start()
 
@@ -63,7 +63,7 @@ class Cluster:
         while True:
             done = subprocess.run(
                 command,
-                user=self._owner if os.geteuid() == 0 else None,
+                user=self.owner if os.geteuid() == 0 else None,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
