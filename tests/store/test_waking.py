@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from pathlib import Path
 
 import pytest
 
 import midturn as mt
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from midturn.store import file_conversations
+from midturn.store.answer_bell import ring
+from midturn.store.folder import Folder
+from midturn.store.stores import FileStore
 
 
 @mt.tool
@@ -51,3 +56,34 @@ def test_an_answer_stands_though_its_program_fails_to_hear(tmp_path: Path, caplo
         receipt = store.answer_sync(question, value=True)
     assert store.ready_sync() == [receipt.conversation]
     assert "on_wake failed" in caplog.text
+
+
+def test_whoever_waits_for_turns_on_disk_hears_of_an_answer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process answers: here, a store of its own. Without the kernel's word the wait would last an hour."""
+    monkeypatch.setattr(file_conversations, "_LOOK", 3600.0)
+
+    async def scene() -> None:
+        waiting, answering = mt.open_store(tmp_path), mt.open_store(tmp_path)
+        questions = [await _asked(answering), await _asked(answering)]
+        for question in questions:
+            heard = asyncio.create_task(waiting.woken())
+            await asyncio.sleep(0)  # it waits
+            assert not heard.done()
+            await answering.answer(question, value=True)
+            async with asyncio.timeout(30):
+                await heard
+            assert question.partition("-")[0] in await waiting.ready()
+
+    asyncio.run(scene())
+
+
+def test_a_worker_without_a_loop_hears_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_conversations, "_LOOK", 30.0)
+    store = FileStore(tmp_path)
+    question = asyncio.run(_asked(store))
+    listening = threading.Thread(target=lambda: store.run_sync("woken", store.woken()))
+    listening.start()
+    while listening.is_alive():  # it may not have begun to wait when it is first rung
+        with Folder.at(store.files.path(question.partition("-")[0])) as folder:
+            ring(folder, question.partition("-")[0])
+        listening.join(0.05)

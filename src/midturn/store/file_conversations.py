@@ -18,7 +18,8 @@ from midturn.core.stream import OpenQuestion, open_turn
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
 from midturn.store import adoption, lock, reader
-from midturn.store.clock import now, pause
+from midturn.store.answer_bell import AnswerBell, ring
+from midturn.store.clock import now
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile
@@ -51,6 +52,7 @@ class FileConversations:
         self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
+        self._bell = AnswerBell(self._directories.folders)
         self._seals = FolderSeals(self._directories.folders)
         for folder in self._directories.folders:
             keep(folder)
@@ -102,8 +104,8 @@ class FileConversations:
         return None
 
     async def woken(self) -> None:
-        """Return when it is time to look again."""
-        await pause(_LOOK)
+        """Return when a turn was answered, at the latest after a second."""
+        await self._bell.wait(_LOOK)
 
     # Answers --------------------------------------------------------------------------------------------------------------
 
@@ -119,7 +121,9 @@ class FileConversations:
                 writer.mend(turn.events)
                 written = writer.append(decide(turn))
                 writer.tidy(lambda: (*turn.events, *written), written)
-                return Settled(turn)
+            if written:
+                ring(folder, id)
+            return Settled(turn)
 
     async def look(self, id: str) -> Settled | HeldBy:
         """Return the last turn as it is now, and who holds the conversation for a turn."""
