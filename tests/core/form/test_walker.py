@@ -289,3 +289,17 @@ def test_a_draft_that_no_longer_fits_is_left_out() -> None:
 
 def test_an_answer_that_no_human_gave_is_no_draft() -> None:
     assert walked(Form([PLACE, APPLY]), Answered("staging", automatic=True)).drafts == {}
+
+
+def test_answers_are_followed_as_far_as_they_fit() -> None:
+    form = Form(
+        [Question.text("a", "A?"), Question.boolean("b", "B?"), Question.text("c", "C?", when=When("b", True)), Question.text("d", "D?")]
+    )
+    given = {"a": Answered("one"), "b": Answered(False), "c": Answered("never asked"), "d": Answered(4)}
+    walker = FormWalker(form)
+
+    assert walker.follow(given) == ["a", "b"]
+
+    step = walker.step()
+    assert isinstance(step, Ask)
+    assert step.question.id == "d"

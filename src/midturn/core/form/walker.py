@@ -95,6 +95,17 @@ class FormWalker:
                 raise MisplacedReplyError.at(step, Answered(value))
         self._asked = None
 
+    def follow(self, answers: Mapping[str, Answered]) -> list[str]:
+        """Answer one question after the other, as far as there are answers that fit; return the ids of those that were asked."""
+        asked: list[str] = []
+        while isinstance(step := self.step(), Ask) and (answer := answers.get(step.question.id)) is not None:
+            try:
+                self.feed(answer)
+            except AnswerError:
+                break
+            asked.append(step.question.id)
+        return asked
+
     def reopen(self) -> None:
         """Go back from the end: somebody who was shown the answers elsewhere chose Back.
 

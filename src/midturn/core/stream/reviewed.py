@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from midturn.core.events import Event, InquiryAnswered
-from midturn.core.form import Ask, Form, FormWalker
+from midturn.core.form import Form, FormWalker
 from midturn.core.json_value import Json
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.core.stream.pairing import InquiryPair, pairs
 from midturn.core.subject import AnswersSubject
-from midturn.errors import AnswerError, QuestionError
+from midturn.errors import QuestionError
 
 _UNKNOWN = SecretValue("")
 
@@ -47,18 +47,6 @@ def _of_form(paired: Sequence[InquiryPair], form_id: str) -> list[InquiryPair]:
 
 def _walked(form: Form, latest: Mapping[str, Json]) -> dict[str, Json]:
     """Walk the form with the latest answers: a predicate that does not hold any more leaves an older answer behind."""
-    walker = FormWalker(form)
-    answers: dict[str, Json] = {}
-    while isinstance(ask := walker.step(), Ask):
-        question = ask.question
-        if isinstance(question.answer_type, SecretType):
-            walker.feed(Answered(_UNKNOWN))
-            continue
-        if question.id not in latest:
-            break
-        try:
-            walker.feed(Answered(latest[question.id]))
-        except AnswerError:  # the record was edited by hand
-            break
-        answers[question.id] = latest[question.id]
-    return answers
+    secrets = {question.id for question in form.questions if isinstance(question.answer_type, SecretType)}
+    known = {key: Answered(value) for key, value in latest.items()} | dict.fromkeys(secrets, Answered(_UNKNOWN))
+    return {key: latest[key] for key in FormWalker(form).follow(known) if key not in secrets}

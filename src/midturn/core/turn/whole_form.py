@@ -59,10 +59,8 @@ def _without_effect(walker: FormWalker, answers: Mapping[str, Answered]) -> Iter
     """Walk ahead, and yield a problem for every answer that would not count: whoever gave it would believe that it does."""
     ahead = walker.copy()
     recorded = walker.collected
-    asked: set[str] = set()
-    while isinstance(step := ahead.step(), Ask) and (answer := answers.get(step.question.id)) and _fits(step.question, answer.value):
-        asked.add(step.question.id)
-        ahead.feed(answer)
+    asked = ahead.follow(answers)
+    step = ahead.step()
     missing = step.question.id if isinstance(step, Ask) and step.question.id not in answers else None
     for key, answer in answers.items():
         if key in asked or answer.value is None or _equal(recorded.get(key), answer.value):
