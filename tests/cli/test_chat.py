@@ -53,6 +53,8 @@ def test_a_whole_session_with_a_crash_in_the_middle(midturn: CommandLine) -> Non
         ready(session, "Hello.")
         say(session, "/nosuch")
         ready(session, "There is no command /nosuch.")
+        say(session, '/model "un')
+        ready(session, "/model: no closing quotation.")
         say(session, "/model")
         ready(session, "answers. `/model PROVIDER/MODEL` names another")
         say(session, "Ship it")
@@ -149,3 +151,18 @@ def test_midturn_alone_opens_a_chat_where_a_model_is_set_and_else_says_how_to_st
         session.wait_at("> ")
         session.send("\x04")
         assert session.wait_for_end() == 0
+
+
+def test_a_chat_in_a_store_of_its_own_shows_what_is_there(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), "--store", "elsewhere") as session:
+        session.wait_at("> ")
+        session.send("Good morning\r")
+        session.wait_until(lambda: session.text.count("Hello.") == 1, "the answer")
+        session.wait_at("> ")
+        session.send("/show\r")
+        session.wait_for("Assistant:")
+        session.wait_at("> ")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert midturn.conversations() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -326,3 +327,36 @@ def test_an_answer_of_another_shape_is_an_error_and_nothing_on_stdout(midturn: C
 
     assert (finished.status, finished.stdout) == (1, "")
     assert "the answer has not the shape that was asked for" in finished.stderr
+
+
+def test_without_words_the_editor_asks_for_them(midturn: CommandLine) -> None:
+    editor = midturn.root / "editor"
+    editor.write_text('#!/bin/sh\nsed -n "/What do you want to ask/p" "$1" > seen\nprintf "Good\\nmorning\\n# nothing" > "$1"\n')
+    editor.chmod(0o755)
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(), VISUAL=str(editor), EDITOR=str(editor)) as session:
+        assert session.wait_for_end() == 0
+        assert session.text.endswith("Done.")
+
+    assert (midturn.root / "seen").read_text().startswith("# What do you want to ask?")
+    assert next(event["content"] for event in midturn.events() if event["type"] == "chat_request") == "Good\nmorning"
+
+
+def test_an_editor_in_which_nothing_is_written_asks_nothing(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("query", "-m", midturn.script(), VISUAL="true", EDITOR="true") as session:
+        assert session.wait_for_end() == 2
+        assert "There is nothing to ask." in session.text
+
+    assert midturn.conversations() == []
+
+
+def test_outside_of_a_workspace_conversations_are_the_users_own(tmp_path: Path) -> None:
+    midturn = CommandLine(tmp_path, workspace=False)
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()))
+
+    assert midturn.run("query", "-m", model, "--defer", "Ship it").status == 3
+    question = midturn.ok("inbox", "--json").json[0]["id"]
+    assert midturn.ok("answer", question, "yes", "--resume").stdout == "Done.\n"
+    assert [row["title"] for row in midturn.ok("conversation", "ls", "--json").json] == ["Ship it"]
+    assert not (midturn.root / ".midturn").exists()

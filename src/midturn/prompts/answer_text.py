@@ -42,8 +42,14 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
     """Say what was answered, whether it is remembered, and the reason that was typed."""
     text = HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
     remembered = ", for this turn" if reply.remember else ""
-    reason = f': "{one_line(reply.reason)}"' if reply.reason else ""
+    reason = f": {quoted(reply.reason)}" if reply.reason else ""
     return text + remembered + reason
+
+
+def quoted(words: str) -> str:
+    """Put somebody's words in quotation marks that are not in them, as far as there are two kinds."""
+    mark = "'" if '"' in words else '"'
+    return f"{mark}{one_line(words)}{mark}"
 
 
 def covered_text(prompt: Prompt, reply: Reply) -> str:

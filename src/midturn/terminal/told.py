@@ -21,7 +21,7 @@ from midturn.core.stream import approval_text
 from midturn.core.subject import ToolCall
 from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
-from midturn.prompts.answer_text import HIDDEN, value_text
+from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
 from midturn.prompts.content import compact, one_line
 
@@ -136,7 +136,7 @@ def decision_text(approval: Approval) -> str:
 
 def who_answered(who: AnsweredBy | None, reason: str | None) -> str:
     """Say who answered, and why; of a person at the terminal only why."""
-    because = f'"{one_line(reason)}"' if reason else ""
+    because = quoted(reason) if reason else ""
     if who is None or _is_here(who):
         return f"({because})" if because else ""
     return f"({_named(who)}{': ' if because else ''}{because})"

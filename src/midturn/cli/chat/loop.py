@@ -123,7 +123,10 @@ class Chat:
         return said.split(maxsplit=1)[0].count("/") == 1
 
     def _command(self, said: str) -> None:
-        name, *rest = shlex.split(said)
+        try:
+            name, *rest = shlex.split(said)
+        except ValueError as error:  # a quotation that is not closed
+            raise click.UsageError(f"{said.split(maxsplit=1)[0]}: {str(error).lower()}.") from error
         match name:
             case "/help":
                 _help()
@@ -132,9 +135,9 @@ class Chat:
             case "/model":
                 self._model(rest)
             case "/inbox":
-                _run("inbox")
+                _run("inbox", *self._store)
             case "/show":
-                _run("conversation", "show", self._known())
+                _run("conversation", "show", self._known(), *self._store)
             case "/undo":
                 self._undo()
             case "/fork":
@@ -143,6 +146,10 @@ class Chat:
                 _run("config", *(rest or ["show"]))
             case _:
                 raise click.UsageError(f"There is no command {name}.{did_you_mean(name, list(COMMANDS))} `/help` lists them.")
+
+    @property
+    def _store(self) -> Sequence[str]:
+        return ("--store", str(self._query.store)) if self._query.store else ()
 
     def _model(self, named: Sequence[str]) -> None:
         if named:
