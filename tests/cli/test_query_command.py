@@ -16,7 +16,7 @@ def test_stdout_carries_the_assistants_words_and_nothing_else(midturn: CommandLi
 
     finished = midturn.ok("query", "-m", model, "Ship", "it")
 
-    assert finished.stdout == "I will deploy.\nDone.\n"
+    assert finished.stdout == "I will deploy.\n\nDone.\n"
     assert finished.stderr == "· deploy deployed\n· deploy deployed: ok\n"
     assert [event["content"] for event in midturn.events() if event["type"] == "chat_request"] == ["Ship it"]
 

@@ -156,6 +156,13 @@ def test_a_row_counts_the_seconds_and_goes_away() -> None:
     assert watched.err.getvalue().endswith(" \r")
 
 
+def test_in_a_file_two_messages_are_two_paragraphs() -> None:
+    watched = Watched(terminal=False)
+    watched.show(TextShown("One"), TextShown(" thing."), ModelFinished(), ToolBegan(CALL), TextShown("Done."), ModelFinished())
+
+    assert watched.out.getvalue() == "One thing.\n\nDone.\n"
+
+
 def test_the_row_names_the_model_that_is_asked_on_the_side() -> None:
     watched = Watched()
 

@@ -19,6 +19,7 @@ class Page:
         self.look = look
         self._above: tuple[Kind, Outlet] | None = None
         self._ended = False
+        self._message_is_over = False
 
     def put(self, kind: Kind, text: str) -> None:
         """Put rows below what is there."""
@@ -28,13 +29,17 @@ class Page:
         outlet.put(f"\n{text}" if self._is_apart(kind, outlet) else text)
         self._above = kind, outlet
         self._ended = False
+        self._message_is_over &= kind != "words"
 
     def end_message(self) -> None:
         """Note that what comes next is something else, even if it is of the same kind."""
+        self._message_is_over |= self._above is not None and self._above[0] == "words"
         self._ended = True
 
     def _is_apart(self, kind: Kind, outlet: Outlet) -> bool:
-        if self._above is None or not outlet.is_terminal:
+        if not outlet.is_terminal:  # in a file two messages are two paragraphs, whatever was said beside them
+            return kind == "words" and self._message_is_over
+        if self._above is None:
             return False
         above, last = self._above
         return last.is_terminal and (above != kind or (self._ended and kind == "words"))
