@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
+BENCHES := $(filter-out $(patsubst %,benchmarks/%.py,check counted queued turns contestants table),$(wildcard benchmarks/*.py))
 UV := $(shell command -v uv 2>/dev/null)
 
 # The real parts that tests need: a word here, a target `test-<part>`, and the folder of its tests.
@@ -13,7 +15,7 @@ FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox
 
-.PHONY: attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check clean docs docs-serve
+.PHONY: attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
 .PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -81,8 +83,23 @@ fuzz: $(READY)
 		|| echo "atheris cannot be had here: hypothesis draws instead."
 	@$(BIN)/python -m fuzz --seconds $(or $(SECONDS),60) $(TARGETS)
 
+# These need nothing but the project: a script a subject.
 bench: $(READY)
-	@for script in $(filter-out benchmarks/check.py benchmarks/queued.py benchmarks/counted.py benchmarks/turns.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in $(BENCHES); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Every figure in one table, beside other programs, which get an environment of their own; it is written into the documents.
+bench-peers: $(PEERS)/.ready
+	@$(PEERS)/bin/python benchmarks/table.py --write docs/performance.md $(ARGS)
+
+$(PEERS)/.ready: requirements.txt pyproject.toml benchmarks/peers.txt
+ifdef UV
+	@$(UV) venv --quiet --allow-existing --python $(PYTHON) $(PEERS)
+	@VIRTUAL_ENV=$(PEERS) $(UV) pip install --quiet -r benchmarks/peers.txt -e .
+else
+	@$(PYTHON) -m venv $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt -e .
+endif
+	@touch $@
 
 # Compares what can be counted (bytes, syncs, files opened, calls, modules that a command imports) with benchmarks/figures.json.
 bench-check: $(READY)
@@ -106,4 +123,4 @@ endif
 	@touch $@
 
 clean:
-	@rm -rf $(VENV) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(PEERS) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -120,15 +120,15 @@ def paints(master: Master, asked: int, rounds: int, shown: bytes) -> list[float]
     return found
 
 
-def tell(what: str, seconds: list[float], goal: str) -> None:
-    """Print a median and the 99th percentile in milliseconds."""
+def percentiles(seconds: list[float]) -> str:
+    """Return a median and the 99th percentile in milliseconds."""
     milliseconds = sorted(1_000 * value for value in seconds)
     last = milliseconds[min(len(milliseconds) - 1, int(len(milliseconds) * 0.99))]
-    print(f"{what:21} median {statistics.median(milliseconds):6.2f} ms   p99 {last:6.2f} ms   n={len(milliseconds)}   goal: {goal}")
+    return f"{statistics.median(milliseconds):.2f} ms, {last:.2f} ms"
 
 
-def prompts(rounds: int) -> None:
-    """Measure prompts alone."""
+def prompts(rounds: int) -> tuple[list[float], list[float]]:
+    """Measure prompts alone: the echo of keys, and paints."""
     asked, saying = os.pipe()
     child, master = _on_a_terminal(lambda: ask(rounds + WARM_UP), saying)
     master.read_until(FIELD)
@@ -136,11 +136,10 @@ def prompts(rounds: int) -> None:
     master.write(b"\r")
     painted = paints(master, asked, rounds + WARM_UP, PROMPTED)
     os.waitpid(child, 0)
-    tell("key echo", typed[WARM_UP:], "at most 8 ms at p99")
-    tell("paint of a prompt", painted[WARM_UP:], "at most 30 ms, warm")
+    return typed[WARM_UP:], painted[WARM_UP:]
 
 
-def whole_turns(rounds: int) -> None:
+def whole_turns(rounds: int) -> list[float]:
     """Measure prompts in turns."""
     with tempfile.TemporaryDirectory() as folder:
         moments = Path(folder, "moments")
@@ -149,7 +148,12 @@ def whole_turns(rounds: int) -> None:
         child, master = _on_a_terminal(lambda: turns(rounds + WARM_UP, str(moments)), None)
         painted = paints(master, asked, rounds + WARM_UP, QUESTION.encode())
         os.waitpid(child, 0)
-    tell("outcome to first cell", painted[WARM_UP:], "at most 30 ms, warm")
+    return painted[WARM_UP:]
+
+
+def measured(rounds: int) -> tuple[list[float], list[float], list[float]]:
+    """Return seconds: of echoes, of paints, and from a command's question to its first cell."""
+    return (*prompts(rounds), whole_turns(rounds))
 
 
 def _on_a_terminal(work: Callable[[], Coroutine[None, None, None]], saying: int | None) -> tuple[int, Master]:
@@ -168,5 +172,7 @@ def _on_a_terminal(work: Callable[[], Coroutine[None, None, None]], saying: int 
 
 if __name__ == "__main__":
     ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    prompts(ROUNDS)
-    whole_turns(ROUNDS)
+    ECHOES, PAINTS, OUTCOMES = measured(ROUNDS)
+    print(f"key echo               {percentiles(ECHOES)} at the 99th percentile; the goal: 8 ms")
+    print(f"paint of a prompt      {percentiles(PAINTS)}; the goal: 15 ms, warm")
+    print(f"outcome to first cell  {percentiles(OUTCOMES)}; the goal: 30 ms, warm")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from midturn.errors import StoreError
+from midturn.store.directories import Directories
 from midturn.store.file_conversations import FileConversations
 from midturn.store.ids import conversation_id, event_id, slug, title
 from midturn.store.stores import FileStore, open_store
@@ -199,3 +201,20 @@ def test_a_removed_conversation_leaves_no_link(tmp_path: Path) -> None:
 
     assert [path.name for path in tmp_path.iterdir()] == ["open"]
     assert not list((tmp_path / "open").glob("1*"))
+
+
+def test_ids_are_listed_again_only_where_something_was_made_or_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (3, 1, 2):
+        (tmp_path / f"{number}-x").mkdir()
+    long_ago = time.time_ns() - 60_000_000_000
+    os.utime(tmp_path, ns=(long_ago, long_ago))
+    listed = Mock(wraps=os.scandir)
+    monkeypatch.setattr(os, "scandir", listed)
+    directories = Directories(tmp_path)
+
+    assert [directories.ids() for _ in range(3)] == [["1", "2", "3"]] * 3
+    assert listed.call_count == 1
+
+    (tmp_path / "4-x").mkdir()  # just now: another one may be made before the clock of the file system goes on
+    assert [directories.ids() for _ in range(2)] == [["1", "2", "3", "4"]] * 2
+    assert listed.call_count == 3

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import stat
+import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ from midturn.files.private import ensure_private, make_private
 from midturn.store.folder import Folder, telling
 from midturn.store.ids import NEW, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
+
+_CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
 
 
 class Directories:
@@ -28,11 +31,22 @@ class Directories:
     def __init__(self, *folders: Path) -> None:
         self.folders = folders
         self._begun = False
+        self._kept: tuple[tuple[int, ...], list[str]] = ((), [])
         self._all_linked = False
 
     def all(self) -> list[tuple[str, Path]]:
         """Return every conversation's id and directory, the oldest first."""
         return sorted((number, folder / name) for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
+
+    def ids(self) -> list[str]:
+        """Return every conversation's id, the oldest first. A folder is listed again only where something was made or removed in it."""
+        changed, began = tuple(map(_changed, self.folders)), time.time_ns()
+        if changed != self._kept[0]:
+            found = sorted(number for folder in self.folders for name in _names(folder) if (number := conversation_id(name)))
+            if not all(changed) or max(changed) + _CLOCK_STEP > began:  # what is made in the same step of the clock would not be noticed
+                return found
+            self._kept = changed, found
+        return self._kept[1]
 
     def path(self, id: str) -> Path:
         """Return the directory of a conversation; `id` may be the directory's whole name, too.
@@ -159,6 +173,14 @@ class Directories:
         shutil.rmtree(building, ignore_errors=True)
         with suppress(OSError):
             (self.folders[0] / f".{number}").unlink()
+
+
+def _changed(folder: Path) -> int:
+    """Return when a name in a folder was made or removed for the last time, in nanoseconds; 0 where that cannot be told."""
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _is_directory(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -152,7 +153,8 @@ class FileConversations:
         """Return ids of conversations, oldest first."""
         match which:
             case "all":
-                found = iter([number for number, _ in self._directories.all()])
+                numbers = self._directories.ids()
+                return list(islice(numbers, start := bisect_right(numbers, after or ""), None if limit is None else start + limit))
             case "open":
                 found = (number for number, _ in self.looks())
             case "ready":
@@ -192,7 +194,7 @@ class FileConversations:
 
     def newest(self) -> str | None:
         """Return the id of the newest conversation."""
-        return next((number for number, _ in reversed(self._directories.all())), None)
+        return next(reversed(self._directories.ids()), None)
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""

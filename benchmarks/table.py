@@ -1,0 +1,322 @@
+"""Every figure in one run and one table: ours, the floor of the same run, and other programs that can wait for a person.
+
+`make bench-peers` runs it in an environment of its own and writes `docs/performance.md`. Times are wall times; what is compared runs in
+turns, round after round, and a ratio is the median of the ratios of the rounds, so that a machine that slows down slows both.
+Usage: table.py [--write FILE] [--conversations N] [--rounds N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import contestants
+import midturn as mt
+import terminal
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+from store import burst, fill
+from turns import agent_history, deploy, model, prepared, turn
+
+HISTORIES = (0, 100, 1_000)
+NAMES = {
+    "midturn": "midturn",
+    "floor": "the floor",
+    "langgraph": "LangGraph with SQLite",
+    "pydantic_ai": "pydantic-ai, deferred tool",
+    "openai_agents": "OpenAI Agents SDK, `RunState`",
+    "dbos": "DBOS, `recv`, in memory",
+}
+PACKAGES = ("midturn", "langgraph", "langgraph-checkpoint-sqlite", "pydantic-ai-slim", "openai-agents", "dbos")
+COMMAND = "from midturn.__main__ import main; main()"
+PLAY = {"replies": [{"calls": [{"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}]}, {"text": "Done."}]}
+LANGGRAPH = """
+import sqlite3, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import asyncio, contestants
+asyncio.run(contestants.langgraph_resumed(Path(sys.argv[1])))
+"""
+QUESTIONS = 100
+
+Row = tuple[str, str]
+
+
+def clock(work: Callable[[], object]) -> float:
+    """Return how long something takes, in milliseconds."""
+    began = time.perf_counter()
+    work()
+    return (time.perf_counter() - began) * 1e3
+
+
+def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
+    """Run the turn in every program, round after round."""
+    found: dict[tuple[str, int], list[float]] = {}
+    with tempfile.TemporaryDirectory() as directory:
+        dbos = contestants.Dbos(Path(directory))
+        programs: dict[str, contestants.Contestant] = {name: getattr(contestants, name) for name in NAMES if name != "dbos"}
+        programs["dbos"] = dbos
+        for number in range(rounds + 1):
+            for messages in HISTORIES:
+                for name, program in programs.items():
+                    took = _once(program, messages)
+                    if number:  # the first round loads what is loaded once
+                        found.setdefault((name, messages), []).append(took)
+        dbos.close()
+    table = ["| ms at a history of | " + " | ".join(f"{size:,} messages" for size in HISTORIES) + " |", "| --- | --- | --- | --- |"]
+    for name, shown in NAMES.items():
+        table.append(f"| {shown} | " + " | ".join(f"{statistics.median(found[name, size]):.1f}" for size in HISTORIES) + " |")
+    rows: list[Row] = []
+    for other in ("langgraph", "floor"):
+        ratios = [_ratio(found["midturn", size], found[other, size]) for size in HISTORIES]
+        rows.append((f"a round trip against {NAMES[other]}, at 0 / 100 / 1,000 messages", " / ".join(f"{ratio:.2f}" for ratio in ratios)))
+    return table, rows
+
+
+def _once(program: contestants.Contestant, messages: int) -> float:
+    with tempfile.TemporaryDirectory() as directory:
+        run = program(Path(directory), messages)
+        gc.collect()
+        return clock(lambda: asyncio.run(_awaited(run)))
+
+
+async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
+    await run()
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.median(mine / other for mine, other in zip(ours, theirs, strict=True))
+
+
+def growth(rounds: int) -> list[Row]:
+    """Measure what a history with calls and questions adds to a turn, in processor time: that no neighbour disturbs."""
+
+    def once(events: int) -> float:
+        with tempfile.TemporaryDirectory() as directory:
+            path, conversation = prepared(Path(directory), 0)
+            (path / "events.jsonl").write_bytes(agent_history(events))
+            began = time.process_time()
+            asyncio.run(turn(Path(directory), conversation, deploy, ["eu-1"]))
+            return (time.process_time() - began) * 1e6
+
+    short, long = zip(*((once(0), once(4_000)) for _ in range(rounds * 3)), strict=True)
+    return [("what an event of history with calls and questions adds to a turn", f"{(min(long) - min(short)) / 4_000:.2f} µs")]
+
+
+def many_questions() -> list[Row]:
+    """Compare the last ten with the first ten of many questions of one turn."""
+    moments: list[float] = []
+
+    @mt.tool
+    async def interview(ctx: mt.ToolContext) -> str:
+        """Ask a lot."""
+        for number in range(QUESTIONS):
+            await ctx.ask(mt.Question.text(f"q{number}", "And?"))
+        return "done"
+
+    def say(request: ModelRequest) -> ToolCallPart | TextPart:
+        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "interview", {})
+
+    class Person:
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            del prompt
+            moments.append(time.process_time())
+            return mt.Answered("yes")
+
+    ratios: list[float] = []
+    for _ in range(5):
+        moments.clear()
+        with tempfile.TemporaryDirectory() as directory:
+            agent = mt.Agent(mt.FunctionModel(say), tools=[interview], store=mt.open_store(directory), prompter=Person())
+            asyncio.run(agent.run("Go"))
+        ratios.append((moments[-1] - moments[-11]) / (moments[11] - moments[1]))
+    return [(f"the last of {QUESTIONS} questions in a turn against the first", f"{statistics.median(ratios):.2f}")]
+
+
+def commands(rounds: int) -> list[Row]:
+    """Start commands again and again, beside a Python that does nothing."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        environment = {**os.environ, "HOME": directory, "XDG_STATE_HOME": directory, "XDG_DATA_HOME": directory}
+        (root / "play.json").write_text(json.dumps(PLAY))
+        (root / "hello.json").write_text(json.dumps({"replies": [{"text": "Hello."}]}))
+
+        def process(program: str, *arguments: str) -> None:
+            command = [sys.executable, "-c", program, *arguments]
+            ended = subprocess.run(command, cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            if b"Traceback" in ended.stderr:
+                raise SystemExit(ended.stderr.decode())
+
+        process(COMMAND, "init")
+        store = mt.open_store(root / ".midturn/conversations")
+
+        def answered() -> float:
+            process(COMMAND, "query", "-m", "scripted:play.json", "--defer", "hello")
+            (waiting,) = store.pending_sync()
+            return clock(lambda: process(COMMAND, "answer", waiting.id, "yes", "--resume"))
+
+        def resumed_elsewhere() -> float:
+            with tempfile.TemporaryDirectory() as other:
+                asyncio.run(contestants.langgraph_asked(Path(other)))
+                return clock(lambda: process(LANGGRAPH, other, str(Path(__file__).parent)))
+
+        programs = {
+            "`import midturn`": ("import midturn",),
+            "with `Agent`, `tool` and `Question`": ("import midturn; midturn.Agent, midturn.tool, midturn.Question",),
+            "`midturn --version`": (COMMAND, "--version"),
+            "`midturn inbox`": (COMMAND, "inbox"),
+            "`midturn query`, one reply": (COMMAND, "query", "-m", "scripted:hello.json", "hello"),
+        }
+        over: dict[str, list[float]] = {what: [] for what in programs}
+        ours: list[float] = []
+        theirs: list[float] = []
+        for _ in range(rounds):
+            ours.append(answered())
+            theirs.append(resumed_elsewhere())
+            for what, program in programs.items():
+                bare = clock(lambda: process("pass"))
+                over[what].append(clock(lambda program=program: process(*program)) - bare)
+    rows = [("a cold `midturn answer ID VALUE --resume` against a cold resume in LangGraph", f"{_ratio(ours, theirs):.2f}")]
+    return [*rows, *((f"{what}, over a Python that does nothing", f"{statistics.median(took):.1f} ms") for what, took in over.items())]
+
+
+def stores(conversations: int) -> list[Row]:
+    """Create, answer and list in stores with many conversations."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        times = burst(root / "burst", 10_000)
+        ratio = statistics.median(times[-500:]) / statistics.median(times[:500])
+        rows = [("creating the 10,000th conversation against the first", f"{ratio:.2f}")]
+        asked = fill(root / "many", conversations, 1_000)
+        mt.open_store(root / "many").pending_sync()  # a store that was copied is scanned once
+        store = mt.open_store(root / "many")
+        rows.append(
+            (f"open questions among {conversations:,}, 1,000 of them open, in a new process", f"{clock(store.pending_sync):.0f} ms")
+        )
+        rows.append(("the same, again", f"{statistics.median(clock(store.pending_sync) for _ in range(9)):.0f} ms"))
+        answers = [clock(lambda question=question: store.answer_sync(question, True)) for question in asked[:200]]
+        rows.append((f"an answer among {conversations:,}", f"{statistics.median(answers):.2f} ms"))
+        rows.append(("a page of 50 ids", f"{statistics.median(clock(lambda: store.ids_sync(limit=50)) for _ in range(5)):.1f} ms"))
+    return rows
+
+
+def answered_turns() -> list[Row]:
+    """Answer and resume turns while a thousand wait."""
+    with tempfile.TemporaryDirectory() as directory:
+        store = mt.open_store(directory)
+        agent = mt.Agent(model("deploy"), tools=[deploy], store=store)
+
+        async def all_of_them() -> float:
+            asked = [(await agent.run("Ship it")).pending[0] for _ in range(1_000)]
+            began = time.perf_counter()
+            for question in asked[:300]:
+                await store.answer(question.id, "eu-1")
+                await agent.resume(question.conversation)
+            return 300 / (time.perf_counter() - began)
+
+        return [("answered turns a second, with 1,000 waiting", f"{asyncio.run(all_of_them()):.0f}")]
+
+
+def long_conversation() -> list[Row]:
+    """Run and resume in a conversation of 100,000 events."""
+    with tempfile.TemporaryDirectory() as directory:
+        path, conversation = prepared(Path(directory), 0)
+        (path / "events.jsonl").write_bytes(agent_history(100_000))
+
+        def agent() -> mt.Agent:
+            return mt.Agent(model("deploy"), tools=[deploy], store=mt.open_store(directory))
+
+        result = agent().run_sync("Ship it", conversation=conversation)
+        looks = [clock(mt.open_store(directory).pending_sync) for _ in range(9)]
+        again = [clock(lambda: agent().resume_sync(conversation)) for _ in range(5)]
+        agent().store.answer_sync(result.pending[0].id, "eu-1")
+        last = clock(lambda: agent().resume_sync(conversation))
+    return [
+        ("resuming a conversation of 100,000 events, to its question", f"{statistics.median(again):.0f} ms"),
+        ("the same to its end, with a model's call that sees all of it", f"{last:.0f} ms"),
+        ("listing the question of such a conversation, in a new process", f"{statistics.median(looks):.2f} ms"),
+    ]
+
+
+def at_the_terminal(rounds: int) -> list[Row]:
+    """Measure prompts at the other end of a terminal."""
+    echoed, painted, outcomes = terminal.measured(rounds)
+    return [
+        ("a key's echo, median and 99 of 100", terminal.percentiles(echoed)),
+        ("a prompt's paint, median and 99 of 100", terminal.percentiles(painted)),
+        ("from a command's question to its first cell", terminal.percentiles(outcomes)),
+    ]
+
+
+INTRODUCTION = """# Performance
+
+What a question costs: a turn in which a tool asks once, waits on disk, and goes on with the answer. `make bench-peers` measures it and
+writes this page; `make bench-check` fails when what can be counted (bytes, syncs, calls, modules) got worse.
+
+**What is compared.** Every program runs the same turn: a model (a function, so that no network is measured) calls one tool, the tool
+waits for a person, everything is on disk, and new objects go on with the answer. All of them run in turns in one process; a ratio is the
+median of the ratios of the rounds. Before the turn, as many messages of 280 characters have been said as the column says. The floor is
+no program at all: as many bytes with as many syncs as midturn's, then the file read back and decoded.
+
+**What is not compared.** LangGraph, pydantic-ai and the OpenAI Agents SDK do more than ask, and midturn does what they do not: each
+question, answer and result is on disk before the next step, and survives a process that is killed there. What pydantic-ai and the SDK
+keep is a file that the program writes for them, once for each run. DBOS stays in memory between question and answer, so a restart is
+missing in its figure. Nothing here says how fast a model is.
+"""
+
+
+def page(table: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return the document."""
+    load = " / ".join(f"{value:.1f}" for value in os.getloadavg())
+    packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
+    where = f"{datetime.now(UTC):%Y-%m-%d}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores, load {load}"
+    lines = [INTRODUCTION, f"Measured on {where}; Python {platform.python_version()}; {packages}.", "", *table, ""]
+    return "\n".join([*lines, "| figure | |", "| --- | --- |", *(f"| {what} | {value} |" for what, value in rows), ""])
+
+
+def main() -> None:
+    """Measure everything."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write", type=Path)
+    parser.add_argument("--conversations", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=9)
+    given = parser.parse_args()
+    table, rows = round_trips(given.rounds)
+    figures = json.loads(Path(__file__).with_name("figures.json").read_text())
+    rows.append(("bytes of a turn of one question, and sealed", _figures(figures, "after 0 events: bytes", "sealed: bytes")))
+    rows.append(("syncs of a turn of one question, and of two", _figures(figures, "after 0 events: syncs", "two questions: syncs")))
+    for part in (
+        lambda: growth(given.rounds),
+        many_questions,
+        lambda: commands(given.rounds),
+        lambda: at_the_terminal(given.rounds * 6),
+        long_conversation,
+        answered_turns,
+        lambda: stores(given.conversations),
+    ):
+        rows += part()
+        print(f"{rows[-1][0]}: {rows[-1][1]}", file=sys.stderr)
+    written = page(table, rows)
+    print(written)
+    if given.write:
+        given.write.write_text(written)
+
+
+def _figures(figures: dict[str, float], *ends: str) -> str:
+    return ", ".join(f"{value:,.0f}" for end in ends for name, value in figures.items() if name.endswith(end))
+
+
+if __name__ == "__main__":
+    main()
