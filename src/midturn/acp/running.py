@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -87,7 +89,9 @@ class AcpRun(Struct, frozen=True, kw_only=True):
     async def _started(self) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         try:
-            return await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe, cwd=self.cwd, limit=_LINE)
+            return await asyncio.create_subprocess_exec(
+                *self.command, stdin=pipe, stdout=pipe, cwd=self.cwd, limit=_LINE, start_new_session=True
+            )
         except OSError as error:
             raise AgentFailed(f"{self.command[0]} cannot be started: {error.strerror or error}.") from error
 
@@ -220,15 +224,12 @@ class AskingClient:
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Let the agent end, now that nobody speaks with it."""
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _PATIENCE)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+    """Let the agent end, now that nobody speaks with it, with everything that it has started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), _PATIENCE)
 
 
 def _details(error: RequestError) -> str:

@@ -1,0 +1,51 @@
+"""Agents that speak the Agent Client Protocol, run by `midturn acp run`, against a provider on loopback."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from real_agents.agents import AGENTS, Agent
+from support.cli import CommandLine
+from support.fake_provider import FakeProvider
+from support.hooks import answers, stored, wait_for
+from support.installed import Missing
+
+pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
+STARTED = {
+    "gemini": ("--acp", "-m", "gemini-2.5-pro"),
+    "qwen": ("--acp", "--auth-type", "openai", "-m", "fake"),
+}
+
+
+@pytest.fixture(params=list(STARTED))
+def agent(request: pytest.FixtureRequest) -> Agent:
+    """An agent, installed."""
+    found = AGENTS[request.param]
+    try:
+        found.program()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    return found
+
+
+def start(midturn: CommandLine, agent: Agent, provider: FakeProvider) -> subprocess.Popen[str]:
+    """Start it, below us: what it finds is what it needs, and nothing else."""
+    command = [str(agent.program()), *STARTED[agent.key]]
+    return midturn.start("acp", "run", "--prompt", "Go", "--", *command, **agent.surroundings(midturn, provider))
+
+
+@pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
+def test_a_permission_is_given_or_refused_in_the_inbox(midturn: CommandLine, agent: Agent, value: list[str]) -> None:
+    with FakeProvider([[agent.call("touch made")], "All done."]) as provider:
+        run = start(midturn, agent, provider)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], *value)
+        said, errors = run.communicate(timeout=120)
+
+    assert run.returncode == 0, errors
+    assert "All done." in said
+    assert (midturn.root / "made").exists() == (value[0] == "y")
+    assert ("The user said no: Not now." in provider.said) == (value[0] == "n")
+    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user"]
