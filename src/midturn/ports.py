@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self, TypeAlias
 from msgspec import Struct
 
 from midturn.core.events import AnsweredBy, Event, InquiryRequest
-from midturn.core.exchange import ModelEvent, ModelRequest, ToolDefinition
+from midturn.core.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
@@ -295,3 +295,43 @@ class Display(Protocol):
     def show(self, happening: Happening) -> None:
         """Take note of what happened."""
         ...
+
+
+class RunObservation(Protocol):
+    """What observes one run of a turn; nothing that it does may fail."""
+
+    def show(self, happening: Happening) -> None:
+        """Take note of what happened."""
+        ...
+
+    def end(self, status: str) -> None:
+        """Take note that the run is over."""
+        ...
+
+
+class RequestObservation(Protocol):
+    """What observes one request to a model."""
+
+    def end(self, finished: Finished | None, error: BaseException | None) -> None:
+        """Take note of its end: finished, failed, or neither where it was left."""
+        ...
+
+
+class Observer(Protocol):
+    """What observes every run in this process, such as the one of OpenTelemetry."""
+
+    def run_began(self, journal: Journal) -> RunObservation:
+        """Observe a run of a turn; called in the task that runs it."""
+        ...
+
+    def request_began(self, model: str, request: ModelRequest) -> RequestObservation:
+        """Observe a request to a model."""
+        ...
+
+    def answered(self, conversation: str, turn: Sequence[Event], batch: Sequence[Event]) -> None:
+        """Take note of an answer that was recorded where no run is; `turn` is the turn before it."""
+        ...
+
+
+OBSERVERS: list[Observer] = []
+"""All that observe this process."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, Usage
 from midturn.models.wrapper import Wrapper
+from midturn.ports import OBSERVERS
 
 
 class Spent(Struct, frozen=True):
@@ -28,9 +29,20 @@ class CountedModel(Wrapper):
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Ask the model."""
-        async for event in self.passed_on(request):
-            if isinstance(event, Finished):
-                spent = SPENT.get(None)
-                if spent is not None:
-                    spent.append(Spent(self.name, event.usage, request.inquiry is not None))
-            yield event
+        observations = [observer.request_began(self.name, request) for observer in OBSERVERS]
+        finished: Finished | None = None
+        failure: BaseException | None = None
+        try:
+            async for event in self.passed_on(request):
+                if isinstance(event, Finished):
+                    finished = event
+                    spent = SPENT.get(None)
+                    if spent is not None:
+                        spent.append(Spent(self.name, event.usage, request.inquiry is not None))
+                yield event
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            for observation in observations:
+                observation.end(finished, failure)

@@ -38,6 +38,7 @@ from midturn.runtime.deadline import expire
 from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.foretold import Foretold
 from midturn.runtime.model_response import ModelResponse
+from midturn.runtime.observed import Observed
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Recorder
 from midturn.runtime.services import Services
@@ -64,7 +65,8 @@ class Driver:
 
     def __init__(self, turn: Turn, services: Services, surroundings: Surroundings) -> None:
         self._turn = turn
-        self._services = services
+        self._observed = Observed(services.display)
+        self._services = services = replace(services, display=self._observed)
         self._surroundings = surroundings
         self._happenings: asyncio.Queue[Happened] = asyncio.Queue()
         report = self._happenings.put_nowait
@@ -87,14 +89,17 @@ class Driver:
             StoreError: The disk refused to record; what was acknowledged before is on it, and the turn can be resumed.
             TerminalGone: Whoever was asked is not there any more; nothing of that is recorded, and the turn can be resumed.
         """
-        try:
-            async with asyncio.TaskGroup() as group:
-                self._group = group
-                ending = await self._loop(effects)
-                self._stop_all()
-        except BaseExceptionGroup as group:
-            first = _first(group)
-            raise first from first.__cause__
+        with self._observed.run(self._services.journal):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    self._group = group
+                    self._observed.status = "open"
+                    ending = await self._loop(effects)
+                    self._stop_all()
+            except BaseExceptionGroup as group:
+                first = _first(group)
+                raise first from first.__cause__
+            self._observed.status = ending.status
         return ending
 
     def interrupt(self) -> None:

@@ -13,6 +13,7 @@ from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
 from midturn.core.stream import last_turn, pending
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, NotOpen, Problem, StoreError, StoreLocked
+from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import stamped
 from midturn.store.clock import pause
@@ -86,6 +87,7 @@ class OutsideAnswers:
                 if await self._port.hand_over(outcome, HandedOver(event_id=at.event_id, at=stamp(self._clock), submission=submission)):
                     return await self._acknowledged(at, submission)
             elif decision.is_recorded:
+                decision.show()
                 return Receipt(at.conversation, str(at))
             else:  # what was handed over to a holder that is gone comes first
                 await self._take_over(at.conversation)
@@ -154,10 +156,19 @@ class _Decision:
         self._submission = submission
         self._clock = clock
         self.is_recorded = False
+        self._recorded: Sequence[Event] = ()
+        self._turn: Sequence[Event] = ()
 
     def __call__(self, turn: LastTurn) -> Sequence[Event]:
         self.is_recorded = not turn.handed
-        return () if turn.handed else stamped(self._batch(turn), self._clock)
+        self._recorded = () if turn.handed else stamped(self._batch(turn), self._clock)
+        self._turn = turn.events
+        return self._recorded
+
+    def show(self) -> None:
+        """Let observers know what is recorded."""
+        for observer in OBSERVERS:
+            observer.answered(self._at.conversation, self._turn, self._recorded)
 
     def check(self, turn: LastTurn) -> None:
         """Find out whether the answer would do, before it is handed over."""

@@ -22,17 +22,24 @@ class FormShape(Struct):
 
 
 class QuestionShape(Struct):
-    """An open question. `question` is what is asked, `arguments` those of the call that asks."""
+    """An open question. `question` is what is asked, `arguments` those of the call that asks.
+
+    `answer_schema` is the JSON Schema of an answer; a result under approval has its `content`, and `is_error`.
+    """
 
     id: str
     conversation: str
     kind: PromptKind
     source: Source
+    question_id: str
     question: dict[str, Any]
+    answer_schema: dict[str, Any] | None
     form: FormShape | None
     tool: str
     arguments: Any
     asked_at: str
+    content: str | UnsetType = UNSET
+    is_error: bool | UnsetType = UNSET
 
 
 class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -13,7 +13,6 @@ from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.moments import rfc3339
 from midturn.core.question import PersistedQuestion
-from midturn.core.question.answer_schema import answer_schema
 from midturn.core.question.answer_type import AnswerType, SecretType, UnknownType
 from midturn.core.source import Source
 from midturn.core.subject import PromptKind
@@ -52,6 +51,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """The JSON Schema of an answer, for a form library; None for a secret, and for a type of a newer version."""
         if isinstance(self.question.answer_type, SecretType | UnknownType):
             return None
+        from midturn.core.question.answer_schema import answer_schema  # who lists questions for people needs no schemas
+
         return answer_schema(_Asked(self.question.answer_type, self.question.optional))
 
     @property
