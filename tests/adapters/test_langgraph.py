@@ -61,9 +61,9 @@ class Program:
         """Run; answer one open question after the other."""
         conversation = await self.store.new()
         for answer in answers:
-            with pytest.raises(mt.Suspended):
+            with pytest.raises(mt.Suspended) as raised:
                 await self.enter(conversation)
-            question = (await self.store.pending(conversation))[0]
+            question = raised.value.pending[0]
             await self.store.answer(question.id, answer)
         return await self.enter(conversation)
 

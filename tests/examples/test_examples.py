@@ -62,12 +62,31 @@ waits for: Deploy to staging?
 waits for: Which region?
 staging is live in us-2.
 """
+PYDANTIC_AI = """\
+deploy: Where does staging go?
+drop: Run `drop`?
+staging is live in us-2. old is gone.
+"""
+LANGGRAPH = """\
+Which region?
+Tell them: staging is live in us-2.?
+A word at the end?
+staging is live in us-2. Everybody knows. Well done.
+"""
+OPENAI_AGENTS = """\
+deploy: Where does staging go?
+drop: Run `drop`?
+staging is live in us-2. old is gone. Both are done.
+"""
 PRINTED: dict[str, tuple[list[str], str]] = {
     "first_agent.py": ([], FIRST_AGENT),
     "four_questions.py": (["--script"], FOUR_QUESTIONS),
     "typed_answers.py": ([], TYPED_ANSWERS),
     "chat.py": ([], CHAT),
     "own_loop.py": (["conversations"], OWN_LOOP),
+    "frameworks/with_pydantic_ai.py": ([], PYDANTIC_AI),
+    "frameworks/with_langgraph.py": ([], LANGGRAPH),
+    "frameworks/with_openai_agents.py": ([], OPENAI_AGENTS),
 }
 
 

@@ -108,7 +108,9 @@ class Inquirer:
         async with self._held(text, author) as turn:
             try:
                 yield
-            except Suspended:
+            except Suspended as error:
+                if not error.pending and (suspended := turn.pending()):
+                    raise suspended from error
                 raise
             except Exception as error:
                 suspended = turn.pending()

@@ -1,0 +1,62 @@
+"""An agent of pydantic-ai whose tool asks, and another tool that needs approval; the messages between two entries are JSON.
+
+    $ python examples/frameworks/with_pydantic_ai.py
+
+Nobody is there to answer, so each entry ends, and the next one goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic_ai import Agent, DeferredToolRequests
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+import midturn as mt
+from midturn.adapters.pydantic_ai import run
+
+
+def scripted(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+    """Stand for a model: two calls, and then what came of them."""
+    read = [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+    if read:
+        return ModelResponse(parts=[TextPart(" ".join(read))])
+    return ModelResponse(parts=[ToolCallPart("deploy", {"env": "staging"}), ToolCallPart("drop", {"table": "old"})])
+
+
+agent = Agent(FunctionModel(scripted), output_type=[str, DeferredToolRequests])
+
+
+@agent.tool_plain
+async def deploy(env: str) -> str:
+    """Deploy the service."""
+    region = await mt.ask(mt.Question.select("region", f"Where does {env} go?", ["eu-1", "us-2"]))
+    return f"{env} is live in {region}."
+
+
+@agent.tool_plain(requires_approval=True)
+def drop(table: str) -> str:
+    """Drop a table."""
+    return f"{table} is gone."
+
+
+async def main() -> None:
+    """Enter until the turn is over; each time could be another process, on another day."""
+    store = mt.MemoryStore()
+    conversation, saved = await store.new("Ship it."), b"[]"
+    answers = {"region": "us-2", "approve": True}
+    while True:
+        history = ModelMessagesTypeAdapter.validate_json(saved)
+        result = await run(agent, mt.Inquirer(store, conversation), "Ship it.", message_history=history)
+        if isinstance(result.output, str):
+            print(result.output)
+            return
+        saved = result.all_messages_json()
+        for question in await store.pending(conversation):
+            print(f"{question.tool}: {question.question.text}")
+            await store.answer(question.id, answers[question.question_id], user="u42")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
