@@ -5,6 +5,9 @@
 Nobody is there to answer, so each entry ends, and the next one goes on where it was.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# LangGraph comes without stubs of its own.
+
 from __future__ import annotations
 
 import asyncio
@@ -44,9 +47,9 @@ def ask(state: State) -> State:
     return {"said": ["Everybody knows."] if adapter.ask(mt.Question.boolean("tell", f"Tell them: {state['said'][-1]}?")) else []}
 
 
-def note(_: State) -> State:
+def note(state: State) -> State:
     """Interrupt the graph, as LangGraph has it."""
-    return {"said": [interrupt("A word at the end?")]}
+    return {"said": [interrupt(f"A word after {len(state['said'])}?")]}
 
 
 async def main() -> None:

@@ -70,7 +70,7 @@ staging is live in us-2. old is gone.
 LANGGRAPH = """\
 Which region?
 Tell them: staging is live in us-2.?
-A word at the end?
+A word after 2?
 staging is live in us-2. Everybody knows. Well done.
 """
 OPENAI_AGENTS = """\
