@@ -15,7 +15,7 @@ FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox
 
-.PHONY: attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
+.PHONY: extras pythons attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
 .PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -69,6 +69,14 @@ hangups: $(READY)
 
 docs: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# Installs the wheel with each extra in a fresh environment, and tries it (needs a package index).
+extras: $(READY)
+	@$(BIN)/python tools/try_extras.py
+
+# The same tests under every other Python that is here.
+pythons: $(READY)
+	@tools/try_pythons $(ARGS)
 
 docs-serve: $(READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8765

@@ -8,13 +8,18 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from support.documents import DOCUMENTS, ROOT, blocks, is_updating
 from support.shared_files import configuration_schema, shared_files
+
+MOST_PACKAGES, MOST_MEGABYTES = 16, 45
 
 
 def built(folder: Path) -> dict[str, bytes]:
@@ -42,6 +47,31 @@ def test_two_builds_are_equal_and_complete(tmp_path: Path) -> None:
         top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
     assert {"src", "tests", "docs", "README.md", "LICENSE"} <= top
     assert not top & {".venv", "site", ".hypothesis"}
+
+
+def base_install() -> dict[str, Distribution]:
+    """Return what `pip install midturn` brings, by name, as far as it is needed here."""
+    found: dict[str, Distribution] = {}
+    wanted = ["midturn"]
+    while wanted:
+        name = wanted.pop()
+        if name in found:
+            continue
+        found[name] = distribution(name)
+        needed = [Requirement(line) for line in found[name].requires or []]
+        wanted += [canonicalize_name(one.name) for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return found
+
+
+def test_the_base_install_is_small() -> None:
+    """`tools/try_extras.py` finds the same out in a fresh environment."""
+    packages = base_install()
+    files = [file.locate() for found in packages.values() for file in found.files or [] if file.suffix != ".pyc"]
+    megabytes = sum(path.stat().st_size for path in map(Path, map(str, files)) if path.is_file()) / 1_000_000
+
+    assert not {"starlette", "mcp", "psycopg", "pydantic", "apprise", "opentelemetry-api"} & set(packages)
+    assert len(packages) <= MOST_PACKAGES, sorted(packages)
+    assert megabytes <= MOST_MEGABYTES
 
 
 @pytest.mark.parametrize("path", shared_files(), ids=lambda path: path.name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.core.codec import KINDS
@@ -16,6 +17,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.routing import messages
 from midturn.core.routing.table import TABLE
+from midturn.core.stream.sanitize import INTERRUPTED
 from midturn.core.subject import PromptKind
 from midturn.core.turn.effects import Effect, Record
 from midturn.core.turn.inputs import Happened
@@ -53,6 +55,8 @@ TARGETS = {
     "format": "formats the code",
     "docs": "builds the documents as a site, and refuses a link that leads nowhere",
     "docs-serve": "shows the site while you write",
+    "extras": "installs the package with each extra in a fresh environment, and tries it",
+    "pythons": "runs tests under the other versions of Python that are here",
     "bench": "measures what questions cost, and how long the start takes",
     "bench-check": "compares what can be counted (bytes, syncs, files opened, calls, modules imported) with `benchmarks/figures.json`; "
     "`make check` does it, too",
@@ -196,6 +200,41 @@ def test_the_changelog_begins_with_this_version() -> None:
 
 def test_every_key_of_a_prompt_is_explained() -> None:
     assert set(first_cells(DOCS / "command-line.md", "key")) >= {command.key for command in every_command()}
+
+
+def test_every_sentence_to_a_model_is_listed() -> None:
+    """Each function that makes one is called, with the names of its parameters in the place of what belongs to the case."""
+    constants = {
+        "a person ended the turn at this call's question": messages.INPUT_CANCELLED,
+        "the other calls of a turn that a person ended": messages.TURN_ENDED,
+        "a call of an earlier turn that has no result": INTERRUPTED,
+        "after a rejection by a model": messages.RETRY_OR_REVIEW,
+    }
+    rows = [f"| {case} | `{said}` |\n" for case, said in constants.items()]
+    for name, say in vars(messages).items():
+        if callable(say) and getattr(say, "__module__", "") == messages.__name__:
+            case = (say.__doc__ or name).splitlines()[0].removeprefix("Say ").removeprefix("that ").removesuffix(".")
+            said = [f"`` {line} ``" if "`" in line else f"`{line}`" for line in _said(cast("Callable[..., str]", say)).split("\n") if line]
+            if name not in _FOR_PEOPLE:
+                rows.append(f"| {case[0].lower()}{case[1:]} | {'<br>'.join(said)} |\n")
+    assert_section(DOCS / "messages.md", "messages", f"\n| what it says | to the letter |\n| --- | --- |\n{''.join(rows)}\n")
+
+
+_FOR_PEOPLE = ("recommended_rejection", "reviewer_failed")  # they head what a person is shown
+
+
+def _said(say: Callable[..., str]) -> str:
+    """Call a function that makes a sentence; of several by case, join them."""
+    given: dict[str, Any] = {name: f"<{name}>" for name in inspect.signature(say).parameters}
+    given |= {"known": ["<tools>"]} if "known" in given else {}
+    match say.__name__:
+        case "refusal":
+            reasons = ("assistant_routing_denied", "invalid_static_answer", "no_prompt_backend")
+            return "\n".join(say("<tool>", reason, "<id>") for reason in reasons)
+        case "limit_exceeded":
+            return "\n".join(say("<tool>", limit, "<n>") for limit in get_args(messages.LimitName))
+        case _:
+            return say(**given)
 
 
 def test_what_a_model_reads_is_quoted_to_the_letter() -> None:

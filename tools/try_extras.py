@@ -1,0 +1,131 @@
+"""Installs the built wheel alone, and with each extra by itself, in a fresh environment each, and tries what the extra is for.
+
+Run `python tools/try_extras.py [extra …]`. It needs the package index that `uv` is set up with, and no network else. The base install must
+stay small: at most `MOST_PACKAGES` packages and `MOST_MEGABYTES`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+UV = shutil.which("uv", path=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}") or "uv"
+MOST_PACKAGES = 16
+MOST_MEGABYTES = 45
+
+BASE = """
+import subprocess, sys
+import midturn as mt
+@mt.tool
+async def deploy(ctx: mt.ToolContext) -> str:
+    "Deploy."
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
+agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "deploy"}]}, {"text": "Done."}]), tools=[deploy])
+assert agent.run_sync("Go.", prompter=mt.ScriptedPrompter({"deploy.sure": True})).text == "Done."
+for words in (["--version"], ["doctor", "--help"], ["demo"]):
+    subprocess.run([sys.executable, "-m", "midturn", *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+for name in ("starlette", "mcp", "psycopg", "pydantic_ai", "apprise", "opentelemetry", "dbos", "langgraph", "agents"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError:
+        continue
+    raise SystemExit(f"{name} is installed without its extra")
+"""
+PROVIDER = """
+import os
+os.environ["{key}"] = "no key"
+import midturn as mt
+mt.Agent("{model}")
+import {module}
+"""
+TRIES: Mapping[str, str] = {
+    "anthropic": PROVIDER.format(key="ANTHROPIC_API_KEY", model="anthropic/claude-sonnet-5-5", module="pydantic_ai.models.anthropic"),
+    "openai": PROVIDER.format(key="OPENAI_API_KEY", model="openai/gpt-6-astra", module="pydantic_ai.models.openai"),
+    "google": PROVIDER.format(key="GOOGLE_API_KEY", model="google/gemini-4-pro", module="pydantic_ai.models.google"),
+    "web": """
+import asyncio, midturn as mt
+from midturn.web import inbox
+from starlette.requests import Request
+sent = []
+async def ask() -> None:
+    scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"", "root_path": "", "scheme": "http",
+             "headers": [(b"host", b"127.0.0.1")], "server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1), "http_version": "1.1"}
+    async def receive() -> dict: return {"type": "http.request", "body": b"", "more_body": False}
+    async def send(message: dict) -> None: sent.append(message)
+    await inbox(mt.MemoryStore(), user=lambda request: "ada")(scope, receive, send)
+asyncio.run(ask())
+assert b"Nothing waits for you" in b"".join(message.get("body", b"") for message in sent)
+import uvicorn, segno
+""",
+    "notify": "import apprise\nassert apprise.Apprise().add('ntfy://topic')\n",
+    "mcp": """
+import subprocess, sys
+words = ["mcp", "--print-config", "claude"]
+subprocess.run([sys.executable, "-m", "midturn", *words], check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+import mcp
+""",
+    "postgres": """
+import midturn as mt
+mt.open_store("postgresql://nobody@127.0.0.1:1/none")
+import psycopg, psycopg_pool, psycopg_binary
+""",
+    "dbos": "import midturn.engines.dbos\nimport dbos\n",
+    "otel": "import opentelemetry.trace\n",
+    "pydantic-ai": "import midturn.adapters.pydantic_ai\n",
+    "langgraph": "import midturn.adapters.langgraph\n",
+    "openai-agents": "import midturn.adapters.openai_agents\n",
+}
+
+
+def main(wanted: list[str]) -> int:
+    """Try everything, or what is named; return the exit status."""
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    untried = set(declared) - set(TRIES) - {"all"}
+    failed = [f"{name} (no try is written for it)" for name in sorted(untried)]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True, capture_output=True)
+        wheel = next(Path(folder).glob("*.whl"))
+        failed += [name for name in wanted or ["base", *declared] if not tried(wheel, name, Path(folder))]
+    for name in failed:
+        print(f"FAILED: {name or 'the base install'}")
+    return 1 if failed else 0
+
+
+def tried(wheel: Path, extra: str, folder: Path) -> bool:
+    """Install the wheel with an extra ("base" for none), and run its try."""
+    extra = "" if extra == "base" else extra
+    home = folder / f"with-{extra or 'nothing'}"
+    python = home / "bin" / "python"
+    subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(home)], check=True)
+    install = [UV, "pip", "install", "--quiet", "--python", str(python), f"{wheel}[{extra}]" if extra else str(wheel)]
+    subprocess.run(install, check=True)
+    programs = TRIES.values() if extra == "all" else [TRIES[extra] if extra else BASE]
+    runs = [subprocess.run([python, "-I", "-c", program], cwd=folder, capture_output=True, text=True, check=False) for program in programs]
+    packages, megabytes = size(home)
+    is_small = bool(extra) or (packages <= MOST_PACKAGES and megabytes <= MOST_MEGABYTES)
+    print(f"{extra or 'base':14} {packages:3} packages, {megabytes:5.1f} MB", flush=True)
+    for run in runs:
+        if run.returncode:
+            print(run.stdout + run.stderr)
+    if not is_small:
+        print(f"The base install may have {MOST_PACKAGES} packages and {MOST_MEGABYTES} MB.")
+    shutil.rmtree(home)
+    return is_small and not any(run.returncode for run in runs)
+
+
+def size(home: Path) -> tuple[int, float]:
+    """Return how many packages an environment has (ours among them), and how many megabytes they take, compiled code left out."""
+    packages = next(home.glob("lib/python*/site-packages"))
+    files = [path for path in packages.rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    return len([*packages.glob("*.dist-info")]), sum(path.stat().st_size for path in files) / 1_000_000
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
