@@ -60,6 +60,7 @@ TARGETS = {
     "bench": "measures what questions cost, and how long the start takes",
     "bench-check": "compares what can be counted (bytes, syncs, files opened, calls, modules imported) with `benchmarks/figures.json`; "
     "`make check` does it, too",
+    "bench-peers": "measures the same question with other frameworks, where they are installed",
     "pins": "writes the pinned versions anew",
     "clean": "removes what the other targets made",
 }
