@@ -30,7 +30,12 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 def canonical(value: Json) -> bytes:
     """Encode `value` so that two values have the same bytes exactly when they are equal JSON."""
     encoded = msgspec.json.encode(value, order="sorted", enc_hook=_as_dict)
-    return msgspec.json.encode(_plain(value), order="sorted") if _MAYBE_INTEGRAL.search(encoded) else encoded
+    return encoded if is_canonical(encoded) else msgspec.json.encode(_plain(value), order="sorted")
+
+
+def is_canonical(encoded: bytes) -> bool:
+    """Whether JSON with sorted keys surely has no float that equals an integer: such a one would be written as that."""
+    return _MAYBE_INTEGRAL.search(encoded) is None
 
 
 def json_equal(left: Json, right: Json) -> bool:

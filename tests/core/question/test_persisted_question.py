@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 
 from midturn.core.codec import decode_event, encode_event
 from midturn.core.events import InquiryRequest
+from midturn.core.json_value import Json, canonical
 from midturn.core.question import PersistedQuestion, Question
 from midturn.core.question.answer_type import SecretType, SelectOption, SelectType, UnknownType
 from midturn.core.source import Source
@@ -144,3 +145,19 @@ def test_one_is_one_point_zero_and_not_true() -> None:
 
     assert key(1) == key(1.0)
     assert key(1) != key(True)
+
+
+@pytest.mark.parametrize(
+    "answer_type",
+    [
+        {"type": "boolean"},
+        {"type": "select", "options": ["a", 2.0, {"value": "b", "description": "1.0 é"}], "allow_other": True},
+        {"type": "schema", "schema": {"type": "number", "minimum": 1.0, "maximum": 1e3}},
+        {"type": "slider", "marks": {"z": 2.0, "a": [1, None]}},
+    ],
+)
+def test_the_key_of_a_question_is_its_canonical_json(answer_type: dict[str, Json]) -> None:
+    """Also where a float equals an integer, and where the answer type is of a newer version."""
+    read = PersistedQuestion.from_json({"text": "x\ny", "answer_type": answer_type, "persistence": "later"})
+
+    assert read.key == canonical(read.to_json())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json, JsonObject, canonical
+from midturn.core.json_value import Json, JsonObject, canonical, is_canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question.answer import DEPTH_LIMIT, check_answer
 from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType
@@ -166,7 +166,8 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
     @cached_property
     def key(self) -> bytes:
         """The whole question as canonical bytes: equal exactly for the same question, its context included."""
-        return canonical(self.to_json())
+        encoded = msgspec.json.encode(self, order="sorted", enc_hook=_custom_as_json)
+        return encoded if is_canonical(encoded) else canonical(self.to_json())
 
     def asked(self, id: str) -> Question[Any]:
         """Return the question under its id again, to be asked and answered; what streams may hold and authors may not stays.
