@@ -30,6 +30,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import midturn as mt
 from midturn.core.events import Approval, InquiryAnswered, InquiryRequest, TurnEnd
+from midturn.errors import StoreLocked
 
 PATIENCE = 90.0  # seconds without any progress after the last kill until what is not done counts as stuck
 PERSONS = 2
@@ -175,8 +176,10 @@ class Torture:
         while not self._over:
             waiting = len(self._ids) - self.counts.conversations
             for _ in range(min(5, self.plan.conversations - waiting)):
-                result = await self._agent.run("Ship it.")
-                self._ids.append(result.conversation)
+                try:
+                    self._ids.append((await self._agent.run("Ship it.")).conversation)
+                except StoreLocked:  # it was taken over while the server was away, and goes on elsewhere
+                    self._ids = await self._agent.store.ids()
             await self._count_ended()
             await asyncio.sleep(0.1)
 

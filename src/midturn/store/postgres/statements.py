@@ -6,7 +6,9 @@ holds the advisory lock of its number; safety depends on the fence alone, which 
 
 from __future__ import annotations
 
-_ALIVE = "(c.holder is not null and not pg_try_advisory_xact_lock_shared({c}, c.holder))"
+# When the server restarts, everybody's session ends at once: nobody counts as dead before there was time to come back.
+_YOUNG = "(now() - pg_postmaster_start_time() < interval '5 seconds')"
+_ALIVE = f"(c.holder is not null and ({_YOUNG} or not pg_try_advisory_xact_lock_shared({{c}}, c.holder)))"
 
 INSERT = """
 insert into {s}.conversation as c (id, metadata, fence, holder, held_since, wake)
@@ -41,17 +43,17 @@ WHO_HOLDS = "select c.holder, c.held_since from {s}.conversation c where id = %(
 
 # Whoever died is found once for each holder, not once for each conversation that it held. Pauses are spread: what died together with a
 # tool that kills its process is not tried together with it again.
-CLAIM = """
+CLAIM = f"""
 with dead as materialized (
-  select holder from (select distinct holder from {s}.conversation where holder is not null) as holders
-  where pg_try_advisory_xact_lock_shared({c}, holder)
+  select holder from (select distinct holder from {{s}}.conversation where holder is not null) as holders
+  where not {_YOUNG} and pg_try_advisory_xact_lock_shared({{c}}, holder)
 ), due as (
-  select id from {s}.conversation
+  select id from {{s}}.conversation
   where wake <= now() and unfinished and (holder is null or holder in (select holder from dead))
   order by wake limit %(limit)s
   for update skip locked
 )
-update {s}.conversation c
+update {{s}}.conversation c
 set holder = %(holder)s, fence = fence + 1, held_since = now(), tries = tries + 1,
     wake = now() + least(300, 0.25 * (2 ^ least(tries, 20)) * (1 + random())) * interval '1 second'
 from due where c.id = due.id
@@ -148,8 +150,7 @@ where asking and id >= %(first)s and (%(only)s::text is null or id = %(only)s)
 order by id limit %(limit)s
 """
 
-_READY = """unfinished and (answered or exists (select from {s}.handed h where h.conversation = c.id))
-  and (holder is null or pg_try_advisory_xact_lock_shared({c}, holder))"""
+_READY = f"""unfinished and (answered or exists (select from {{s}}.handed h where h.conversation = c.id)) and not {_ALIVE}"""
 
 IDS = {
     "all": "select id from {s}.conversation c where id > %(after)s order by id limit %(limit)s",
