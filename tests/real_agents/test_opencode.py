@@ -76,7 +76,7 @@ class Server:
     def call(self, path: str, body: object = None) -> Any:
         """Say something to the server, as its own interface does."""
         data = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(f"{self.url}{path}", data=data, headers={"content-type": "application/json"}), timeout=60) as answered:
+        with urlopen(Request(f"{self.url}{path}", data=data, headers={"content-type": "application/json"}), timeout=180) as answered:
             return json.loads(answered.read() or b"null")
 
     def results(self) -> list[str]:

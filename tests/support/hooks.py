@@ -14,7 +14,7 @@ from typing import Any
 
 from support.cli import CommandLine
 
-_PATIENCE = 40.0
+_PATIENCE = 90.0
 _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
 """Runs a command below a process that is called like an agent, and was started with an argument."""
 
