@@ -69,9 +69,10 @@ def test_python_examples_are_typed(tmp_path: Path) -> None:
         shown = [block for block in blocks(document) if block.language == "python" and "pytest" not in block.marks]
         module = "\n".join(block.text for block in shown if not block.file)
         written = {block.file: block.text for block in shown if block.file}
+        folder = tmp_path / name(document).removesuffix(".md").replace("/", "_").replace("-", "_")
+        folder.mkdir()  # files of one document import each other
         for file, code in {"example": module, **written}.items():
-            path = tmp_path / f"{document.stem}_{Path(file).stem}.py"
-            path.write_text(code, encoding="utf-8")
+            (folder / f"{Path(file).stem}.py").write_text(code, encoding="utf-8")
     settings = {"typeCheckingMode": "strict", "reportRedeclaration": False, "pythonVersion": "3.11"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--project", str(tmp_path)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_tool_of_a_newcomer_is_answered_on_a_phone(page: Page, tmp_path: Path,
             examples.play(block)
         found = re.search(r"`(midturn serve [^`]*)`", DOCUMENT.read_text(encoding="utf-8"))
         assert found
-        command = [*found[1].split(), "--port", str(free_port())]
+        command = [sys.executable, "-m", *found[1].split(), "--port", str(free_port())]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout
