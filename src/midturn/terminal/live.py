@@ -18,6 +18,7 @@ from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.screen import Frame, Size
+from midturn.terminal.bindings import bindings_made_once
 from midturn.terminal.device import Device
 from midturn.terminal.key_input import KeyInput
 from midturn.terminal.paint import LOOKS, Canvas, fragments
@@ -53,17 +54,18 @@ class LiveRows:
         self._canvas = canvas
         self._frame = Frame(())
         control = FormattedTextControl(self._drawn, get_cursor_position=self._cursor, focusable=True)
-        self._app: Application[Leaving] = Application(
-            layout=Layout(Window(control, dont_extend_height=True)),
-            input=KeyInput(device, restored, self._pressed),
-            output=canvas.output,
-            style=LOOKS,
-            color_depth=canvas.depth,
-            include_default_pygments_style=False,
-            enable_page_navigation_bindings=False,
-            erase_when_done=True,
-            full_screen=full_screen,
-        )
+        with bindings_made_once():
+            self._app: Application[Leaving] = Application(
+                layout=Layout(Window(control, dont_extend_height=True)),
+                input=KeyInput(device, restored, self._pressed),
+                output=canvas.output,
+                style=LOOKS,
+                color_depth=canvas.depth,
+                include_default_pygments_style=False,
+                enable_page_navigation_bindings=False,
+                erase_when_done=True,
+                full_screen=full_screen,
+            )
         self._app.ttimeoutlen = ESCAPE_TIMEOUT
         self._clock: Callable[[], float] = time.monotonic
 

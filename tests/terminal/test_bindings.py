@@ -1,0 +1,23 @@
+"""prompt_toolkit's own key bindings are made once, and its functions are as they were afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prompt_toolkit.application import application
+
+from midturn.terminal.bindings import bindings_made_once
+
+MAKER: Any = application
+
+
+def test_bindings_are_made_once_and_nothing_of_others_stays_changed() -> None:
+    before = MAKER.load_key_bindings
+
+    with bindings_made_once():
+        made = MAKER.load_key_bindings()
+    with bindings_made_once():
+        assert MAKER.load_key_bindings() is made
+
+    assert MAKER.load_key_bindings is before
+    assert MAKER.load_key_bindings() is not made
