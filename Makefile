@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := .venv-peers
+AUDIT := .venv-audit
 BENCHES := $(filter-out $(patsubst %,benchmarks/%.py,check counted queued turns contestants table),$(wildcard benchmarks/*.py))
 UV := $(shell command -v uv 2>/dev/null)
 
@@ -15,7 +16,7 @@ FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox
 
-.PHONY: extras pythons attacks conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
+.PHONY: extras pythons attacks audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
 .PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -85,6 +86,23 @@ docs-serve: $(READY)
 attacks: $(READY)
 	@$(BIN)/python tests/attacks.py
 
+# What is installed with midturn: known weaknesses (where that data can be had), dependencies that nothing uses, a bill of materials.
+audit: $(AUDIT)/.ready $(READY)
+	@$(AUDIT)/bin/deptry src --no-ansi --ignore DEP001,DEP003,DEP004 2>&1 | grep -v '^Assuming'
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		--all-extras pyproject.toml --output-file $(AUDIT)/installed.txt
+	@$(AUDIT)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible $(AUDIT)/installed.txt \
+		--output-file sbom.json 2>/dev/null && echo "sbom.json lists what is installed (CycloneDX)."
+	@$(AUDIT)/bin/pip-audit --disable-pip --require-hashes -r $(AUDIT)/installed.txt > $(AUDIT)/found.txt 2>&1; status=$$?; \
+		if grep -q "could not be audited" $(AUDIT)/found.txt || ! grep -qE "vulnerabilit" $(AUDIT)/found.txt; \
+		then echo "No data on known weaknesses can be had here: nothing is said about them."; \
+		else cat $(AUDIT)/found.txt; exit $$status; fi
+
+$(AUDIT)/.ready: tools/audit-requirements.txt
+	@$(PYTHON) -m venv $(AUDIT)
+	@$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
 # Feeds every reader with what nobody thought of: `make fuzz SECONDS=600`, `make fuzz TARGETS=keys`.
 fuzz: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r fuzz/requirements.txt \
@@ -131,4 +149,4 @@ endif
 	@touch $@
 
 clean:
-	@rm -rf $(VENV) $(PEERS) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(AUDIT) sbom.json $(PEERS) site .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache

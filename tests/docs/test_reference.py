@@ -46,6 +46,7 @@ TARGETS = {
     "test": "runs every test",
     "coverage": "runs every test, a fifth slower, and says what they cover",
     "fuzz": "throws made-up input at what reads input, with an engine that looks for new ways through the code",
+    "audit": "lists what is installed (CycloneDX), what of it nothing uses, and, where that data can be had, its known weaknesses",
     "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
     "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides",
     "check": "looks at style, types and imports",

@@ -40,3 +40,15 @@ def test_every_test_that_the_security_policy_points_to_is_there() -> None:
 
     assert len(named) > 15
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+PINS = ("requirements.txt", "tools/audit-requirements.txt", "fuzz/requirements.txt")
+
+
+@pytest.mark.parametrize("name", PINS)
+def test_everything_that_is_installed_is_pinned_with_its_hashes_and_without_an_address(name: str) -> None:
+    lines = (ROOT / name).read_text().replace("\\\n", " ").splitlines()
+    pinned = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+
+    assert pinned
+    assert not [line for line in pinned if "==" not in line or "--hash=sha256:" not in line or "://" in line]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import gc
+from types import FunctionType, ModuleType
+from typing import Any, cast
 
 import pytest
 from msgspec import UNSET
@@ -159,6 +161,24 @@ def test_a_secret_is_taken_as_it_was_typed() -> None:
     assert keys.transcript == "API token? (hidden)"
     assert pressed(SECRET, Paste("one\ntwo\n"), "enter").reply == Answered(SecretValue("one\ntwo"))
     assert pressed(SECRET, *"abc", "c-u", "d", "enter").reply == Answered(SecretValue("d"))
+
+
+def test_the_prompt_holds_nothing_of_a_secret_that_was_sent() -> None:
+    keys = Keys(SECRET).type("hunter2").press("enter")
+    assert isinstance(keys.outcome, Answered)
+
+    reached, todo = set[int](), list[Any]([keys.prompt])
+    while todo:
+        found = todo.pop()
+        if id(found) in reached or isinstance(found, type | ModuleType | FunctionType):
+            continue
+        reached.add(id(found))
+        assert not (isinstance(found, str) and "hunter2" in found)
+        assert not (
+            isinstance(found, list) and {"h", "u", "n"} <= {letter for letter in cast("list[Any]", found) if isinstance(letter, str)}
+        )
+        todo += gc.get_referents(found)
+    assert len(reached) > 50
 
 
 def test_a_secret_has_no_editor_and_its_menu_keeps_it() -> None:

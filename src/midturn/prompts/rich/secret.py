@@ -51,7 +51,9 @@ class SecretField:
         if not self._typed and self._empty.refuses():
             self._message = EMPTY_SECRET
             return Sign.RING
-        return Answered(SecretValue("".join(self._typed)))
+        secret = SecretValue("".join(self._typed))
+        self._typed.clear()
+        return Answered(secret)
 
     def frame(self, size: Size) -> Frame:
         """Draw the question and that nothing will be seen; the same however much was typed."""
