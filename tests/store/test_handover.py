@@ -9,20 +9,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import midturn as mt
 from midturn.core.address import address
 from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
+from midturn.store.decisions import decision_about
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversation import MemoryAnswers
 from midturn.store.outside_answers import Receipt
+from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
-from midturn.store.stores import open_store
+from midturn.store.stores import FileStore, open_store
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
+from support.loops import in_a_loop
 from support.processes import kill, line, output, python
 from support.stored import asking, handed, hold, keep, path_of, release, reopen
 from support.tapes import CONFIRM
@@ -321,3 +325,36 @@ def test_answers_that_arrive_together_wait_for_each_other(store: ConversationSto
 
     assert [receipt.held for receipt in asyncio.run(together())] == [False] * 8
     assert recorded(store, kept) == [True] * 8
+
+
+@mt.tool
+async def ship(ctx: mt.ToolContext) -> str:
+    """Ship it."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
+
+
+@in_a_loop
+async def test_an_answer_that_is_recorded_during_a_look_is_seen_on_one_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what was handed over, or on record; else whoever gave it would be told that it was not accepted."""
+    store = FileStore(tmp_path)
+    model = mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}])
+    asked = (await mt.Agent(model, tools=[ship], store=store).run("Ship it.")).pending[0]
+    event = asked.request.event_id
+    held = await store.open(asked.conversation)
+    looked = await store.port.look(asked.conversation)
+    assert isinstance(looked, HeldBy)
+    at = "2026-11-21T10:00:00.000000Z"
+    assert await store.port.hand_over(looked, HandedOver(event_id=event, at=at, submission=Submission(value=True)))
+    collect, is_recorded = FileAnswers.collect, False
+
+    def while_the_holder_records(answers: FileAnswers) -> tuple[HandedOver, ...]:
+        nonlocal is_recorded
+        if not is_recorded:
+            is_recorded = True
+            drive(held.take_over())
+        return collect(answers)
+
+    monkeypatch.setattr(FileAnswers, "collect", while_the_holder_records)
+    turn = (await store.port.look(asked.conversation)).turn
+    assert any(handed.event_id == event for handed in turn.handed) or decision_about(turn.events, event)
+    await held.__aexit__(None, None, None)

@@ -42,10 +42,11 @@ class FolderSeals:
     def last_turn(self, folder: Folder) -> LastTurn:
         """Read the last turn of a conversation, and find out whether it was begun and decided here."""
         chain = self.chain(folder)
+        handed = FileAnswers(folder, chain).collect()  # before the events: what is not there any more is recorded by then
         with EventReader(folder) as events:
             turn = events.last_turn()
             foreign = chain is not None and open_turn(turn) is not None and chain.follow(events.last_lines()) != "sealed"
-            return LastTurn(turn, FileAnswers(folder, chain).collect(), foreign, chain is not None)
+            return LastTurn(turn, handed, foreign, chain is not None)
 
     def verdicts(self, folder: Folder) -> list[Verdict] | None:
         """Say for each turn whether its seals hold; None where the folder is not sealed."""
