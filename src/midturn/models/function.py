@@ -32,6 +32,10 @@ class FunctionModel:
 
     `fn` may be a coroutine function, or an async generator of model events. It returns a text, a mapping (the shape that the request's
     `schema` asks for, else an entry of `replies` as in a script), parts, or `Finished`. What it raises reaches the caller.
+
+    Args:
+        fn: The function.
+        name: The id under which answers are recorded.
     """
 
     def __init__(self, fn: Function, *, name: str = "function") -> None:

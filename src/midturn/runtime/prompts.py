@@ -24,7 +24,7 @@ from midturn.runtime.foretold import Foretold
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("midturn.prompts")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 

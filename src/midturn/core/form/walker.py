@@ -36,6 +36,10 @@ class FormWalker:
 
     A walk stands before a question, before the review, or at its end. Going back only moves it: an answer is discarded when an earlier
     question is answered anew, and not before. So whatever was collected is still there for whoever replies in between.
+
+    Args:
+        form: The form.
+        drafts: Answers of an earlier visit, by question id: they are what the fields hold when they open.
     """
 
     def __init__(self, form: Form, *, drafts: Mapping[str, Json] | None = None) -> None:
