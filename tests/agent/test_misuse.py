@@ -42,7 +42,7 @@ def with_any(**wrong: Any) -> mt.Agent:
 @pytest.mark.parametrize(
     ("build", "error", "says"),
     [
-        (lambda: with_any(model=Wrong()), TypeError, "`model` takes an id such as 'anthropic/.*', or a model, not a `Wrong`"),
+        (lambda: with_any(model=Wrong()), TypeError, "`model` takes an id such .*, a model, or one of pydantic-ai, not a `Wrong`"),
         (lambda: with_any(model=mt.ScriptedModel), TypeError, "`model` takes an id"),
         (lambda: with_any(tools=careful), TypeError, r"`tools` takes a list: `tools=\[deploy\]`"),
         (lambda: with_tools(Wrong()), TypeError, "a `Wrong` is not a tool.*'definition', 'execute'"),

@@ -82,10 +82,12 @@ class Asker(ABC):
 
     async def _ask(self, question: Question[T], check: Check[T] | None) -> T:
         if check is None:
-            return question.typed(await self._answer_to(question))
+            given = await self._answer_to(question)  # it says so where this is no question
+            return question.typed(given)
         while True:
             with self._checks.holding(question, check):
-                value = question.typed(await self._answer_to(question))
+                given = await self._answer_to(question)
+                value = question.typed(given)
             refusal = await refused(check, value)
             if refusal is None:
                 return value

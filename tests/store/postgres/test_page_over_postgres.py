@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -13,7 +19,7 @@ from midturn.store.postgres.store import PostgresStore
 from midturn.web import inbox
 from support.loops import in_a_loop
 from support.pages import OWN, ada, agent_with, asking, asking_form
-from support.serving import serving
+from support.serving import free_port, serving
 from support.shown_pages import FORM
 
 pytestmark = pytest.mark.real("PostgreSQL")
@@ -40,3 +46,35 @@ async def test_what_is_answered_on_the_page_goes_on_there_and_what_others_answer
         _until(lambda: "completed" in browser.get(f"/c/{first.conversation}").text)
         await elsewhere.answer(second.id, cancel=True, user="grace")
         _until(lambda: "Prepare a release now?" not in browser.get("/").text)
+
+
+def test_midturn_serve_takes_the_address_of_a_database(url: str, tmp_path: Path) -> None:
+    """Asked by one process, answered on the page of another, which goes on with the turn."""
+    (tmp_path / "play.toml").write_text(PLAY)
+    homes = {name: str(tmp_path / name) for name in ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")}
+    how: dict[str, Any] = {"env": {"PATH": os.environ["PATH"], **homes}, "cwd": tmp_path, "stdin": subprocess.DEVNULL, "text": True}
+    midturn = [sys.executable, "-m", "midturn"]
+    query = [*midturn, "query", "--defer", "--store", url, "--model", f"scripted:{tmp_path / 'play.toml'}", "Ship it."]
+    assert subprocess.run(query, capture_output=True, timeout=60, check=False, **how).returncode == 3
+    serve = [*midturn, "serve", "--store", url, "--port", str(free_port()), "--user", "ada"]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, **how) as server:
+        try:
+            assert server.stdout
+            entrance = server.stdout.readline().strip()
+            with httpx2.Client(base_url=entrance.partition("/enter")[0], headers={**OWN, "Accept": "text/html"}) as browser:
+                browser.get(entrance)
+                found = re.search(r'/q/([^"]+)"', browser.get("/").text)
+                assert found
+                assert browser.post(f"/q/{found[1]}", data={"answer": "yes"}).status_code == 303
+                _until(lambda: "Shipped." in browser.get(f"/c/{found[1].partition('-')[0]}").text)
+        finally:
+            server.kill()
+
+
+PLAY = """
+[[replies]]
+calls = [{ name = "ask_user", arguments = { question = "Ship it now?", answer_type = "boolean" } }]
+
+[[replies]]
+text = "Shipped."
+"""
