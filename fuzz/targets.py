@@ -34,7 +34,7 @@ from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.keyboard import Keyboard
 from midturn.store.seal import Chain
 from midturn.store.stores import MemoryStore
-from midturn.store.tail import committed_end, last_turn
+from midturn.store.tail import FileEnd, committed_end, last_turn
 from midturn.tools.wire import WireError, read_outcome
 from midturn.web.app import inbox
 from support.pages import HOST, ada, agent_with, asking
@@ -75,10 +75,11 @@ def _read_from_the_end(data: bytes) -> None:
     try:
         os.unlink(name)  # noqa: PTH108 (it is only a descriptor from now on)
         os.write(descriptor, data)
-        end = committed_end(descriptor)
+        file = FileEnd(descriptor)
+        end = committed_end(file)
         assert 0 <= end <= len(data)
         assert not end or data[end - 1 : end] == b"\n"
-        last_turn(descriptor, end)
+        last_turn(file, end)
     finally:
         os.close(descriptor)
 
