@@ -222,10 +222,16 @@ def evil_turn(midturn: CommandLine) -> str:
         "answer_type": {"type": "select", "options": [{"value": evil("one"), "description": evil("first")}, "two"]},
     }
     return midturn.script(
-        {"text": evil("I will deploy."), "calls": [{"name": "deploy", "arguments": {"ask": asked, "say": evil("result")}}]},
+        {
+            "text": evil("I will deploy."),
+            "calls": [{"name": "deploy", "arguments": {"json": json.dumps({"ask": asked, "say": evil("result")})}}],
+        },
         {
             "text": f"# {evil('title')}\n\n- {evil('item')}\n\n```\n{evil('code')}\n```\n[{evil('link')}](http://x/{evil('y')})",
-            "calls": [{"name": "broken", "arguments": {"fail": evil("failure")}}],
+            "calls": [
+                {"name": "broken", "arguments": {"json": json.dumps({"fail": evil("failure")})}},
+                {"name": "broken", "arguments": {"say": evil("nothing")}},
+            ],
         },
         {"calls": [{"name": evil("nobody"), "arguments": {}}]},
         {"calls": [{"name": "fs_modify_file", "arguments": {"path": file, "edits": [{"old": "x", "new": evil("y")}]}}]},

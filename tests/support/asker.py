@@ -1,4 +1,7 @@
-"""A local command for tests (protocol `outcome`): asks what is in `ask`, then says the answers or `say`, or fails with `fail`."""
+"""A local command for tests (protocol `outcome`): asks what is in `ask`, then says the answers or `say`, or fails with `fail`.
+
+`json` holds more arguments as text: with escapes for the control characters that no call may hold.
+"""
 
 import json
 import sys
@@ -11,6 +14,7 @@ def main() -> None:
     """Do one run of the call."""
     document = json.load(sys.stdin)
     arguments, answers = document["tool"]["arguments"], document["tool"]["answers"]
+    arguments |= json.loads(arguments.get("json", "{}"))
     asked: Any = arguments.get("ask", [])
     questions: list[Any] = [asked] if isinstance(asked, dict) else asked
     outcome: dict[str, Any]

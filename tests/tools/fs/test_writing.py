@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -175,13 +176,14 @@ def test_a_change_that_slips_in_is_never_lost(tmp_path: Path) -> None:
     file.write_bytes(b"0")
     stop = threading.Event()
     saved = [b"0"]
+    dice = random.Random(0)
 
     def save() -> None:
         while not stop.is_set():
             saved.append(b"%d" % len(saved))
             (tmp_path / "saving").write_bytes(saved[-1])
             (tmp_path / "saving").rename(file)
-            time.sleep(0.0005)
+            time.sleep(dice.uniform(0, 0.005))
 
     editor = threading.Thread(target=save)
     editor.start()
@@ -189,7 +191,7 @@ def test_a_change_that_slips_in_is_never_lost(tmp_path: Path) -> None:
     replaced: list[bytes] = []
     try:
         with Beneath(tmp_path) as beneath:
-            while time.monotonic() < end:
+            while time.monotonic() < end or not replaced:
                 seen = read_to_change(beneath, PurePosixPath("file"))
                 try:
                     replace(beneath, PurePosixPath("file"), b"ours after " + seen, seen)
