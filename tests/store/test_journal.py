@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from midturn.core.codec import decode_visible
 from midturn.core.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.limits import Limits
+from midturn.core.stream import past, provider_view
 from midturn.errors import StoreError
 from midturn.store.file_conversations import FileConversations
 from midturn.store.stores import open_store
@@ -128,3 +131,33 @@ def test_a_conversation_can_move_while_it_is_written(tmp_path: Path) -> None:
     journal.close()
 
     assert len(open_store(tmp_path / "after").read_sync(journal.conversation).events) == 4
+
+
+def test_a_store_that_goes_on_with_a_conversation_reads_anew_only_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = FileConversations(tmp_path)
+    journal = drive(files.create("ship it"))
+    seen: list[int] = []
+
+    def counting(lines: Sequence[bytes]) -> object:
+        seen.append(len(lines))
+        return decode_visible(lines)
+
+    monkeypatch.setattr(past, "decode_visible", counting)
+    for turn in range(4):
+        said = [
+            TurnStart(event_id=f"a{turn}"),
+            ChatRequest(event_id=f"b{turn}", content="Go"),
+            TurnEnd(event_id=f"c{turn}", status="completed"),
+        ]
+        drive(journal.append(said))
+        journal.close()
+        journal = drive(files.open(journal.conversation))
+        assert [event.event_id for event in provider_view(journal.events)] == [f"b{number}" for number in range(turn + 1)]
+    assert seen == [0, 3, 3, 3]
+
+    path = journal.path / "events.jsonl"
+    journal.close()
+    path.write_bytes(path.read_bytes().replace(b'"b0"', b'"B0"'))  # somebody edits it
+    journal = drive(files.open(journal.conversation))
+    assert provider_view(journal.events)[0].event_id == "B0"
+    journal.close()

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
-import wcwidth
-
 ELLIPSIS = "…"
 CONTINUED = "… "
 """What begins a row that continues the one above it."""
@@ -28,7 +26,9 @@ Range: TypeAlias = tuple[int, int]
 @lru_cache(maxsize=4096)
 def char_cells(char: str) -> int:
     """Return how many cells one character takes: 0 for marks, 2 for CJK and emoji."""
-    return max(0, wcwidth.wcwidth(char))
+    from wcwidth import wcwidth  # plain text does without its tables
+
+    return max(0, wcwidth(char))
 
 
 def cells(text: str) -> int:

@@ -16,6 +16,8 @@ from midturn.core.address import parse_address
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
+from midturn.core.stream.log import NO_PAST
+from midturn.core.stream.past import Past
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
 from midturn.store import adoption, lock, reader
@@ -30,6 +32,7 @@ from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.jp.importing import is_jp, read_jp
+from midturn.store.known_pasts import KnownPasts
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
@@ -53,6 +56,7 @@ class FileConversations:
         self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
+        self._pasts = KnownPasts()
         self._bell = AnswerBell(self._directories.folders)
         self._seals = FolderSeals(self._directories.folders)
         for folder in self._directories.folders:
@@ -74,8 +78,9 @@ class FileConversations:
         with ExitStack() as undone:
             folder = undone.enter_context(self._folder(id))
             writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
-            journal = _journal(writer)
+            journal = _journal(writer, self._pasts.of(id))
             undone.pop_all()
+        self._pasts.keep(id, journal.past)
         return journal
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
@@ -336,8 +341,8 @@ class FileConversations:
         return Folder.at(self.path(id))
 
 
-def _journal(writer: Writer) -> FileJournal:
-    return FileJournal(conversation_id(writer.folder.path.name) or "", writer)
+def _journal(writer: Writer, known: Past = NO_PAST) -> FileJournal:
+    return FileJournal(conversation_id(writer.folder.path.name) or "", writer, known)
 
 
 def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:

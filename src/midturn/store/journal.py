@@ -10,7 +10,7 @@ from typing import Self
 from midturn.core.events import Event, TurnEnd
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import last_turn, open_turn
-from midturn.core.stream.log import EventLog
+from midturn.core.stream.log import NO_PAST, EventLog
 from midturn.core.stream.past import Past
 from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, numbered
@@ -73,11 +73,14 @@ class Writer:
         foreign = self.needs_adoption and open_turn(events) is not None
         return LastTurn(events, self.answers.collect(), foreign, self._chain is not None)
 
-    def read(self) -> tuple[list[Event], Past]:
-        """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again."""
+    def read(self, known: Past = NO_PAST) -> tuple[list[Event], Past]:
+        """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again.
+
+        `known` is what was before the last turn at an earlier time.
+        """
         begin, found = self._found[0].offset if self._found else 0, self.file.found
         events = list(turn_of(found, self._found, self.folder))
-        past = Past(found.pass_by(0, begin), f"{self.folder.path}/{NAME}")
+        past = known.grown(found.pass_by(0, begin), f"{self.folder.path}/{NAME}")
         found.forget()
         self._found = []
         return events, past
@@ -134,14 +137,14 @@ class Writer:
 class FileJournal:
     """The one writer of a conversation, until `close`. `syncs` counts how often the disk was waited for."""
 
-    def __init__(self, conversation: str, writer: Writer) -> None:
-        """Take over `writer` with its folder."""
+    def __init__(self, conversation: str, writer: Writer, known: Past = NO_PAST) -> None:
+        """Take over `writer` with its folder; `known` is the past of an earlier journal of this conversation."""
         self._conversation = conversation
         self._writer = writer
         self._closed = False
         with telling("read", writer.folder.path, NAME):
-            self._events, past = writer.read()
-        self.events: Sequence[Event] = EventLog(self._events, past)
+            self._events, self.past = writer.read(known)
+        self.events: Sequence[Event] = EventLog(self._events, self.past)
         """Everything recorded so far, oldest first."""
         self.answers = FileFeed(writer.answers)
         """What others hand over meanwhile."""

@@ -109,3 +109,16 @@ def test_many_lines_are_read_as_each_of_them_alone(more: bytes) -> None:
     lines.insert(1_200, more)
 
     assert decode_lines(lines, "f") == [decode_event(line, f"f:{number}") for number, line in enumerate(lines, 1)]
+
+
+@given(files(), files())
+def test_a_past_that_has_grown_says_the_same_as_one_that_was_read_anew(before: bytes, after: bytes) -> None:
+    known = Past(before, "f")
+    assert known.view == provider_view(known.events)
+
+    begins_a_turn = encode_event(TurnStart(event_id="new")) + b"\n" + after
+    grown = known.grown(before + begins_a_turn, "f")
+
+    assert grown.view == provider_view(Past(before + begins_a_turn, "f").events)
+    assert grown.grown(before + begins_a_turn, "f") is grown
+    assert known.grown(after, "f").view == Past(after, "f").view

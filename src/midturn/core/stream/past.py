@@ -17,12 +17,25 @@ _BEFORE: Final = (b"\n\n", b" \n", b"\t\n", b"\r\n", b"\v\n", b"\f\n", b"\xbf\n"
 class Past:
     """The whole lines before the last turn of `file`."""
 
-    def __init__(self, lines: bytes, file: str) -> None:
+    def __init__(self, lines: bytes, file: str, before: Past | None = None) -> None:
+        """Keep lines; `before` is what is known of their beginning."""
         self._lines = lines
         self._file = file
+        self._before = before
 
     def __bool__(self) -> bool:
         return bool(self._lines)
+
+    @property
+    def size(self) -> int:
+        """How many bytes this keeps."""
+        return len(self._lines)
+
+    def grown(self, lines: bytes, file: str) -> Past:
+        """Return the past that is in a file by now: this one, or one that begins like this, so that what is known of it stays known."""
+        if file == self._file and lines == self._lines:
+            return self
+        return Past(lines, file, self if file == self._file and lines.startswith(self._lines) else None)
 
     @cached_property
     def events(self) -> list[Event]:
@@ -32,9 +45,12 @@ class Past:
     @cached_property
     def view(self) -> list[VisibleEvent]:
         """What a provider sees of them."""
-        decoded = decode_visible(self._lines.split(b"\n")[:-1])
+        before, self._before = self._before, None
+        known = before.view if before and "view" in vars(before) else []
+        rest = self._lines[before.size :] if before and known else self._lines
+        decoded = decode_visible(rest.split(b"\n")[:-1])
         view = None if decoded is None else whole_view(decoded)
-        return provider_view(self.events) if view is None else view
+        return provider_view(self.events) if view is None else [*known, *view]
 
     @cached_property
     def length(self) -> int:
