@@ -22,8 +22,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from turns import deploy, history, turn
-
 FILLER = "x" * 280
 
 
@@ -45,6 +43,7 @@ def _save(path: Path, data: bytes) -> None:
 def midturn(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
     """Ours: the store of files; two messages are four events."""
     import midturn as mt
+    from turns import deploy, history, turn
 
     conversation = mt.open_store(root).new_sync("ship it")
     (path,) = root.glob(f"{conversation}-*")
@@ -54,6 +53,8 @@ def midturn(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
 
 def floor(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
     """No program at all: as many bytes with as many syncs as ours, then everything read back and decoded, once."""
+    from turns import history
+
     path = root / "events.jsonl"
     path.write_bytes(history(messages * 2))
 
