@@ -17,6 +17,8 @@ import msgspec
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.moments import rfc3339
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_schema import answer_schema
+from midturn.core.question.answer_type import SecretType
 from midturn.core.source import ASSISTANT, Source
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
@@ -88,7 +90,9 @@ def question_of(prompt: Prompt) -> dict[str, Json]:
         "conversation": prompt.conversation,
         "kind": prompt.kind,
         "source": msgspec.to_builtins(_source(prompt)),
+        "question_id": prompt.question.id,
         "question": prompt.question.persisted().to_json(),
+        "answer_schema": None if isinstance(prompt.question.answer_type, SecretType) else answer_schema(prompt.question),
         "form": None,
         "tool": prompt.tool,
         "arguments": prompt.arguments,
