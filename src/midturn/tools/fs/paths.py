@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from midturn.core.visible import exact
-from midturn.files.own import is_within, kept
+from midturn.files.own import is_kept, is_within
 from midturn.tools.returned import Rejected
 
 _OWN = frozenset({".midturn", ".git"})
@@ -59,7 +59,7 @@ def check_writable(path: PurePosixPath, root: Path) -> None:
     for part in path.parts:
         if _folded(part) in _OWN:
             raise Rejected(f"{shown(str(path))} belongs to {_folded(part)[1:]}; file tools do not write there.")
-    if is_within(root / path, *_user_folders(), *_beside(root, kept())):
+    if is_within(root / path, *_user_folders()) or is_kept(root / path, root):
         raise Rejected(f"{shown(str(path))} belongs to midturn; file tools do not write there.")
 
 
