@@ -87,6 +87,23 @@ def test_a_prompt_as_the_terminal_shows_it(columns: int, result: Path) -> None:
         assert_golden(name, "\n".join(drawn))
 
 
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("name", ["text", "select48", "secret"])
+def test_the_help_of_a_live_field_as_the_terminal_shows_it(name: str, columns: int, result: Path) -> None:
+    """F1 keeps what was typed, and Escape gives it back."""
+    file = f"rich_{columns}/f1_{name}"
+    steps = [("typed", "42?"), ("F1", "\x1bOP"), ("Esc", "\x1b")]
+    with rich(name, result, size=(columns, 30)) as session:
+        drawn: list[str] = []
+        for title, keys in steps:
+            session.send(keys)
+            drawn.append(session.framed_as(golden(file), f"{name}: {title}"))
+        session.send("\x03")
+        assert session.wait_for_end() == 0
+
+        assert_golden(file, "\n".join(drawn))
+
+
 def test_where_only_ascii_can_be_shown_the_signs_are_ascii(result: Path) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     with rich("boolean", result, environment=ascii_only) as session:

@@ -50,7 +50,7 @@ class Choice:
             return self._keys.escape or self._complain("Esc does nothing here; press ? for help")
         command = find(self._keys.offered, key.key)
         if command is None:
-            name = f"{key.key} is not an option" if key.character else "that key does nothing here"
+            name = f"{key.key.strip() or 'Space'} is not an option" if key.character else "that key does nothing here"
             return self._complain(f"{name}; press ? for help")
         if command.does is Step.HELP:
             self._help.toggle()

@@ -1,0 +1,76 @@
+"""What commands look like on a terminal, rich and plain, wide and narrow: each screen is kept as somebody last saw it."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.cli import CommandLine, calls
+from support.golden import assert_golden, golden
+from support.pty_session import PtySession
+
+OLD = "1. Build.\n2. Ship.\n3. Tell everybody.\n"
+NEW = "1. Build.\n2. Try it on staging, for a day.\n3. Ship.\n4. Tell everybody.\n"
+COLOUR = {"id": "colour", "text": "Which colour has the button?", "answer_type": "select", "options": [{"value": "red"}, {"value": "blue"}]}
+REASON = {"id": "why", "text": "Why?", "answer_type": "text"}
+LOUD = {"id": "loud", "text": "Shall everybody be told?", "answer_type": "boolean"}
+MODES = pytest.mark.parametrize("mode", ["rich", "plain"])
+WIDTHS = pytest.mark.parametrize("columns", [80, 40])
+
+
+def shown(session: PtySession, expected: str, title: str, last: str, *, keys: str = "") -> str:
+    """Press keys, wait until `last` is in the last rows, and draw the screen once it is whole."""
+    session.send(keys)
+    session.wait_until(lambda: last in "".join(session.rows[-3:]), last)
+    return session.framed_as(expected, title)
+
+
+@MODES
+@WIDTHS
+def test_a_file_that_exists_is_asked_about_with_its_difference(midturn: CommandLine, mode: str, columns: int) -> None:
+    midturn.hasty()
+    (midturn.root / "plan.md").write_text(OLD)
+    name, plain = f"{mode}_{columns}/overwriting", mode == "plain"
+    model = midturn.script(calls("fs_create_file", path="plan.md", content=NEW))
+
+    with midturn.on_a_terminal("query", "-m", model, "Plan it", size=(columns, 40), plain=plain) as session:
+        drawn = [shown(session, golden(name), "a file that exists", "help:" if plain else "all keys")]
+        session.send("y\r" if plain else "y")
+        assert session.wait_for_end() == 0
+        drawn.append(session.framed("overwritten"))
+
+    assert_golden(name, "\n".join(drawn))
+
+
+def a_conversation(midturn: CommandLine) -> None:
+    """Have a turn with an edited approval and a form, both answered from the inbox, and one whose form is reviewed at the terminal."""
+    midturn.hasty()
+    writes = {"text": "I write it down.", **calls("fs_create_file", path="notes.md", content="Ship.\n")}
+    inbox, terminal = (calls("ask_user", questions=[*questions]) for questions in ((COLOUR, REASON), (REASON, LOUD)))
+    model = midturn.script(writes, inbox, {"text": "Blue it is."}, terminal, {"text": "Told."})
+    midturn.run("query", "-m", model, "--defer", "Write down what we want, and ask which colour the button has")
+    midturn.ok("answer", waiting(midturn), '{"edit": {"path": "plan.md", "content": "Try it.\\nShip.\\n"}}')
+    midturn.run("resume", "--non-interactive")
+    midturn.ok(
+        "answer", waiting(midturn), '{"colour": "blue", "why": "It calms people who wait for a build."}', "--reason", "I asked around"
+    )
+    midturn.ok("resume")
+    with midturn.on_a_terminal("query", "-c", "Tell them") as session:
+        for header, line in (("question 1 of 2", "It is done."), ("question 2 of 2", "y"), ("Send these answers?", "")):
+            session.wait_until(lambda header=header: header in session.text and session.raw.endswith((b": ", b"> ")), header)
+            session.send(f"{line}\r")
+        assert session.wait_for_end() == 0
+
+
+def waiting(midturn: CommandLine) -> str:
+    """Return the id of what waits for an answer."""
+    return str(midturn.ok("inbox", "--json").json[0]["id"])
+
+
+def test_a_conversation_is_shown_with_its_questions_and_answers(midturn: CommandLine) -> None:
+    a_conversation(midturn)
+
+    for mode in ("rich", "plain"):
+        for columns in (80, 40):
+            with midturn.on_a_terminal("conversation", "show", size=(columns, 60), plain=mode == "plain") as session:
+                assert session.wait_for_end() == 0
+                assert_golden(f"{mode}_{columns}/conversation_show", session.framed("conversation show"))
