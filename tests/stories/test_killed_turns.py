@@ -21,7 +21,8 @@ from support.pty_session import PtySession
 
 KILLS = int(os.environ.get("MIDTURN_KILLS", "100"))
 ANSWERS = {"Ship to staging?": "y", "Which region?": "1", "Run audit?": "y", "Who may read it?": "1"}
-ENDS_BATCH = ("chat_request", "tool_call_request", "inquiry_request", "inquiry_response", "approval", "tool_call_response", "turn_end")
+ENDS_BATCH = ("chat_request", "tool_call_request", "inquiry_request", "inquiry_response", "approval", "tool_call_response")
+"""What is durable when a process is killed, and each at least three times in a hundred. Not `turn_end`: the process has ended by then."""
 PAUSE_MS = 60
 
 SHIP = """

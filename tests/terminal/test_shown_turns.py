@@ -98,13 +98,13 @@ def test_nothing_that_is_said_acts_on_the_terminal(tmp_path: Path) -> None:
 
 
 def test_a_file_gets_what_the_model_said_byte_by_byte(tmp_path: Path) -> None:
-    """And a newline where it did not end its line; the rest stays on the terminal."""
+    """And an empty line between two messages; the rest stays on the terminal."""
     out = tmp_path / "out.txt"
     shell = f"{command(tmp_path, [*A_TURN, *streamed(HOSTILE + ANSWER, 5)])} > {out}"
     with on_a_terminal(shell) as session:
         assert session.wait_for_end() == 0
 
-        said = f"I will look at the file.\n**Done**, but not deployed.\n{HOSTILE}{ANSWER}\n"
+        said = f"I will look at the file.\n\n**Done**, but not deployed.\n\n{HOSTILE}{ANSWER}\n"
         assert out.read_text(encoding="utf-8", errors="strict") == said
         assert "Done" not in session.text
         assert "· deploy failed: no such host" in session.text
@@ -217,7 +217,7 @@ def test_without_any_terminal_nothing_is_drawn(tmp_path: Path) -> None:
         ["/bin/sh", "-c", shell], capture_output=True, start_new_session=True, check=True, env={**os.environ, **RICH, **_PATH}
     )
 
-    assert finished.stdout.decode() == f"I will look at the file.\n**Done**, but not deployed.\n{ANSWER}\n"
+    assert finished.stdout.decode() == f"I will look at the file.\n\n**Done**, but not deployed.\n\n{ANSWER}\n"
     assert finished.stderr.decode().split("\n") == [
         "The user wants the retry loop changed; I should look at the file first.",
         "· fs_read_file src/client.py  why: to find the loop that the runbook warns about",
