@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
+from midturn.cli.completions import completion_script
 from midturn.cli.main import midturn
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Leaf, Node
@@ -17,10 +17,10 @@ from midturn.core.json_value import Json
 from support.documents import ROOT
 
 SHARE = ROOT / "share"
-_SHELLS: Mapping[str, type[ShellComplete]] = {
-    "bash-completion/completions/midturn": BashComplete,
-    "zsh/site-functions/_midturn": ZshComplete,
-    "fish/vendor_completions.d/midturn.fish": FishComplete,
+_SHELLS: Mapping[str, str] = {
+    "bash-completion/completions/midturn": "bash",
+    "zsh/site-functions/_midturn": "zsh",
+    "fish/vendor_completions.d/midturn.fish": "fish",
 }
 _TYPES: Mapping[str, Json] = {
     "boolean": {"type": "boolean"},
@@ -41,7 +41,7 @@ _TYPES: Mapping[str, Json] = {
 
 def shared_files() -> dict[Path, str]:
     """Return every file with its content."""
-    shells = {SHARE / name: complete(midturn, {}, "midturn", "_MIDTURN_COMPLETE").source() for name, complete in _SHELLS.items()}
+    shells = {SHARE / name: completion_script(shell) for name, shell in _SHELLS.items()}
     schema = json.dumps(configuration_schema(), indent=2, ensure_ascii=False) + "\n"
     return {SHARE / "man/man1/midturn.1": man_page(), SHARE / "midturn/config.schema.json": schema, **shells}
 

@@ -12,13 +12,21 @@ from midturn.cli.shown import block
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_MIDTURN_COMPLETE"
+_FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"
+"""How zsh's script knows that it is called for a Tab: click's own test holds for the first Tab only, and the second offers nothing."""
 
 
 @click.command
 @click.argument("shell", type=click.Choice(SHELLS))
 def command(shell: str) -> ExitStatus:
     """Print completions for SHELL. For bash: `source <(midturn completions bash)` in ~/.bashrc."""
-    complete = get_completion_class(shell)
-    if complete is not None:
-        say(block(complete(midturn, {}, "midturn", _VARIABLE).source()))
+    say(block(completion_script(shell)))
     return ExitStatus.DONE
+
+
+def completion_script(shell: str) -> str:
+    """Return the script that completes `midturn` in `shell`, one of `SHELLS`."""
+    complete = get_completion_class(shell)
+    if complete is None:
+        raise ValueError(f"There are no completions for {shell!r}, only for {', '.join(SHELLS)}.")
+    return complete(midturn, {}, "midturn", _VARIABLE).source().replace(_FIRST_CALL, _EVERY_CALL)

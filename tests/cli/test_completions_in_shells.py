@@ -1,0 +1,48 @@
+"""What the Tab key offers in the shells themselves; where a shell is not installed, its test is skipped."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.cli import CommandLine
+
+SHARE = Path(__file__).parents[2] / "share"
+FISH = SHARE / "fish" / "vendor_completions.d" / "midturn.fish"
+OFFERS = [
+    ("midturn conversation s", "show"),
+    ("midturn answer --rea", "--reason"),
+    ("midturn tools show fs_r", "fs_read_file"),
+    ("midturn config set prompt.se", "prompt.settle_ms"),
+]
+
+
+def needs(shell: str) -> pytest.MarkDecorator:
+    """Skip a test where `shell` is not installed."""
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"needs {shell}: install it (`apt-get install {shell}`) to run this")
+
+
+@needs("fish")
+def test_fish_offers_commands_options_tools_and_keys_with_what_they_mean(midturn: CommandLine) -> None:
+    asked = "\n".join(f'complete -C "{typed}"' for typed, _ in OFFERS)
+    path = f"{Path(sys.executable).parent}:{midturn.environment['PATH']}"
+    finished = subprocess.run(
+        ["fish", "--no-config", "-c", f"source {FISH}\n{asked}"],
+        capture_output=True,
+        text=True,
+        cwd=midturn.root,
+        env={**midturn.environment, "PATH": path},
+        timeout=60,
+        check=True,
+    )
+
+    rows = [row.split("\t", 1) for row in finished.stdout.splitlines()]
+    offered = {row[0]: row[-1] for row in rows}
+    assert {value for _, value in OFFERS} <= set(offered)
+    assert offered["show"].startswith("Show what was said")
+    assert offered["prompt.settle_ms"] == "milliseconds without a key"
+    assert finished.stderr == ""
