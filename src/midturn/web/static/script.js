@@ -195,11 +195,11 @@
 
   function again(tell) {
     signedOut(false);
-    reload();
+    Promise.allSettled([reload(), openQuestion && closeQuestion()]); // a server that is gone again is heard of by who listens
     if (tell) channel?.postMessage(["again"]);
   }
 
-  function listen(lost = false) {
+  function listen() {
     const source = new EventSource(`${base}/api/events`);
     for (const kind of kinds)
       source.addEventListener(kind, (event) => {
@@ -207,14 +207,13 @@
         handle(kind, data);
         channel?.postMessage([kind, data]);
       });
-    source.onopen = () => { if (lost) again(true); lost = false; };
+    source.onopen = () => again(true); // what happened between drawing the page and listening is told to nobody
     source.onerror = async () => {
-      lost = true;
       if (source.readyState !== EventSource.CLOSED) return;
       source.close();
       const reached = await fetch(`${base}/api/questions`, { method: "HEAD" }).catch(() => null);
       signedOut(reached?.status === 401);
-      setTimeout(listen, 2000 + Math.random() * 1000, true);
+      setTimeout(listen, 2000 + Math.random() * 1000);
     };
     return source;
   }
