@@ -98,7 +98,7 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
         session.send("\x03")
         ready(session, "the turn was ended")
         session.send("half a thought\x03")
-        session.wait_for("Ctrl-D leaves.")
+        ready(session, "Ctrl-D leaves.")
         session.send("\x04")
         assert session.wait_for_end() == 0
         assert session.read_settings() == session.settings
