@@ -19,13 +19,11 @@ import msgspec
 
 import midturn as mt
 from counted import Calls, Disk, modules
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.core.json_value import Json
-from turns import deploy, deploy_twice, model, prepared, turn
+from turns import deploy, deploy_twice, interviewed, model, prepared, turn
 
 RECORDED = Path(__file__).with_name("figures.json")
 RUNS = 3
-QUESTIONS = 100
 OPEN = 300
 PLAY = {"replies": [{"calls": [{"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}]}, {"text": "Done."}]}
 COMMAND = "from midturn.__main__ import main; main()"
@@ -69,28 +67,8 @@ def turns() -> dict[str, Figure]:
 
 def many_questions() -> dict[str, Figure]:
     """Count what the first and the last ten of many questions of one turn cost."""
-    counts: list[int] = []
-
-    @mt.tool
-    async def interview(ctx: mt.ToolContext) -> str:
-        """Ask a lot."""
-        for number in range(QUESTIONS):
-            await ctx.ask(mt.Question.text(f"q{number}", "And?"))
-        return "done"
-
-    def say(request: ModelRequest) -> ToolCallPart | TextPart:
-        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "interview", {})
-
-    class Person:
-        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-            del prompt
-            counts.append(calls.count)
-            return mt.Answered("yes")
-
-    with tempfile.TemporaryDirectory() as directory, Calls() as calls:
-        agent = mt.Agent(mt.FunctionModel(say), tools=[interview], store=mt.open_store(directory), prompter=Person())
-        asyncio.run(agent.run("Go"))
-    first, last = counts[11] - counts[1], counts[-1] - counts[-11]
+    with Calls() as calls:
+        first, last = interviewed(lambda: calls.count)
     return {
         "a question, the first of a hundred in a turn: calls": Figure(round(first / 10), 0.05),
         "a question, the last of a hundred in a turn: calls": Figure(round(last / 10), 0.05),

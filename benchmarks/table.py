@@ -26,9 +26,8 @@ from pathlib import Path
 import contestants
 import midturn as mt
 import terminal
-from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 from store import burst, fill
-from turns import agent_history, deploy, model, prepared, turn
+from turns import QUESTIONS, agent_history, deploy, interviewed, model, prepared, turn
 
 HISTORIES = (0, 100, 1_000)
 NAMES = {
@@ -49,7 +48,6 @@ sys.path.insert(0, sys.argv[2])
 import asyncio, contestants
 asyncio.run(contestants.langgraph_resumed(Path(sys.argv[1])))
 """
-QUESTIONS = 100
 ENOUGH = 3
 """Rounds, after which a slow machine need not finish all of them."""
 MOST_SECONDS = 50
@@ -123,31 +121,7 @@ def growth(rounds: int) -> list[Row]:
 
 def many_questions() -> list[Row]:
     """Compare the last ten with the first ten of many questions of one turn."""
-    moments: list[float] = []
-
-    @mt.tool
-    async def interview(ctx: mt.ToolContext) -> str:
-        """Ask a lot."""
-        for number in range(QUESTIONS):
-            await ctx.ask(mt.Question.text(f"q{number}", "And?"))
-        return "done"
-
-    def say(request: ModelRequest) -> ToolCallPart | TextPart:
-        return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "interview", {})
-
-    class Person:
-        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-            del prompt
-            moments.append(time.process_time())
-            return mt.Answered("yes")
-
-    ratios: list[float] = []
-    for _ in range(5):
-        moments.clear()
-        with tempfile.TemporaryDirectory() as directory:
-            agent = mt.Agent(mt.FunctionModel(say), tools=[interview], store=mt.open_store(directory), prompter=Person())
-            asyncio.run(agent.run("Go"))
-        ratios.append((moments[-1] - moments[-11]) / (moments[11] - moments[1]))
+    ratios = [last / first for first, last in (interviewed(time.process_time) for _ in range(5))]
     return [(f"the last of {QUESTIONS} questions in a turn against the first", f"{statistics.median(ratios):.2f}")]
 
 

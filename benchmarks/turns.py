@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -25,6 +28,7 @@ from midturn.core.json_value import Json
 from midturn.core.source import Source
 
 MOMENT = "2026-01-01T00:00:00.000000Z"
+QUESTIONS = 100
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"]).persisted()
 
 
@@ -51,6 +55,30 @@ def model(tool: str) -> mt.FunctionModel:
         return TextPart("Done.") if request.events[-1].type == "tool_call_response" else call
 
     return mt.FunctionModel(say)
+
+
+@mt.tool
+async def interview(env: str, ctx: mt.ToolContext) -> str:
+    """Ask a lot."""
+    for number in range(QUESTIONS):
+        await ctx.ask(mt.Question.text(f"q{number}", "And?"))
+    return env
+
+
+def interviewed(read: Callable[[], float]) -> tuple[float, float]:
+    """Run one turn of many questions; return by how much a gauge went up in the first ten of them, and in the last ten."""
+    seen: list[float] = []
+
+    class Person:
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            del prompt
+            seen.append(read())
+            return mt.Answered("yes")
+
+    with tempfile.TemporaryDirectory() as directory:
+        agent = mt.Agent(model("interview"), tools=[interview], store=mt.open_store(directory), prompter=Person())
+        asyncio.run(agent.run("Go"))
+    return seen[11] - seen[1], seen[-1] - seen[-11]
 
 
 def history(events: int, moment: str = MOMENT) -> bytes:
