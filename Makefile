@@ -38,7 +38,7 @@ $(addprefix test-,$(REAL_PARTS)): test-%: $(READY)
 test-postgres: newest-postgres
 
 newest-postgres: $(READY)
-	@MIDTURN_REAL=1 tools/with_newest_postgres $(BIN)/python -m pytest -n 2 --dist worksteal -m real tests/store
+	@MIDTURN_REAL=1 tools/with_newest_postgres tools/run_tests -m real tests/store
 
 parts:
 	@tools/install_parts
