@@ -24,9 +24,10 @@ from midturn.foreign.errand import Errand, Outcome
 from midturn.foreign.errands import Errands
 from midturn.foreign.running import process_of
 from midturn.ports import Clock
+from midturn.servers.asked import QUICKEST
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
-from midturn.servers.mcp.dialog import QUICKEST, VIA, Dialog
+from midturn.servers.mcp.dialog import VIA, Dialog
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_arguments import AskedFor, read_arguments

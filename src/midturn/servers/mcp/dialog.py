@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from mcp import types
@@ -12,20 +11,16 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 from pydantic import ValidationError
 
-from midturn.core.events import InquiryRequest
-from midturn.core.form import Form
 from midturn.core.form.elicitation import Outgoing
-from midturn.core.question import Question
-from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
 from midturn.foreign.clients import can_show
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
 from midturn.ports import Clock
+from midturn.servers.asked import QUICKEST, heading, questions_at_once
 from midturn.servers.mcp.caller import Caller
 
 VIA = "mcp"
-QUICKEST = 0.4  # seconds that a person needs at least to read a form and to say something
 _LOG = logging.getLogger(__name__)
 
 
@@ -56,20 +51,10 @@ class Dialog(Struct, frozen=True, kw_only=True):
         question = await self.errands.open_question(self.errand)
         if question is None or not self.caller.shows_forms or self.caller.alone:
             return None
-        questions = self._questions(question)
+        questions = questions_at_once(question, lambda asked: can_show(self.caller.client, asked))
         if not questions or not can_show(self.caller.client, questions):
             return None
-        return Shown(_message(questions), Outgoing.of(questions, in_order=self.caller.client.sorts))
-
-    def _questions(self, question: OpenQuestion) -> Sequence[Question[Any]]:
-        """Show all questions of a form at once, unless one depends on another, or the dialog cannot show all of them."""
-        request = question.request
-        asked = request.question.asked(request.question_id) if isinstance(request, InquiryRequest) else None
-        if question.form is None:
-            return [asked] if asked else []
-        whole = Form.from_json(list(question.form.questions)).questions
-        apart = any(one.when for one in whole) or not can_show(self.caller.client, whole) or whole[0].id != (asked.id if asked else "")
-        return [asked] if apart and asked else whole
+        return Shown(heading(questions), Outgoing.of(questions, in_order=self.caller.client.sorts))
 
     async def push(self, context: ServerRequestContext[Any]) -> None:
         """Show what is open, and record what a person says; return when nothing more is to be shown. The question stays open then."""
@@ -106,10 +91,3 @@ class Dialog(Struct, frozen=True, kw_only=True):
             _LOG.info("what %s said is no answer: %r", self.caller.client.name, str(error))
             return False
         return True
-
-
-def _message(questions: Sequence[Question[Any]]) -> str:
-    first = questions[0]
-    if len(questions) > 1:
-        return first.context or "Please answer these questions."
-    return f"{first.context}\n\n{first.text}" if first.context else first.text
