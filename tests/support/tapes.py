@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -74,6 +74,13 @@ class Tape:
 
     def ask(self, call: ToolCallRequest, question_id: str = "confirm", attempt: int = 1, form: AskedForm | None = None) -> InquiryRequest:
         """Let the tool ask something."""
+        return self._asked(call, question_id, attempt, form=form)
+
+    def revise(self, call: ToolCallRequest, question_id: str = "confirm") -> InquiryRequest:
+        """Let Back ask a second time for what was answered."""
+        return self._asked(call, question_id, 2, revises=f"{call.id}.{question_id}.1")
+
+    def _asked(self, call: ToolCallRequest, question_id: str, attempt: int, **more: Any) -> InquiryRequest:
         request = InquiryRequest(
             id=f"{call.id}.{question_id}.{attempt}",
             source=Source.tool(call.name),
@@ -81,7 +88,7 @@ class Tape:
             call=call.event_id,
             tool_call_id=call.id,
             question_id=question_id,
-            form=form,
+            **more,
         )
         return self.record(request)
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
 from midturn.core.reply import Reply
-from midturn.core.stream import OpenQuestion, pending
+from midturn.core.stream import OpenQuestion
 from midturn.core.turn.effects import EndTurn, LeaveOpen, SuspendTurn
 from midturn.core.turn.inputs import TurnRequested
+from midturn.core.turn.pending import pending
 from midturn.core.turn.turn import Turn
 from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError

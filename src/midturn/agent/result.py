@@ -13,7 +13,8 @@ from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
-from midturn.core.stream import OpenQuestion, pending, refused
+from midturn.core.stream import OpenQuestion, refused
+from midturn.core.turn.pending import pending
 from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import MidturnError, ModelError
 from midturn.models.counted import Spent

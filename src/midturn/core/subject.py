@@ -1,9 +1,9 @@
-"""What a prompt is about."""
+"""What a prompt is about, and in which words something is put to a person that is no question of a tool's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -11,6 +11,13 @@ from midturn.core.json_value import Json
 from midturn.core.question import Question
 
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
+
+_TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
+
+
+def approval_text(kind: str, tool: str) -> str:
+    """Return what a person is asked to approve."""
+    return _TEXTS.get(kind, f"Approve {kind} of {{tool}}?").replace("{tool}", tool)
 
 
 class ToolCall(Struct, frozen=True):
@@ -37,10 +44,20 @@ class ResultSubject(Struct, frozen=True):
 
 
 class AnswersSubject(Struct, frozen=True):
-    """What a `review` is about: the questions of the form, and the answers by question id (no secrets, skipped left out)."""
+    """What a `review` is about: the questions of the form, and the answers by question id: no secrets, and null for what was skipped."""
 
     questions: Sequence[Question[Any]]
     answers: dict[str, Json]
 
 
 Subject: TypeAlias = CallSubject | ResultSubject | AnswersSubject
+
+
+def reviewed_places(subject: AnswersSubject) -> list[int]:
+    """Return which questions of the form a review shows, by their places; what was never asked, because of its `when`, is left out."""
+    answers = subject.answers
+    return [
+        place
+        for place, question in enumerate(subject.questions)
+        if question.id in answers and (answers[question.id] is not None or question.optional)
+    ]

@@ -12,7 +12,8 @@ from midturn.core.asker import Asker
 from midturn.core.events import Event
 from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject, canonical
-from midturn.core.stream import OpenQuestion, pending
+from midturn.core.stream import OpenQuestion
+from midturn.core.turn.pending import pending
 from midturn.errors import CallEnded, NotOpen, StoreError, StoreLocked, Suspended
 from midturn.foreign.errand import (
     AnswersGiven,

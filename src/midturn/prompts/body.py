@@ -8,7 +8,7 @@ from typing import assert_never, cast
 
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
-from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall
+from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall, reviewed_places
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, hang, wrap
@@ -135,16 +135,6 @@ def _is_plain(text: str) -> bool:
     except ValueError:
         return True
     return False
-
-
-def reviewed_places(subject: AnswersSubject) -> list[int]:
-    """Return which questions of the form a review shows, by their places in it."""
-    answers = subject.answers
-    return [
-        place
-        for place, question in enumerate(subject.questions)
-        if question.id in answers and (answers[question.id] is not None or question.optional)
-    ]
 
 
 def _answer_lines(subject: AnswersSubject) -> list[str]:

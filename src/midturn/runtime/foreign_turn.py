@@ -15,8 +15,9 @@ from midturn.core.json_value import canonical
 from midturn.core.outcome import Success, ToolError
 from midturn.core.routing import messages
 from midturn.core.source import Source
-from midturn.core.stream import open_turn, pending
+from midturn.core.stream import open_turn
 from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested
+from midturn.core.turn.pending import pending
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn, is_call
 from midturn.errors import CallEnded, MidturnError, NeedsAdoption, Suspended, TurnOpen

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 from midturn.core.events import AnsweredBy, InquiryRequest
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Reply, Unavailable
-from midturn.core.stream import OpenQuestion, pending
+from midturn.core.stream import OpenQuestion
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
+from midturn.core.turn.pending import pending
 from midturn.errors import TerminalGone
 from midturn.ports import Journal
 from midturn.runtime.answer_checks import TurnChecks

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from midturn.core.stream import OpenQuestion, pending
+from midturn.core.stream import OpenQuestion
+from midturn.core.turn.pending import pending
 from midturn.errors import AnswerError, Problem
 from midturn.store.port import PortJournal
 from midturn.store.submission import HandedOver

@@ -13,6 +13,7 @@ from midturn.core import stream
 from midturn.core.codec import decode_lines
 from midturn.core.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
 from midturn.core.stream import InquiryPair, OpenQuestion, Window
+from midturn.core.turn.pending import pending
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.ids import conversation_id, title
@@ -91,7 +92,7 @@ class Conversation:
 
     def pending(self) -> list[OpenQuestion]:
         """Return what the open turn waits for, in the order in which it was asked."""
-        return stream.pending(self.turns[-1].events, self.id) if self.turns else []
+        return pending(self.turns[-1].events, self.id) if self.turns else []
 
     def finished_length(self, limit: int | None = None) -> int:
         """Count the events of the finished turns, or of the first `limit` of them."""

@@ -8,7 +8,8 @@ from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
-from midturn.core.stream import OpenQuestion, pairs, pending, secrets_of_form
+from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
+from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
 from midturn.store.ids import event_ids

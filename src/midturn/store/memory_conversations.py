@@ -12,7 +12,8 @@ import msgspec
 from midturn.core.codec import decode_lines, encode_event
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, open_turn, pending
+from midturn.core.stream import OpenQuestion, open_turn
+from midturn.core.turn.pending import pending
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.clock import now, pause
 from midturn.store.conversation import Conversation

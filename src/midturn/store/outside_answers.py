@@ -11,7 +11,8 @@ from midturn.core.asker import asker_of
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
-from midturn.core.stream import last_turn, pending
+from midturn.core.stream import last_turn
+from midturn.core.turn.pending import pending
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission

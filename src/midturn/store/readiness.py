@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from midturn.core.asker import asker_of
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
-from midturn.core.stream import open_turn, pending
+from midturn.core.stream import open_turn
+from midturn.core.turn.pending import pending
 from midturn.store.port import LastTurn
 
 

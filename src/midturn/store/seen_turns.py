@@ -10,7 +10,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from midturn.core.events import Event
-from midturn.core.stream import OpenQuestion, open_turn, pending
+from midturn.core.stream import OpenQuestion, open_turn
+from midturn.core.turn.pending import pending
 from midturn.store.folder import Folder
 from midturn.store.jp.importing import is_jp
 from midturn.store.reader import NAME, EventReader

@@ -17,8 +17,7 @@ from midturn.core.events import (
     ToolCallRequest,
 )
 from midturn.core.question.answer_type import BooleanType
-from midturn.core.stream import approval_text
-from midturn.core.subject import ToolCall
+from midturn.core.subject import ToolCall, approval_text
 from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text

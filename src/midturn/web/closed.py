@@ -10,7 +10,8 @@ from msgspec import Struct
 from midturn.core.address import parse_address
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.question import PersistedQuestion
-from midturn.core.stream import approval_text, calls
+from midturn.core.stream import calls
+from midturn.core.subject import approval_text
 from midturn.errors import StoreError
 from midturn.store.decisions import decision_about
 from midturn.web.port import Port

@@ -23,7 +23,8 @@ from midturn.core.events import (
     TurnEnd,
 )
 from midturn.core.json_value import Json
-from midturn.core.stream import Window, approval_text, calls, pairs
+from midturn.core.stream import Window, calls, pairs
+from midturn.core.subject import approval_text
 
 
 class Said(Struct, frozen=True, kw_only=True):

@@ -17,10 +17,9 @@ from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply, Submitted, WentBack
 from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion
-from midturn.core.subject import AnswersSubject
+from midturn.core.subject import AnswersSubject, reviewed_places
 from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError, NotOpen
-from midturn.prompts.body import reviewed_places
 from midturn.store.ids import event_ids
 from midturn.web.secret_replies import Vault
 

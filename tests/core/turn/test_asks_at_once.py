@@ -8,10 +8,10 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, In
 from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
-from midturn.core.stream import pending
 from midturn.core.subject import AnswersSubject
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
 from midturn.core.turn.inputs import AskDropped, AssistantReplied, UserReplied
+from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
 from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, settings
 

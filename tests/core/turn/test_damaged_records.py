@@ -9,8 +9,8 @@ from midturn.core.events import AnsweredBy, Event, InquiryAnswered, InquiryCance
 from midturn.core.question import PersistedQuestion, Question
 from midturn.core.reply import Answered
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.core.stream import pending
 from midturn.core.turn.effects import EndTurn, PromptUser, RunTool, Warn
+from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, REGION, Played, counting_ids, settings
 

@@ -11,7 +11,8 @@ from hypothesis import given, strategies as st
 
 from midturn.core.codec import decode_lines
 from midturn.core.events import ConfigDelta, Event, InquiryAnswered, InquiryCancelled, OpaqueEvent, ToolCallRequest, ToolCallResponse
-from midturn.core.stream import calls, open_turn, pairs, pending, sanitize, turns
+from midturn.core.stream import calls, open_turn, pairs, sanitize, turns
+from midturn.core.turn.pending import pending
 from midturn.errors import StoreError
 from midturn.store.export import export_jp
 from midturn.store.jp.importing import JpConversation, import_events, import_metadata, is_jp, read_jp

@@ -26,8 +26,8 @@ from midturn.core.events import (
 )
 from midturn.core.json_value import Json
 from midturn.core.names import ASK_USER
-from midturn.core.stream import approval_text, calls, open_turn, pairs
-from midturn.core.subject import ToolCall
+from midturn.core.stream import calls, open_turn, pairs
+from midturn.core.subject import ToolCall, approval_text
 from midturn.core.visible import exact
 from midturn.prompts.body import argument_lines
 from midturn.store.conversation import Conversation

@@ -1,12 +1,9 @@
-"""A conversation as a value: its turns, its pairs, what it waits for, what a provider sees. All pure, all linear in what they get."""
+"""A conversation as a value: its turns, its pairs, what a provider sees. All pure, all linear in what they get."""
 
-from midturn.core.stream.approval_question import approval_text
 from midturn.core.stream.open_question import OpenQuestion, holds_secret, recorded_at, secrets_of_form
 from midturn.core.stream.pairing import CallPair, InquiryPair, calls, pairs
-from midturn.core.stream.pending import pending
 from midturn.core.stream.provider_view import provider_view
 from midturn.core.stream.refused import refused
-from midturn.core.stream.reviewed import reviewed_answers
 from midturn.core.stream.sanitize import INTERRUPTED, Repairs, sanitize
 from midturn.core.stream.window import Window, last_turn, open_turn, turns
 
@@ -17,17 +14,14 @@ __all__ = [
     "OpenQuestion",
     "Repairs",
     "Window",
-    "approval_text",
     "calls",
     "holds_secret",
     "last_turn",
     "open_turn",
     "pairs",
-    "pending",
     "provider_view",
     "recorded_at",
     "refused",
-    "reviewed_answers",
     "sanitize",
     "secrets_of_form",
     "turns",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from midturn.core.reply import Submitted
-from midturn.core.subject import AnswersSubject
-from midturn.prompts.body import reviewed_places
+from midturn.core.subject import AnswersSubject, reviewed_places
 from midturn.prompts.content import one_line
 from midturn.prompts.jump import BackTo
 from midturn.prompts.keys import find_named

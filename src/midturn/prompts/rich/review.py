@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from midturn.core.prompt import Prompt
-from midturn.core.subject import AnswersSubject
-from midturn.prompts.body import reviewed_places
+from midturn.core.subject import AnswersSubject, reviewed_places
 from midturn.prompts.jump import BackTo
 from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Outcome

@@ -15,7 +15,8 @@ from midturn.core.address import parse_address
 from midturn.core.codec import decode_lines
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, last_turn, pending
+from midturn.core.stream import OpenQuestion, last_turn
+from midturn.core.turn.pending import pending
 from midturn.errors import Busy, StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.clock import now

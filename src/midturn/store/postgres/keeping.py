@@ -8,8 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from midturn.core.codec import decode_lines
-from midturn.core.stream import pending
 from midturn.core.stream.window import open_turn
+from midturn.core.turn.pending import pending
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database
 from midturn.store.postgres.turn_state import TurnState

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from midturn.core.events import Event
-from midturn.core.stream import last_turn, pending
+from midturn.core.stream import last_turn
 from midturn.core.stream.window import starts_turn
+from midturn.core.turn.pending import pending
 from midturn.store.port import LastTurn
 from midturn.store.readiness import was_answered
 

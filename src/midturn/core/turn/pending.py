@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from itertools import count
+from typing import Final, cast
 
 from midturn.core.address import address
 from midturn.core.asker import asker_of
-from midturn.core.events import Approval, AskedForm, Event, InquiryRequest
+from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest
 from midturn.core.json_value import Json
+from midturn.core.limits import DEFAULT_LIMITS
+from midturn.core.question import PersistedQuestion
+from midturn.core.question.answer_type import BooleanType
 from midturn.core.source import Source
-from midturn.core.stream.approval_question import approval_question
+from midturn.core.stream.markdown import fenced, shown
 from midturn.core.stream.open_question import OpenQuestion, recorded_at
-from midturn.core.stream.pairing import asking_call, calls, pair_inquiries
+from midturn.core.stream.pairing import asking_call, calls, pair_inquiries, pairs
 from midturn.core.stream.window import open_turn
-from midturn.core.subject import PromptKind
+from midturn.core.subject import AnswersSubject, PromptKind, approval_text, reviewed_places
+from midturn.core.turn.visit import Visit
+from midturn.errors import MidturnError
+
+_CUT: Final = "\n[…]"
 
 
 def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
@@ -49,7 +57,7 @@ class _Turn:
                 case InquiryRequest() if place in unanswered and self._is_asked(event):
                     found.append(self._asked(event, place))
                 case Approval(state="waiting") if self._is_undecided(event, asking):
-                    found.append(self._to_approve(event, place))
+                    found.append(self._to_approve(event))
                 case _:
                     pass
         return found
@@ -90,14 +98,14 @@ class _Turn:
             asker=self._asker,
         )
 
-    def _to_approve(self, approval: Approval, place: int) -> OpenQuestion:
+    def _to_approve(self, approval: Approval) -> OpenQuestion:
         tool = self._tool(approval.call)
         return OpenQuestion(
             id=address(self._conversation, approval.event_id),
             conversation=self._conversation,
             kind=cast("PromptKind", approval.kind),
             source=self._source(approval, tool),
-            question=approval_question(approval, tool, self._events[:place]),
+            question=self._question(approval, tool),
             form=None,
             tool=tool,
             arguments=self._arguments(approval.call),
@@ -105,6 +113,37 @@ class _Turn:
             request=approval,
             asker=self._asker,
         )
+
+    def _question(self, approval: Approval, tool: str) -> PersistedQuestion:
+        """An approval as the yes/no question that it is.
+
+        Its context shows what the call's arguments do not: the result that would be delivered, the answers that would be sent. It is cut
+        at the limit of a context; the whole stands in the approval and in the answers.
+        """
+        match approval.kind:
+            case "deliver":
+                context = fenced(approval.content or "")
+            case "review":
+                context = _listed(self._reviewed(approval))
+            case _:
+                context = ""
+        return PersistedQuestion(text=approval_text(approval.kind, tool), answer_type=BooleanType(), context=_cut(context) or None)
+
+    def _reviewed(self, approval: Approval) -> AnswersSubject:
+        """The questions of a review and the answers that would be sent, as whoever visits the turn sees them.
+
+        Where nobody can, because another program or another version asked, they are listed as they were recorded.
+        """
+        try:
+            prompt = Visit(self._events, approval.event_id, map(str, count()), self._conversation).prompt()
+        except MidturnError:
+            prompt = None
+        if prompt and isinstance(prompt.subject, AnswersSubject):
+            return prompt.subject
+        asked = [(request, response) for request, response in pairs(self._events) if request.call == approval.call]
+        answers = {request.question_id: response.answer for request, response in asked if isinstance(response, InquiryAnswered)}
+        questions = {request.question_id: request.question.asked(request.question_id) for request, _ in asked}
+        return AnswersSubject(tuple(questions.values()), answers)
 
     def _source(self, approval: Approval, tool: str) -> Source:
         """Who asks: a review belongs to whoever asked the form."""
@@ -136,3 +175,16 @@ class _Turn:
 def _texts(form: AskedForm) -> dict[str, Json]:
     """Return what a form asks, by question id."""
     return {str(question.get("id")): question.get("text") for question in form.questions}
+
+
+def _listed(reviewed: AnswersSubject) -> str:
+    """List answers below each other; secrets are not among them."""
+    questions = [reviewed.questions[place] for place in reviewed_places(reviewed)]
+    return "\n".join(f"- {question.text}: {shown(reviewed.answers[question.id])}" for question in questions)
+
+
+def _cut(context: str) -> str:
+    encoded = context.encode("utf-8", "replace")
+    if len(encoded) <= DEFAULT_LIMITS.context:
+        return context
+    return encoded[: DEFAULT_LIMITS.context - len(_CUT.encode())].decode("utf-8", "ignore") + _CUT

@@ -9,7 +9,7 @@ from hypothesis import given
 
 from midturn.core.events import AskedForm, Event, InquiryRequest
 from midturn.core.moments import rfc3339
-from midturn.core.stream import pending
+from midturn.core.turn.pending import pending
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
 
@@ -142,10 +142,21 @@ def test_a_waiting_review_does_not_show_what_back_has_taken_back() -> None:
     notify: dict[str, Any] = {**confirm, "id": "notify", "when": {"question_id": "confirm", "equals": True}}
     tape.answer(tape.ask(call, form=AskedForm(2, (confirm, notify))), answer=True)
     tape.answer(tape.ask(call, "notify"), answer=True)
-    tape.answer(tape.ask(call, attempt=2), answer=False)
+    tape.cancel(tape.revise(call, "notify"), "back")
+    tape.answer(tape.revise(call), answer=False)
     tape.wait(call, "review")
     (question,) = pending(tape.events, "1")
     assert question.question.context == "- Deploy to production?: false"
+
+
+def test_a_review_of_a_form_that_this_version_cannot_read_shows_what_was_recorded() -> None:
+    """Another version asked it: its gates are not known here, its answers are."""
+    tape = _tape()
+    call = tape.call("call_1")
+    tape.answer(tape.ask(call, form=AskedForm(1, ({"id": "confirm", "answer_type": {"type": "of a later version"}},))), answer=True)
+    tape.wait(call, "review")
+    (question,) = pending(tape.events, "1")
+    assert question.question.context == "- Deploy to production?: true"
 
 
 def test_a_review_waits_only_when_all_its_answers_are_there() -> None:
