@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from mcp import Client, StdioServerParameters, types
 from mcp.client.context import ClientRequestContext
+from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from pydantic import Field
 
 from support.cli import CommandLine
 
@@ -36,7 +38,13 @@ class Person:
 
 @asynccontextmanager
 async def connected(
-    midturn: CommandLine, *options: str, name: str = "claude-code", person: Person | None = None, era: str = LEGACY, **environment: str
+    midturn: CommandLine,
+    *options: str,
+    name: str = "claude-code",
+    person: Person | None = None,
+    era: str = LEGACY,
+    extensions: Sequence[ClientExtension] = (),
+    **environment: str,
 ) -> AsyncGenerator[Client]:
     """Start the server, and connect a client that calls itself `name`; without a person it cannot show forms."""
     server = StdioServerParameters(
@@ -46,10 +54,63 @@ async def connected(
         cwd=str(midturn.root),
     )
     info = types.Implementation(name=name, version="1")
-    async with Client(server, mode=era, client_info=info, elicitation_callback=person) as client:
+    async with Client(server, mode=era, client_info=info, elicitation_callback=person, extensions=extensions) as client:
         yield client
 
 
 async def in_thread(work: Any, *arguments: Any) -> Any:
     """Run something that blocks while the client goes on."""
     return await asyncio.to_thread(work, *arguments)
+
+
+# Calls that run on ------------------------------------------------------------------------------------------------------
+
+TASKS = "io.modelcontextprotocol/tasks"
+
+
+class Begun(types.Result):
+    """What a call comes back with that runs on."""
+
+    result_type: Literal["task"] = "task"
+    task_id: str
+    status: str
+    ttl_ms: int | None
+    poll_interval_ms: int
+
+
+class Task(types.Result):
+    """How a task stands."""
+
+    task_id: str = ""
+    status: str = ""
+    input_requests: dict[str, Any] = Field(default_factory=dict)
+    result: dict[str, Any] | None = None
+
+
+class TaskRequest(types.Request[dict[str, Any], str]):
+    """A request about one task."""
+
+    name_param: ClassVar[str | None] = "taskId"
+
+
+class LeavesToRunOn(ClientExtension):
+    """A client that can leave a call to run on; `begun` are the tasks that it was given."""
+
+    identifier = TASKS
+
+    def __init__(self) -> None:
+        self.begun: list[Begun] = []
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        """Take a task for a result: the turn goes on with that."""
+        return (ResultClaim(result_type="task", model=Begun, resolve=self._go_on),)
+
+    async def _go_on(self, begun: Begun, context: ClaimContext) -> types.CallToolResult:
+        del context
+        self.begun.append(begun)
+        return types.CallToolResult(content=[types.TextContent(type="text", text="It runs on.")])
+
+
+async def about_task(client: Client, method: str, id: str, **params: Any) -> Task:
+    """Send a request about a task."""
+    return await client.session.send_request(TaskRequest(method=method, params={"taskId": id, **params}), Task)

@@ -28,11 +28,13 @@ from midturn.servers.asked import QUICKEST
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
 from midturn.servers.mcp.dialog import VIA, Dialog
+from midturn.servers.mcp.task import created
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_arguments import AskedFor, read_arguments
 
-Result: TypeAlias = types.CallToolResult | types.InputRequiredResult
+Result: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
+"""A dictionary is a task: the SDK has no type for it."""
 _LOG = logging.getLogger(__name__)
 _FORM = "form"  # the name of our one request in a result that requires input
 _PROGRESS = 10.0  # seconds between two signs of life
@@ -99,11 +101,13 @@ class AskUserCalls:
         errands = self.errands(caller)
         errand = await self._again(errands, params, arguments) or await errands.questions(self._id(caller), ASK_USER, arguments, asked.form)
         await self._withdraw(errands, errand)
+        if caller.has_tasks and await errands.outcome(errand) is None:
+            return created(errand, await errands.turn(errand), self._clock)
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
         try:
             return await self._raced(call, ticket=1)
         except asyncio.CancelledError:
-            self._left.append(errand)
+            self.give_up(errand)
             raise
 
     async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
@@ -111,18 +115,31 @@ class AskUserCalls:
         arguments = members(params.arguments)
         caller = self.caller(context)
         errands = self.errands(caller)
-        errand = await errands.found(str(arguments.get("id", "")))
-        if errand is None or errand.asker.via != VIA:
+        errand = await self.found(errands, str(arguments.get("id", "")))
+        if errand is None:
             return results.wrong("There is no question with this id. Use the `id` that an earlier result gave you, or ask again.")
         ticket = arguments.get("ticket")
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=read_arguments(errand.arguments))
         return await self._raced(call, ticket=(ticket if isinstance(ticket, int) else 0) + 1)
 
+    async def found(self, errands: Errands, id: str) -> Errand | None:
+        """Find what a client has asked earlier, perhaps through another process."""
+        errand = await errands.found(id)
+        return errand if errand is not None and errand.asker.via == VIA else None
+
+    def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> Dialog:
+        """Return the client's own dialog about a question."""
+        return Dialog(caller=caller, errands=errands, errand=errand, clock=self._clock, quickest=self._settings.quickest)
+
+    def give_up(self, errand: Errand) -> None:
+        """Take note that its asker waits no more; what it asks next withdraws the question."""
+        self._left.append(errand)
+
     # One call -----------------------------------------------------------------------------------------------------------------
 
     async def _raced(self, call: _Call, ticket: int) -> Result:
         """Wait for whoever answers first, in the client's dialog or anywhere else."""
-        dialog = Dialog(caller=call.caller, errands=call.errands, errand=call.errand, clock=self._clock, quickest=self._settings.quickest)
+        dialog = self.dialog(call.caller, call.errands, call.errand)
         went_on = await self._take_response(call, dialog)
         outcome = await call.errands.outcome(call.errand)
         if outcome is None and not call.caller.pushes and (call.is_first or went_on) and (shown := await dialog.next()):

@@ -12,8 +12,7 @@ from msgspec import Struct
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members
 from midturn.foreign.clients import Client, call_id_of, client_of, is_alone, session_of
-
-TASKS = "io.modelcontextprotocol/tasks"
+from midturn.servers.mcp.task import TASKS
 
 
 class Caller(Struct, frozen=True, kw_only=True):

@@ -25,8 +25,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class Shown(Struct, frozen=True):
-    """What a dialog shows: one question, or a whole form, under a message."""
+    """What a dialog shows: one question, or a whole form, under a message. `key` is the id of the question that is open."""
 
+    key: str
     message: str
     form: Outgoing
 
@@ -54,7 +55,7 @@ class Dialog(Struct, frozen=True, kw_only=True):
         questions = questions_at_once(question, lambda asked: can_show(self.caller.client, asked))
         if not questions or not can_show(self.caller.client, questions):
             return None
-        return Shown(heading(questions), Outgoing.of(questions, in_order=self.caller.client.sorts))
+        return Shown(question.id, heading(questions), Outgoing.of(questions, in_order=self.caller.client.sorts))
 
     async def push(self, context: ServerRequestContext[Any]) -> None:
         """Show what is open, and record what a person says; return when nothing more is to be shown. The question stays open then."""

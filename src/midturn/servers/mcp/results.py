@@ -25,6 +25,10 @@ class Answer(Struct, frozen=True):
         content: Any = {**self.data, "text": self.text}
         return types.CallToolResult(content=[types.TextContent(type="text", text=self.text)], structured_content=content)
 
+    def wire(self) -> dict[str, Any]:
+        """Return it as it stands in a message."""
+        return self.result().model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 def answered(asked: AskedFor, outcome: Outcome) -> Answer:
     """Say what became of a question."""
@@ -46,6 +50,12 @@ def waiting(id: str, ticket: int, advice: str) -> Answer:
         f'{advice} (check_answer {{"id": "{id}", "ticket": {ticket}}})'
     )
     return Answer(text, {"status": "waiting", "id": id, "ticket": ticket})
+
+
+def there(id: str) -> Answer:
+    """Say that there is an answer, and how it is read."""
+    text = f'The question was answered, or withdrawn: call check_answer {{"id": "{id}", "ticket": 0}} to read what was said.'
+    return Answer(text, {"status": "there", "id": id, "ticket": 0})
 
 
 def wrong(text: str) -> types.CallToolResult:

@@ -20,6 +20,8 @@ from midturn.ports import Clock
 from midturn.servers.mcp import results
 from midturn.servers.mcp.asking import AskUserCalls, Result, Settings
 from midturn.servers.mcp.permitting import Permitting
+from midturn.servers.mcp.task import TASKS
+from midturn.servers.mcp.task_calls import TaskCalls, TaskParams, UpdateParams
 from midturn.servers.mcp.tools import ASK, CHECK, PERMIT, tools
 from midturn.store.store import ConversationStore
 
@@ -52,7 +54,18 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
             _LOG.exception("a call of %s failed", params.name)
             return results.wrong(words.FAILED)
 
-    return Server("midturn", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    server: Server[Any] = Server("midturn", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools)
+    server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
+    _offer_tasks(server, TaskCalls(asking, clock))
+    return server
+
+
+def _offer_tasks(server: Server[Any], tasks: TaskCalls) -> None:
+    """Let clients leave a call to run on that can."""
+    server.extensions[TASKS] = {}
+    server.add_request_handler("tasks/get", TaskParams, tasks.get)
+    server.add_request_handler("tasks/update", UpdateParams, tasks.update)
+    server.add_request_handler("tasks/cancel", TaskParams, tasks.cancel)
 
 
 async def serve_http(server: Server[Any], host: str, port: int, ready: Callable[[str, str], None]) -> None:

@@ -1,0 +1,281 @@
+"""`midturn mcp` with clients that leave a call to run on: a question is a task, and its answer is read with `check_answer`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, types
+from mcp.server.lowlevel import Server
+from mcp.types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+
+from midturn.core.events import InquiryAnswered
+from midturn.runtime.clock import SystemClock
+from midturn.servers.mcp.asking import Settings
+from midturn.servers.mcp.server import make_server
+from midturn.store.stores import FileStore
+from support.cli import CommandLine
+from support.hooks import answers, stored, wait_for
+from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, Person, Task, about_task, connected
+
+pytestmark = pytest.mark.timeout(90)
+ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
+SURE = {"question": "Ship it?", "answer_type": "boolean"}
+BOTH = {"questions": [{"id": "ship", "text": "Ship it?", "answer_type": "boolean"}, {"id": "note", "text": "Note?", "answer_type": "text"}]}
+_LOOK = 0.05
+_PATIENCE = 60.0
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+@asynccontextmanager
+async def leaving(midturn: CommandLine, **environment: str) -> AsyncGenerator[tuple[Client, LeavesToRunOn]]:
+    """Connect a client that can leave a call to run on, and has no dialog."""
+    tasks = LeavesToRunOn()
+    async with connected(midturn, "--slice", "0.2", person=None, era=MODERN, extensions=(tasks,), **environment) as client:
+        yield client, tasks
+
+
+def server_on(folder: Path, quickest: float = 0) -> Server[Any]:
+    """Return a server in this process: how fast a person can be is not to depend on how fast this machine is."""
+    return make_server(FileStore(folder), {}, SystemClock(), Settings(slice=0.2, quickest=quickest))
+
+
+@asynccontextmanager
+async def client_of(server: Server[Any], tasks: LeavesToRunOn) -> AsyncGenerator[tuple[Client, LeavesToRunOn]]:
+    """Connect a client that can leave a call to run on, with a dialog, which tests drive by hand."""
+    info = types.Implementation(name="claude-code", version="1")
+    async with Client(server, mode=MODERN, client_info=info, elicitation_callback=Person(), extensions=(tasks,)) as client:
+        yield client, tasks
+
+
+async def begun(client: Client, tasks: LeavesToRunOn, arguments: dict[str, Any], meta: Any = None) -> str:
+    """Ask something; return the id of the task that it became."""
+    result = await client.call_tool("ask_user", arguments, meta=meta)
+    assert result.content[0].text == "It runs on.", result  # type: ignore[union-attr]
+    return tasks.begun[-1].task_id
+
+
+async def until(client: Client, id: str, status: str) -> Task:
+    """Look until a task stands so."""
+
+    async def look() -> Task:
+        while (task := await about_task(client, "tasks/get", id)).status != status:  # noqa: ASYNC110  it is polled, as the protocol has it
+            await asyncio.sleep(_LOOK)
+        return task
+
+    return await asyncio.wait_for(look(), _PATIENCE)
+
+
+async def read(client: Client, id: str) -> dict[str, Any]:
+    """Read the answer as a model does."""
+    result = await client.call_tool("check_answer", {"id": id, "ticket": 0})
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+def accept(**content: Any) -> dict[str, Any]:
+    """Return what a dialog sends for a yes."""
+    return {"action": "accept", "content": content}
+
+
+def test_the_turn_goes_on_and_the_answer_comes_with_check_answer(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with leaving(midturn) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            (task,) = tasks.begun
+            assert (task.status, task.ttl_ms, task.poll_interval_ms) == ("working", None, 1000)
+            assert (await about_task(client, "tasks/get", id)).status == "working"
+            (question,) = await asyncio.to_thread(wait_for, midturn)
+            await asyncio.to_thread(midturn.ok, "answer", question["id"], "no", "--reason", "Not yet.")
+            done = await until(client, id, "completed")
+            assert done.result is not None
+            assert "check_answer" in done.result["content"][0]["text"]
+            assert "Not yet" not in str(done.result), "a task's result is nothing that a model may take for an answer"
+            assert (await read(client, id))["answer"] is False
+
+    asyncio.run(work())
+    (events,) = stored(midturn)
+    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox"}]
+    assert events[-1]["type"] == "turn_end"
+
+
+# A dialog ---------------------------------------------------------------------------------------------------------------
+
+
+async def recorded(folder: Path) -> list[Any]:
+    """Return what was answered."""
+    store = FileStore(folder)
+    return [event for id in await store.ids() for event in (await store.read(id)).events if isinstance(event, InquiryAnswered)]
+
+
+def test_its_dialog_shows_the_form_under_one_key_and_an_answer_there_counts(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, BOTH)
+            ((key, request),) = (await until(client, id, "input_required")).input_requests.items()
+            assert request["method"] == "elicitation/create"
+            assert list(request["params"]["requestedSchema"]["properties"]) == ["ship", "note"]
+            assert list((await about_task(client, "tasks/get", id)).input_requests) == [key]
+            await about_task(client, "tasks/update", id, inputResponses={key: accept(ship=True, note="Now.")})
+            assert (await until(client, id, "completed")).input_requests == {}
+            assert (await read(client, id))["answers"] == {"ship": True, "note": "Now."}
+        assert {(event.answered_by.via, event.answered_by.user) for event in await recorded(tmp_path)} == {("mcp", "Claude Code")}
+
+    asyncio.run(work())
+
+
+def test_questions_that_depend_on_each_other_are_shown_one_after_the_other_under_keys_of_their_own(tmp_path: Path) -> None:
+    questions = [
+        {"id": "ship", "text": "Ship it?", "answer_type": "boolean"},
+        {"id": "when", "text": "When?", "answer_type": "text", "when": {"question_id": "ship", "equals": True}},
+    ]
+
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, {"questions": questions})
+            ((first, _),) = (await until(client, id, "input_required")).input_requests.items()
+            await about_task(client, "tasks/update", id, inputResponses={first: accept(ship=True)})
+            ((second, request),) = (await until(client, id, "input_required")).input_requests.items()
+            assert second != first
+            assert list(request["params"]["requestedSchema"]["properties"]) == ["when"]
+            await about_task(client, "tasks/update", id, inputResponses={second: accept(when="Now."), first: accept(ship=False)})
+            await until(client, id, "completed")
+            assert (await read(client, id))["answers"] == {"ship": True, "when": "Now."}
+
+    asyncio.run(work())
+
+
+HASTE: dict[str, Any] = {"a yes in no time": accept(answer="prod"), "a no in no time": {"action": "decline"}}
+LIES: dict[str, Any] = {
+    "a cancel": {"action": "cancel"},
+    "nothing in it": accept(),
+    "none of the options": accept(answer=["prod"]),
+    "no response to a form": {"roots": []},
+    "no object": 7,
+}
+
+
+@pytest.mark.parametrize("lie", [*HASTE, *LIES])
+def test_what_no_person_can_have_said_leaves_the_question_open(tmp_path: Path, lie: str) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path, 600 if lie in HASTE else 0), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, ENV)
+            (key,) = (await until(client, id, "input_required")).input_requests
+            await about_task(client, "tasks/update", id, inputResponses={key: {**HASTE, **LIES}[lie]})
+            assert (await about_task(client, "tasks/get", id)).status == "working", "a key is never used twice"
+            assert (await read(client, id))["status"] == "waiting"
+        assert len(await FileStore(tmp_path).pending()) == 1
+        assert await recorded(tmp_path) == []
+
+    asyncio.run(work())
+
+
+def test_a_response_to_something_that_was_never_shown_is_none(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, ENV)
+            (question,) = await FileStore(tmp_path).pending()
+            await about_task(client, "tasks/update", id, inputResponses={question.id: accept(answer="prod"), "else": accept()})
+            assert (await about_task(client, "tasks/get", id)).status == "input_required"
+        assert await recorded(tmp_path) == []
+
+    asyncio.run(work())
+
+
+# Long afterwards --------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_outlives_the_server_and_the_client(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with leaving(midturn, CLAUDE_CODE_SESSION_ID="s1") as (client, tasks):
+            id = await begun(client, tasks, SURE, meta={"claudecode/toolUseId": "toolu_1"})
+        (question,) = await asyncio.to_thread(wait_for, midturn)
+        assert question["asker"]["waits"] is False
+        async with leaving(midturn, CLAUDE_CODE_SESSION_ID="s1") as (client, tasks):
+            assert await begun(client, tasks, SURE, meta={"claudecode/toolUseId": "toolu_1"}) == id, "the same call is the same question"
+            await asyncio.to_thread(midturn.ok, "answer", question["id"], "yes")
+            await until(client, id, "completed")
+            assert (await read(client, id))["answer"] is True
+            again = await client.call_tool("ask_user", SURE, meta={"claudecode/toolUseId": "toolu_1"})  # type: ignore[typeddict-item]
+            assert again.structured_content is not None
+            assert again.structured_content["answer"] is True, "what was answered is no task any more"
+
+    asyncio.run(work())
+    assert len(stored(midturn)) == 1
+
+
+def test_a_cancelled_task_leaves_its_question_until_something_else_is_asked(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            await about_task(client, "tasks/cancel", id)
+            assert [question.conversation for question in await store.pending()] == [id]
+            assert (await about_task(client, "tasks/get", id)).status == "input_required"
+            other = await begun(client, tasks, ENV)
+            assert [question.conversation for question in await store.pending()] == [other]
+            assert (await read(client, id))["status"] == "withdrawn"
+        assert await recorded(tmp_path) == []
+
+    asyncio.run(work())
+
+
+def test_two_questions_at_once_are_two_tasks_answered_in_the_other_order(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            first, second = await begun(client, tasks, SURE), await begun(client, tasks, ENV)
+            questions = {question.conversation: question.id for question in await store.pending()}
+            await store.answer(questions[second], "dev", via="inbox")
+            await until(client, second, "completed")
+            assert (await about_task(client, "tasks/get", first)).status == "input_required"
+            await store.answer(questions[first], True, via="inbox")
+            await until(client, first, "completed")
+            assert [(await read(client, id))["answer"] for id in (first, second)] == [True, "dev"]
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("id", ["nothing", "../../etc/passwd", ""])
+def test_a_task_that_nobody_has_begun_is_an_error(tmp_path: Path, id: str) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, _):
+            kinds: dict[str, dict[str, Any]] = {"get": {}, "update": {"inputResponses": {}}, "cancel": {}}
+            for kind, params in kinds.items():
+                with pytest.raises(MCPError) as raised:
+                    await about_task(client, f"tasks/{kind}", id, **params)
+                assert raised.value.code == INVALID_PARAMS
+
+    asyncio.run(work())
+
+
+def test_who_does_not_say_that_it_can_gets_no_task_and_may_not_ask_about_one(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with Client(server_on(tmp_path), mode=MODERN) as client:
+            first = await client.call_tool("ask_user", SURE)
+            assert first.structured_content is not None
+            assert first.structured_content["status"] == "waiting"
+            with pytest.raises(MCPError) as raised:
+                await about_task(client, "tasks/get", first.structured_content["id"])
+            assert raised.value.code == MISSING_REQUIRED_CLIENT_CAPABILITY
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("era", "offered"), [(LEGACY, False), ("auto", True)])
+def test_only_the_newer_era_hears_of_tasks(tmp_path: Path, era: str, *, offered: bool) -> None:
+    async def work() -> None:
+        async with Client(server_on(tmp_path), mode=era) as client:
+            assert ("io.modelcontextprotocol/tasks" in (client.server_capabilities.extensions or {})) is offered
+
+    asyncio.run(work())
