@@ -104,7 +104,7 @@ def test_an_agent_that_asks_through_a_hook_does_not_answer_itself(midturn: Comma
 
     subprocess.run(["/bin/bash", "-c", script], cwd=midturn.root, env=midturn.environment, timeout=100, check=False, capture_output=True)
 
-    assert "it descends from Claude Code, which asks them" in (midturn.root / "said").read_text()
+    assert "it descends from Claude Code, which asks through midturn" in (midturn.root / "said").read_text()
     assert len(json.loads((midturn.root / "inbox").read_text())) == 1
 
 

@@ -28,6 +28,7 @@ from midturn.foreign.errand import AnswersGiven, Approved, Errand, Outcome, Refu
 from midturn.foreign.errands import Errands
 from midturn.foreign.naming import asker_name
 from midturn.ports import Clock
+from midturn.sandbox.marks import VARIABLE
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 
@@ -88,9 +89,10 @@ class AcpRun(Struct, frozen=True, kw_only=True):
 
     async def _started(self) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
+        environment = {**os.environ, VARIABLE: Path(self.command[0]).name}
         try:
             return await asyncio.create_subprocess_exec(
-                *self.command, stdin=pipe, stdout=pipe, cwd=self.cwd, limit=_LINE, start_new_session=True
+                *self.command, stdin=pipe, stdout=pipe, cwd=self.cwd, env=environment, limit=_LINE, start_new_session=True
             )
         except OSError as error:
             raise AgentFailed(f"{self.command[0]} cannot be started: {error.strerror or error}.") from error
@@ -207,7 +209,8 @@ class AskingClient:
     def _errands(self, session: str) -> Errands:
         here = mark(os.getpid())
         name = asker_name(self._name, "ACP agent")
-        asker = Asker(name=name, session=session, via=VIA, cwd=str(self._run.cwd), process=here, serves=mark(self._pid))
+        agent = mark(self._pid)
+        asker = Asker(name=name, session=session, via=VIA, cwd=str(self._run.cwd), process=here, serves=agent, itself=agent)
         return Errands(self._run.store, asker, self._run.clock)
 
     # What is not offered ------------------------------------------------------------------------------------------------------

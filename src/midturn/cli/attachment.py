@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from midturn.sandbox.marks import tool_above
+from midturn.sandbox.doors import not_a_persons
 from midturn.terminal.device import can_open_terminal
 
 SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
 
 
 def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> bool:
-    """Say whether questions can be shown: piping stdin or stdout changes nothing. Nobody sits at the terminal that a tool makes."""
+    """Say whether questions can be shown: piping stdin or stdout changes nothing. Nobody sits at one that a tool or an agent made."""
     if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
         return False
-    return can_open_terminal() and not tool_above(environment)
+    return can_open_terminal() and not not_a_persons(environment)
 
 
 def _is_on(value: str | None) -> bool:

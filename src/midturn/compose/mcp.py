@@ -15,7 +15,7 @@ from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
 from midturn.sandbox.box import Box
-from midturn.sandbox.marks import VARIABLE
+from midturn.sandbox.marks import VARIABLE, marked
 from midturn.tools.environment import child_environment
 from midturn.tools.executable import CommandError, find_executable
 
@@ -89,6 +89,7 @@ class Connected:
             box = Box(server.sandbox, own_things(), command=server.command, network=True)
             command, variables = box.launched(command, root, passed.get("PATH", os.defpath))
             environment = {**passed, **variables, VARIABLE: name}
+            command = marked(command) if command else command
             reached = ServerSpec(
                 name=name, command=command, url=server.url, headers=server.headers, environment=environment, cwd=str(root), asks=asks
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -41,3 +42,12 @@ def ancestors(pid: int | None = None) -> Iterator[Process]:
         here = process(here.parent)
         if here is not None:
             yield here
+
+
+@cache
+def boot() -> str:
+    """Return what tells this run of the machine from any other; empty where that cannot be told."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 from midturn.core.asker import Asker
 from midturn.errors import PersonNeeded
 from midturn.sandbox.ancestry import ancestors
 from midturn.sandbox.marks import tool_above
+from midturn.sandbox.served import agent_above
 
 _AFTER: Final = "A person has to do it, at a terminal of their own."
 
 
 def for_people_only(what: str) -> None:
-    """Refuse to do `what` (`answer questions`) for a tool.
+    """Refuse to do `what` (`answer questions`) for a tool, or for an agent that we serve.
 
     Raises:
         PersonNeeded: This process was started by one.
     """
-    if why := tool_above(os.environ):
+    if why := not_a_persons(os.environ):
         raise PersonNeeded(f"This process may not {what}: {why}. {_AFTER}")
+
+
+def not_a_persons(environment: Mapping[str, str]) -> str | None:
+    """Say why this process counts as a tool's or an agent's: a sentence's end; None where nothing says so."""
+    return agent_above() or tool_above(environment)
 
 
 def not_for_its_own_agent(asker: Asker | None) -> None:

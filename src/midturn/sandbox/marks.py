@@ -1,4 +1,4 @@
-"""How a process that a tool started is known again, whatever it does to hide.
+"""How a process that a tool, or an agent of others, started is known again, whatever it does to hide.
 
 Three marks, any of which is enough:
 
@@ -13,16 +13,18 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from midturn.sandbox.ancestry import Process, ancestors, process
 from midturn.sandbox.own_process import NAME
 
 VARIABLE: Final = "MIDTURN_WITHIN"
-"""Names the tool whose process, or descendant, has it in its environment."""
+"""Names the tool, or the agent, whose process, or descendant, has it in its environment."""
 
-SHELL: Final = "ulimit -c 0; ulimit -x 1 2>/dev/null || ulimit -w 1 2>/dev/null"
+_SHELL: Final = "/bin/sh"
+_LIMITS: Final = 'ulimit -c 0; ulimit -x 1 2>/dev/null || ulimit -w 1 2>/dev/null; exec "$@"'
 """Sets the limits of a child, in a shell that becomes it: no core, and the mark (bash calls it `-x`, dash `-w`)."""
 
 _RLIMIT_LOCKS: Final = 10  # the same number on every architecture; Python has no name for it
@@ -32,13 +34,25 @@ _MARKED: Final = 1
 def tool_above(environment: Mapping[str, str]) -> str | None:
     """Say why this process counts as a tool's: a sentence's end; None where nothing says so."""
     if name := environment.get(VARIABLE):
-        return f"it was started by the tool `{name}`"
+        return f"it was started by `{name}`"
     if _is_marked():
-        return "it was started by a tool"
+        return "it was started by a tool or an agent"
     here = process(os.getpid())
     if here is not None and any(_runs_tools(one, here) for one in ancestors()):
         return "it descends from a turn that is running"
     return None
+
+
+def marked(argv: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line that marks itself, and becomes `argv`: not `preexec_fn`, which can deadlock where other threads run."""
+    return (_SHELL, "-c", _LIMITS, _SHELL, *argv)
+
+
+def mark(pid: int) -> None:
+    """Mark a process of this user's that runs already, and whatever it starts from now on; where that cannot be done it stays as it is."""
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, ValueError):
+            resource.prlimit(pid, _RLIMIT_LOCKS, (_MARKED, _MARKED))
 
 
 def _is_marked() -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-from functools import cache
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from midturn.core.asker import ProcessMark
 from midturn.core.stream import OpenQuestion
+from midturn.sandbox.ancestry import boot
 
 _STARTED = 19  # the place of the start time in /proc/<pid>/stat, counted behind the name
 _PARENT = 1
@@ -60,12 +60,3 @@ def _ps(pid: int, column: str) -> str:
         return ""
     printed = subprocess.run(["/bin/ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, check=False, env={"LC_ALL": "C"})  # noqa: S603
     return os.fsdecode(printed.stdout).strip()
-
-
-@cache
-def boot() -> str:
-    """Return what tells this run of the machine from any other; empty where that cannot be told."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

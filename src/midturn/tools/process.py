@@ -21,8 +21,6 @@ T = TypeVar("T")
 Ending: TypeAlias = Literal["exited", "timeout", "overflow"]
 AT_ONCE = 8  # children of ours that run at the same time; the others wait their turn, and their time has not begun
 OUTPUT_CAP = 16 * 1024 * 1024  # bytes of a stream that are held in memory; who writes more is stopped
-_SHELL = "/bin/sh"
-_LIMITED = f'{marks.SHELL}; exec "$@"'
 _GRACE = 2.0  # seconds between TERM and KILL
 _DRAIN = 0.5  # seconds for the last output of a process that has exited
 
@@ -91,7 +89,7 @@ def _place() -> asyncio.Semaphore:
 async def _start(command: Command) -> _Child:
     """Start the child in a thread of its own, which also waits for its end: only a thread may confine itself, and never out again."""
     child = _Child(command.cap)
-    argv = (_SHELL, "-c", _LIMITED, _SHELL, *command.argv)  # not `preexec_fn`: it can deadlock where other threads run
+    argv = marks.marked(command.argv)
     threading.Thread(target=child.live, args=(command, argv), name="midturn-child", daemon=True).start()
     try:
         await asyncio.shield(child.begun)

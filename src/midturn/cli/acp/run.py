@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from midturn.cli.place import place_in
 from midturn.cli.signals import with_signals
 from midturn.core.visible import prose
 from midturn.errors import ConfigError
+from midturn.sandbox import marks
 
 
 @click.command("run")
@@ -39,6 +41,7 @@ async def _run(agent: tuple[str, ...], prompt: str, store: Path | None) -> ExitS
     from midturn.acp.running import AcpRun
     from midturn.runtime.clock import SystemClock
 
+    marks.mark(os.getpid())  # whatever the agent starts has it, too; this process answers nothing
     place = place_in(Path.cwd(), store, local=True)
     run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SystemClock(), say=_say)
     going = asyncio.ensure_future(run.go(prompt))

@@ -10,12 +10,14 @@ from midturn.cli.output import tell
 from midturn.cli.shown import block
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.installing import install
+from midturn.sandbox.doors import for_people_only
 
 
 @click.command
 @with_agent
 def command(*, agent: str, project: bool) -> None:
     """Write hooks into the settings of AGENT. What is there stays; `midturn hook uninstall` undoes it."""
+    for_people_only("change what agents ask through")
     installation = installation_of(agent, project=project)
     changed = install(installation, command_line(agent), agent)
     if changed:

@@ -20,6 +20,7 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of
 from midturn.foreign.occasion import Said
 from midturn.runtime.clock import SystemClock
+from midturn.sandbox.served import remember
 
 
 def command_of(key: str) -> click.Command:
@@ -50,6 +51,7 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
     note_use(place.workspace)
     clock = SystemClock()
     asker = asker_of(agent, document, given)
+    remember(asker.itself, asker.name)
     run = HookRun(
         agent=agent,
         document=document,

@@ -24,6 +24,7 @@ from midturn.foreign.errand import Errand, Outcome
 from midturn.foreign.errands import Errands
 from midturn.foreign.running import process_of
 from midturn.ports import Clock
+from midturn.sandbox.served import remember
 from midturn.servers.asked import QUICKEST
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
@@ -88,6 +89,7 @@ class AskUserCalls:
             serves=mark(os.getppid()),
             itself=mark(own) if own else None,
         )
+        remember(asker.itself, asker.name)
         return Errands(self._store, asker, self._clock)
 
     async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
