@@ -73,8 +73,8 @@ class ToolRun(Struct, frozen=True, kw_only=True):
 
     `answers` holds everything answered in this call so far, by question id. `ask` waits for the answers to a form; when the call
     ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
-    ends; results and errors pass through it anyway. `checks` takes the rules of `ctx.ask(…, check=…)`. `idempotency_key` is the same for
-    every execution of the call.
+    ends; results and errors pass through it anyway, and it may be false while there are none. `checks` takes the rules of
+    `ctx.ask(…, check=…)`. `idempotency_key` is the same for every execution of the call.
     """
 
     call: ToolCall

@@ -94,3 +94,16 @@ def test_a_pointer_escapes_its_steps() -> None:
 
 def test_a_long_value_is_cut_in_messages() -> None:
     assert shown("x" * 1_000) == '"' + "x" * 58 + "…"
+
+
+@pytest.mark.parametrize("empty", [[], {}, ()])
+def test_what_is_nested_too_deep_is_refused_even_where_it_is_empty(empty: object) -> None:
+    assert json_problem([[empty]], 3) is None
+    assert json_problem([[empty]], 2) is not None
+
+
+def test_a_small_value_that_contains_itself_many_times_is_refused_at_once() -> None:
+    value: object = "x"
+    for _ in range(40):
+        value = [value] * 1_000
+    assert json_problem(value, 100) is not None

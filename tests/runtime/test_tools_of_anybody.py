@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -99,7 +99,16 @@ def test_what_a_tool_says_later_of_who_asks_is_checked_too() -> None:
         agent.run_sync("Go.")
 
 
+def spoiled() -> mt.Question[Any]:
+    """Return a question whose schema was sound when the question was made."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"port": {"type": "integer"}}}
+    question = mt.Question.schema("where", "Where?", schema)
+    cast("Any", question.answer_type).schema["type"] = "nothing"
+    return question
+
+
 UNSOUND: dict[str, Any] = {
+    "/questions/0/answer_type/schema": spoiled(),
     "/questions/0/exclusive": replace(CONFIRM, exclusive="no"),
     '/questions/0/id: "a.b"': replace(CONFIRM, id="a.b"),
     '/questions/0/id: "__run__"': replace(CONFIRM, id="__run__"),

@@ -136,7 +136,7 @@ def test_a_directory_that_may_only_be_read_is_read_and_says_so(tmp_path: Path, d
         fresh = open_store(tmp_path)
         assert len(fresh.read_sync(kept).events) == 4
         assert len(fresh.pending_sync()) == 1
-    disk.fail("pwrite", errno.EROFS)
+    disk.fail("flock", errno.EROFS)  # the first thing that an answer needs
     with pytest.raises(StoreError, match="Give yourself the right to write there"):
         store.answer_sync(f"{kept}-e4", True)
     disk.heal()

@@ -64,7 +64,7 @@ def tool_run(tool: Tool, arguments: Json, answers: Mapping[str, Json | SecretVal
         call=call,
         answers=answers,
         ask=around.ask,
-        hide=secrets.hide,
+        hide=secrets,
         idempotency_key="c1.event_1",
         conversation="c1",
         root=around.root,

@@ -72,6 +72,8 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     integers beyond 1,024 bits, lone surrogates, keys that are not strings, and Python values that JSON does not know. The walk keeps its
     own stack, so that depth cannot exhaust Python's, and writes no pointer before one is needed, so that long keys cost nothing.
     """
+    if _is_plain(value, depth_limit, parts_limit):
+        return None
     open_values: list[tuple[object, _Path, int]] = [(value, None, 0)]
     parts = 0
     while open_values:
@@ -90,6 +92,40 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
         members = container.items() if isinstance(container, Mapping) else enumerate(container)
         open_values.extend((member, (path, key), depth + 1) for key, member in reversed(list(members)))
     return None
+
+
+def _is_plain(value: object, depth_limit: int, parts_limit: int) -> bool:
+    """Whether `value` surely is JSON. Nearly every value is, and then nobody needs to know where what stands in it."""
+    level: list[object] = [value]
+    for _ in range(depth_limit):
+        inside: list[object] = []
+        for item in level:
+            if type(item) is str:
+                if not _is_text(item):
+                    return False
+            elif type(item) is dict:
+                table = cast("dict[object, object]", item)
+                inside += table.values() if len(table) <= parts_limit else ()
+                parts_limit -= len(table)
+                if not all(type(key) is str and _is_text(key) for key in table):
+                    return False
+            elif type(item) in (list, tuple):
+                row = cast("Sequence[object]", item)
+                inside += row if len(row) <= parts_limit else ()
+                parts_limit -= len(row)
+            elif type(item) not in _SURELY_JSON:
+                return False
+        if not inside or parts_limit < 0:
+            return parts_limit >= 0
+        level = inside
+    return False
+
+
+_SURELY_JSON = (bool, type(None))
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or not _LONE_SURROGATE.search(text)
 
 
 _SCALARS = (str, bool, int, float, type(None))
@@ -134,7 +170,7 @@ def _key_problem(key: object) -> str | None:
 
 
 def _text_problem(text: str) -> str | None:
-    return "the text has a lone surrogate, which is not Unicode text. Remove it." if _LONE_SURROGATE.search(text) else None
+    return "the text has a lone surrogate, which is not Unicode text. Remove it." if not _is_text(text) else None
 
 
 def _as_dict(value: object) -> Json:

@@ -8,9 +8,11 @@ from pathlib import Path
 _KNOWN: set[str] = set()
 
 
-def keep(path: str | os.PathLike[str]) -> None:
-    """Count a file or a directory, there or not, among what is our own from now on."""
-    _KNOWN.add(os.path.realpath(path))
+def keep(path: str | os.PathLike[str]) -> str:
+    """Count a file or a directory, there or not, among what is our own from now on; return its real path."""
+    real = os.path.realpath(path)
+    _KNOWN.add(real)
+    return real
 
 
 def kept() -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from midturn.core.form.problems import Entry
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.limits import Limits
 from midturn.core.question import Question, When
-from midturn.core.question.authoring import author, written
+from midturn.core.question.authoring import author, is_as_authored, written
 from midturn.errors import Problem, QuestionError
 from midturn.ports import ToolRun
 
@@ -28,6 +28,8 @@ def fit_to_be_asked(form: Form, run: ToolRun) -> Form:
     except QuestionError as error:  # what is wrong may be quoted
         hidden = [Problem(run.hide(problem.pointer), run.hide(problem.message)) for problem in error.problems]
         raise QuestionError(hidden) from None
+    if not bool(run.hide):  # the call was given no secret
+        return sound
     leaks = [Problem(pointer, f"it {_ADVICE}") for pointer, text in _texts(sound, run.hide) if run.hide(text) != text]
     if leaks:
         raise QuestionError(leaks)
@@ -74,6 +76,8 @@ def checked(form: Form, limits: Limits) -> Form:
     Raises:
         QuestionError: Every rule that a question or the form breaks, with pointers such as `/questions/0/text`.
     """
+    if form.limit == limits.form and all(is_as_authored(question, limits) for question in form.questions):
+        return form
     return Form.from_entries([_entry(question, limits) for question in form.questions], review=form.review, limit=limits.form)
 
 

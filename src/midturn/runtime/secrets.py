@@ -10,7 +10,10 @@ from midturn.tools.scrub import scrub
 
 
 class CallSecrets:
-    """Every secret that one call was ever given: of each attempt, of forms, before and after it ran again. `hide` replaces them all."""
+    """Every secret that one call was ever given: of each attempt, of forms, before and after it ran again.
+
+    Calling it replaces them all in a text; it is false while there are none.
+    """
 
     def __init__(self) -> None:
         self._given: list[SecretValue] = []
@@ -25,7 +28,7 @@ class CallSecrets:
             if isinstance(value, SecretValue) and value not in self._given:
                 self._given.append(value)
 
-    def hide(self, text: str) -> str:
+    def __call__(self, text: str) -> str:
         """Replace every secret of the call, in every form in which a program may write it."""
         return scrub(text, self._given) if self._given else text
 

@@ -62,7 +62,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
             call=call,
             answers=answers,
             ask=ask,
-            hide=self.secrets.of(call.event).hide,
+            hide=self.secrets.of(call.event),
             checks=self.checks.of(call.event),
             idempotency_key=f"{self.conversation}.{call.event}",
             conversation=self.conversation,

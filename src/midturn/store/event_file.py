@@ -35,8 +35,9 @@ class EventFile:
             self.fd = folder.open(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             with telling("repair", folder.path, NAME):
-                os.fchmod(self.fd, 0o600)
                 self.found = FileEnd(self.fd)
+                if not self.found.is_private:
+                    os.fchmod(self.fd, 0o600)
                 """What the file held when it was opened."""
                 self.end = committed_end(self.found)
                 if self.end < self.found.size:

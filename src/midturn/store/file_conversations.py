@@ -58,9 +58,7 @@ class FileConversations:
         self._limits = limits
         self._pasts = KnownPasts()
         self._bell = AnswerBell(self._directories.folders)
-        self._seals = FolderSeals(self._directories.folders)
-        for folder in self._directories.folders:
-            keep(folder)
+        self._seals = FolderSeals({folder: keep(folder) for folder in self._directories.folders})
 
     # Holding --------------------------------------------------------------------------------------------------------------
 

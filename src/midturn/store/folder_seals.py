@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from midturn.store.tail import mark
 class FolderSeals:
     """Each folder's seals; a folder that is no workspace's and not the user's own has none."""
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self._folders = tuple(folders)
+    def __init__(self, folders: Mapping[Path, str]) -> None:
+        """Seal in `folders`, each with its real path."""
+        self._folders = folders
 
     @cached_property
     def _of(self) -> dict[Path, Seals | None]:
-        return {folder: Seals.of(folder) for folder in self._folders}
+        return {folder: Seals.of(real) for folder, real in self._folders.items()}
 
     @property
     def lacks_key(self) -> bool:

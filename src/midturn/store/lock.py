@@ -1,12 +1,14 @@
 """One writer per conversation: an advisory lock on a file inside its directory.
 
-The kernel releases it when its holder dies, so the text in the file is only there to say who it is: stale text is harmless.
+The kernel releases it when its holder dies, so the text in the file is only there to say who it is: stale text is harmless. Who holds
+it for one append only does not sign, and is waited for.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from contextlib import suppress
 from typing import Self
 
@@ -18,16 +20,16 @@ from midturn.store.clock import now, pause
 from midturn.store.folder import Folder, telling
 
 NAME = "lock"
+_PRIVATE = 0o600
 _STEP = 0.005  # seconds between two tries while somebody holds it for a moment
 _TRIES = 1_000
 
 
 class Holder(Struct, frozen=True, omit_defaults=True):
-    """Who holds a conversation: the process, on which host, since when (RFC 3339), and whether only for a moment."""
+    """Who holds a conversation: the process, on which host, since when (RFC 3339). Without a process, it is only for a moment."""
 
     pid: int | None = None
     since: str | None = None
-    brief: bool = False
     host: str | None = None
 
     def __str__(self) -> str:
@@ -41,8 +43,8 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         return self.pid == os.getpid() and self.host in (None, _host())
 
     def stays(self) -> bool:
-        """Say whether it holds the conversation for long: not where it is brief, or where the text is older than the lock."""
-        if self.brief or not self.pid:
+        """Say whether it holds the conversation for long: not where nobody signed, or where the text is older than the lock."""
+        if not self.pid:
             return False
         if self.host not in (None, _host()):
             return True
@@ -62,6 +64,7 @@ class Lock:
         """Open the lock's file; `take` makes one that is held."""
         with telling("lock", folder.path, NAME):
             self._fd = folder.open(NAME, os.O_RDWR | os.O_CREAT)
+        self._is_signed = False
 
     @classmethod
     async def take(cls, folder: Folder, holder: Holder) -> Self:
@@ -76,7 +79,7 @@ class Lock:
         try:
             with telling("lock", folder.path, NAME):
                 await lock._taken(folder)
-                lock._sign(holder)
+                lock._sign(holder, _checked(folder, lock._fd))
         except BaseException:
             os.close(lock._fd)
             raise
@@ -88,7 +91,6 @@ class Lock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-        self._sign(for_a_moment())
         return True
 
     def close(self) -> None:
@@ -99,8 +101,9 @@ class Lock:
     def release(self) -> None:
         """Give the conversation back."""
         if self._fd >= 0:
-            with suppress(OSError):  # the text is only a hint, and a disk in trouble must not keep the lock
-                os.ftruncate(self._fd, 0)
+            if self._is_signed:
+                with suppress(OSError):  # the text is only a hint, and a disk in trouble must not keep the lock
+                    os.ftruncate(self._fd, 0)
             self.close()
 
     async def _taken(self, folder: Folder) -> None:
@@ -113,19 +116,23 @@ class Lock:
                     raise _locked(folder, holder) from None
                 await pause(_STEP)
             else:
-                return _check_there(folder, self._fd)
+                return
         raise Busy(f"Others write the conversation at {folder.path} again and again. Try again in a moment.")
 
     def _read(self) -> Holder:
         """Return who signed; whoever has taken the lock and has not signed yet is nobody."""
         return _decoded(os.pread(self._fd, 1_000, 0))
 
-    def _sign(self, holder: Holder) -> None:
+    def _sign(self, holder: Holder, there: os.stat_result) -> None:
         """Say who holds it. Only now, under the lock, is anything changed; the old text is overwritten before it is cut."""
-        os.fchmod(self._fd, 0o600)
-        text = msgspec.json.encode(holder) + b"\n"
-        os.pwrite(self._fd, text, 0)
-        os.ftruncate(self._fd, len(text))
+        if stat.S_IMODE(there.st_mode) != _PRIVATE:
+            os.fchmod(self._fd, _PRIVATE)
+        text = msgspec.json.encode(holder) + b"\n" if holder.pid else b""
+        self._is_signed = bool(text)
+        if text:
+            os.pwrite(self._fd, text, 0)
+        if there.st_size > len(text):
+            os.ftruncate(self._fd, len(text))
 
 
 def is_held(folder: Folder) -> bool:
@@ -152,7 +159,7 @@ def holder_now(folder: Folder) -> Holder | None:
         holder = _decoded(folder.read(NAME)[:1_000])
     except OSError:  # it is gone by now
         return None
-    return None if holder.brief else holder
+    return holder if holder.pid else None
 
 
 def for_a_turn() -> Holder:
@@ -161,8 +168,8 @@ def for_a_turn() -> Holder:
 
 
 def for_a_moment() -> Holder:
-    """Sign as this process, for one append: whoever comes next may wait."""
-    return Holder(os.getpid(), now(), brief=True, host=_host())
+    """Do not sign, for one append: whoever comes next may wait."""
+    return Holder()
 
 
 def _host() -> str:
@@ -176,13 +183,18 @@ def _decoded(text: bytes) -> Holder:
         return Holder()
 
 
-def _check_there(folder: Folder, fd: int) -> None:
-    """Notice that the conversation was removed between the opening of the file and the lock, or that the file is somebody else's, too."""
-    names = os.fstat(fd).st_nlink
-    if names == 0:
+def _checked(folder: Folder, fd: int) -> os.stat_result:
+    """Return what the file is, under the lock.
+
+    Raises:
+        StoreError: The conversation was removed after the file was opened, or the file is somebody else's, too.
+    """
+    there = os.fstat(fd)
+    if there.st_nlink == 0:
         raise StoreError(f"The conversation at {folder.path} was removed.")
-    if names > 1:
+    if there.st_nlink > 1:
         raise StoreError(f"{folder.path / NAME} has another name elsewhere (a hard link), so it is not written. Remove it.")
+    return there
 
 
 def _locked(folder: Folder, holder: Holder) -> StoreLocked:

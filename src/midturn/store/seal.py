@@ -14,7 +14,6 @@ import re
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -38,9 +37,8 @@ class Seals(Struct, frozen=True):
     place: str
 
     @classmethod
-    def of(cls, folder: Path) -> Seals | None:
-        """Return the seals of a store's directory; None where it is not sealed: only a workspace's and the user's own are."""
-        real = os.path.realpath(folder)
+    def of(cls, real: str) -> Seals | None:
+        """Return the seals of a store by its real path; None where it is not sealed: only a workspace's and the user's own are."""
         own = _own(os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
         if real.endswith("/.midturn/conversations") or f"{real}/".startswith(f"{own}/"):
             return cls(seal_key(), real)

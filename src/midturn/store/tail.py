@@ -6,6 +6,7 @@ A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from msgspec import Struct
 from midturn.core.codec import clean, decode_event
 from midturn.errors import StoreError
 
+_PRIVATE = 0o600
 _FIRST_BLOCK = 8 * 1024
 _LARGEST_BLOCK = 4 * 1024 * 1024
 
@@ -49,7 +51,10 @@ class FileEnd:
     """The end of a file as long as it was when it was opened here, read from the end as far as somebody looks, and nothing of it twice."""
 
     def __init__(self, fd: int) -> None:
-        self.size = os.fstat(fd).st_size
+        there = os.fstat(fd)
+        self.size = there.st_size
+        self.is_private = stat.S_IMODE(there.st_mode) == _PRIVATE
+        """Whether only its owner may read and write it."""
         self._fd = fd
         self._begin = self.size
         self._data = b""

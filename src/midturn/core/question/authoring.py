@@ -13,7 +13,7 @@ from midturn.core.json_value import Json, json_problem, shown
 from midturn.core.limits import Limits
 from midturn.core.names import QUESTION_ID
 from midturn.core.question.answer import check_answer
-from midturn.core.question.answer_type import AnswerType, SecretType, TextType
+from midturn.core.question.answer_type import AnswerType, SchemaType, SecretType, TextType
 from midturn.core.question.authored_type import read_answer_type
 from midturn.core.question.fields import Persistence, QuestionFields, When
 from midturn.core.question.findings import Findings
@@ -21,6 +21,7 @@ from midturn.errors import AnswerError, QuestionError
 
 Q = TypeVar("Q", bound=QuestionFields)
 
+_AUTHORED = "authored"
 _KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when")
 _ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
@@ -42,7 +43,17 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
     question = reader.read(kind, returns)
     if reader.findings:
         raise QuestionError(reader.findings)
+    vars(question)[_AUTHORED] = limits
     return question
+
+
+def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
+    """Whether a question need not be checked again: it came from `author` under these limits, and nothing in it can be changed since.
+
+    A copy made with `replace` is not what came from `author`.
+    """
+    changeable = isinstance(question.answer_type, SchemaType) or isinstance(question.default, list | dict) or question.when is not None
+    return not changeable and vars(question).get(_AUTHORED) == limits
 
 
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:

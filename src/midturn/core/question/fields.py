@@ -19,8 +19,11 @@ class When(Struct, frozen=True):
     equals: Json
 
 
-class QuestionFields(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The fields of a question, in the order in which they are written; see `Question`."""
+class QuestionFields(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """The fields of a question, in the order in which they are written; see `Question`.
+
+    (`dict` is where `author` notes that it has checked a question; a copy does not take that along.)
+    """
 
     id: str
     text: str
