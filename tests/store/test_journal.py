@@ -12,7 +12,7 @@ import pytest
 from midturn.core.codec import decode_visible
 from midturn.core.events import AnsweredBy, ChatRequest, ChatResponse, InquiryAnswered, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.limits import Limits
-from midturn.core.stream import past, provider_view
+from midturn.core.stream import log, provider_view
 from midturn.errors import StoreError
 from midturn.store.file_conversations import FileConversations
 from midturn.store.stores import open_store
@@ -142,7 +142,7 @@ def test_a_store_that_goes_on_with_a_conversation_reads_anew_only_what_has_chang
         seen.append(len(lines))
         return decode_visible(lines)
 
-    monkeypatch.setattr(past, "decode_visible", counting)
+    monkeypatch.setattr(log, "decode_visible", counting)
     for turn in range(4):
         said = [
             TurnStart(event_id=f"a{turn}"),

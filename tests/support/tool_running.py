@@ -16,7 +16,7 @@ from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import Asking
 from midturn.ports import Tool, ToolRun
 from midturn.runtime import executing
-from midturn.runtime.secrets import CallSecrets
+from midturn.runtime.surroundings import CallSecrets
 
 Scripted: TypeAlias = Json | SecretValue | GivenAnswer | NoAnswer
 

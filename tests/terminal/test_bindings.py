@@ -6,7 +6,7 @@ from typing import Any
 
 from prompt_toolkit.application import application
 
-from midturn.terminal.bindings import bindings_made_once
+from midturn.terminal.live import bindings_made_once
 
 MAKER: Any = application
 

@@ -32,8 +32,8 @@ from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TurnOpen
-from midturn.models.counted import SPENT, Spent
 from midturn.models.library_model import LibraryModel
+from midturn.models.wrapper import SPENT, Spent
 from midturn.ports import Journal, Model
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session

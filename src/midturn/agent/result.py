@@ -17,7 +17,7 @@ from midturn.core.stream import OpenQuestion, refused
 from midturn.core.turn.pending import pending
 from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import MidturnError, ModelError
-from midturn.models.counted import Spent
+from midturn.models.wrapper import Spent
 from midturn.runtime.driver import RunEnding
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from midturn.core.exchange import Usage
 from midturn.core.json_value import Json
-from midturn.models.counted import Spent
+from midturn.models.wrapper import Spent
 
 
 class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):

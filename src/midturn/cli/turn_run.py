@@ -28,12 +28,12 @@ from midturn.compose.mcp import Servers
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
-from midturn.models.counted import SPENT, Spent
+from midturn.models.wrapper import SPENT, Spent
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
-from midturn.terminal.hush import HUSH
+from midturn.terminal.restore import HUSH
 
 _LOOK = 0.1  # seconds between two looks for an answer that was handed over
 

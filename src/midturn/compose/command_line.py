@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.assistant.chosen import INHERIT, chosen_assistant
+from midturn.clock import SYSTEM
 from midturn.compose.models import SCRIPTED, Models, refuse_unusable
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.session import Kit, session_parts
@@ -23,7 +24,6 @@ from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
 from midturn.ports import Journal, Model, Tool
-from midturn.runtime.clock import SystemClock
 from midturn.runtime.recorder import record_effects
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
@@ -84,7 +84,7 @@ def next_request(parts: CommandParts, events: Sequence[Event], asked: ChatReques
 async def discard_turn(journal: Journal) -> None:
     """End the open turn of a conversation; no tool and no model is needed for that."""
     turn = Turn.load(open_window(journal), TurnSettings(tools={}), event_ids())
-    await record_effects(turn.step(Interrupted()), journal, SystemClock(), Silence())
+    await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
 
 
 _NO_MODEL = (

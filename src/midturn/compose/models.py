@@ -10,14 +10,14 @@ import msgspec
 from msgspec import Struct
 
 from midturn.assistant.chosen import ChosenAssistant
+from midturn.clock import SYSTEM
 from midturn.config.settings import LlmProvider
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ConfigError
-from midturn.models.counted import CountedModel
 from midturn.models.logged import LOG, LoggedModel
 from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
+from midturn.models.wrapper import CountedModel
 from midturn.ports import Display, Model, Notice
-from midturn.runtime.clock import SystemClock
 
 SCRIPTED = "scripted:"
 
@@ -82,7 +82,7 @@ class Models(Struct, frozen=True, kw_only=True):
         """Return a model that the program made itself, asked again when it is down for a moment."""
         retries: object = getattr(model, "max_retries", None)
         policy = RetryPolicy(max_retries=retries) if isinstance(retries, int) else RetryPolicy()
-        made = CountedModel(RetryingModel(model, SystemClock(), policy=policy, report=self._waits))
+        made = CountedModel(RetryingModel(model, SYSTEM, policy=policy, report=self._waits))
         self.made[model.name, -1] = made  # to be closed with the others
         return made
 
@@ -106,7 +106,7 @@ class Models(Struct, frozen=True, kw_only=True):
     def _make(self, id: str, max_retries: int) -> Model:
         model = model_named(id, self.llm, self._notice)
         watched = LoggedModel(model) if LOG.isEnabledFor(logging.DEBUG) else model
-        return CountedModel(RetryingModel(watched, SystemClock(), policy=RetryPolicy(max_retries=max_retries), report=self._waits))
+        return CountedModel(RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=self._waits))
 
     def _waits(self, wait: Retrying) -> None:
         self.display.show(Notice(wait.sentences(), wait.seconds))

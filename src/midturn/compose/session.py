@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.assistant.chosen import ChosenAssistant
+from midturn.clock import SYSTEM
 from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.turn.settings import TurnSettings
 from midturn.ports import Journal, Model, Tool
 from midturn.runtime.assistants import Assistants
-from midturn.runtime.clock import SystemClock
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
@@ -64,7 +64,7 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         answers=journal.answers,
         prompter=run.prompter,
         display=run.display,
-        clock=SystemClock(),
+        clock=SYSTEM,
         ids=event_ids(),
     )
     return SessionParts(services, settings, surroundings)

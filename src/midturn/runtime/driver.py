@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, assert_never, cast
 
 from msgspec import Struct
@@ -32,15 +32,13 @@ from midturn.core.turn.effects import (
 from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
-from midturn.ports import Notice, ToolBegan, ToolEnded
+from midturn.ports import Clock, Notice, ToolBegan, ToolEnded
 from midturn.runtime.consulting import Consulting
-from midturn.runtime.deadline import expire
 from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.foretold import Foretold
 from midturn.runtime.model_response import ModelResponse
-from midturn.runtime.observed import Observed
 from midturn.runtime.prompts import OpenPrompts
-from midturn.runtime.recorder import Recorder
+from midturn.runtime.recorder import Observed, Recorder
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import ToolRuns
@@ -224,3 +222,17 @@ class Driver:
 def _first(error: BaseException) -> BaseException:
     """Return the exception that made the others follow."""
     return _first(cast("BaseExceptionGroup[BaseException]", error).exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+PRECISION = 0.25  # seconds between two looks at whether somebody is being asked
+
+
+async def expire(seconds: float, clock: Clock, waits_for_people: Callable[[], bool]) -> None:
+    """Return when the turn has worked for `seconds`."""
+    worked, last = 0.0, clock.monotonic()
+    while worked < seconds:
+        await clock.sleep(min(PRECISION, seconds - worked))
+        now = clock.monotonic()
+        if not waits_for_people():
+            worked += now - last
+        last = now

@@ -1,15 +1,16 @@
-"""From an event of the machine to a durable line: here it gets its moment."""
+"""From an event of the machine to a durable line, where it gets its moment; and on to displays, and to whoever observes this process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 
 from midturn.core.events import Event
 from midturn.core.moments import stamp
 from midturn.core.turn.effects import Effect, Record
-from midturn.ports import Clock, Display, Journal, Recorded
+from midturn.ports import OBSERVERS, Clock, Display, Happening, Journal, Recorded, RunObservation
 
 
 class Recorder:
@@ -36,3 +37,29 @@ class Recorder:
 async def record_effects(effects: Sequence[Effect], journal: Journal, clock: Clock, display: Display) -> None:
     """Make what a step records durable, and do nothing else of it."""
     await Recorder(journal, clock, display).append([effect.event for effect in effects if isinstance(effect, Record)])
+
+
+class Observed:
+    """A display that lets observers see what it shows."""
+
+    def __init__(self, display: Display) -> None:
+        self._display = display
+        self._seen_by: list[RunObservation] = []
+        self.status = "open"
+        """What the run has come to."""
+
+    def show(self, happening: Happening) -> None:
+        """Take note of what happened (see `ports.Display`)."""
+        for observation in self._seen_by:
+            observation.show(happening)
+        self._display.show(happening)
+
+    @contextmanager
+    def run(self, journal: Journal) -> Generator[None]:
+        """Have a run observed, to its end."""
+        self._seen_by = [observer.run_began(journal) for observer in OBSERVERS]
+        try:
+            yield
+        finally:
+            for observation in self._seen_by:
+                observation.end(self.status)

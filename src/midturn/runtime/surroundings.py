@@ -1,8 +1,8 @@
-"""What every tool run and every model request of a conversation is surrounded by."""
+"""What every tool run and every model request of a conversation is surrounded by, and the secrets that its calls were given."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -13,11 +13,46 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.secret import SecretValue
 from midturn.core.stream import provider_view
 from midturn.core.subject import ToolCall
-from midturn.core.turn.effects import Given
+from midturn.core.turn.effects import Given, GivenAnswer
 from midturn.core.turn.inputs import Asking
 from midturn.ports import ToolRun
 from midturn.runtime.answer_checks import TurnChecks
-from midturn.runtime.secrets import TurnSecrets
+from midturn.tools.scrub import scrub
+
+
+class CallSecrets:
+    """Every secret that one call was ever given: of each attempt, of forms, before and after it ran again.
+
+    Calling it replaces them all in a text; it is false while there are none.
+    """
+
+    def __init__(self) -> None:
+        self._given: list[SecretValue] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._given)
+
+    def learn(self, answers: Iterable[object]) -> None:
+        """Take note of the secrets among answers that are about to be given to the tool."""
+        for answer in answers:
+            value = answer.value if isinstance(answer, GivenAnswer) else answer
+            if isinstance(value, SecretValue) and value not in self._given:
+                self._given.append(value)
+
+    def __call__(self, text: str) -> str:
+        """Replace every secret of the call, in every form in which a program may write it."""
+        return scrub(text, self._given) if self._given else text
+
+
+class TurnSecrets:
+    """The secrets of all calls of a turn, by the call's event. They outlive a driver: a call may be made again in this process."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, CallSecrets] = {}
+
+    def of(self, call: str) -> CallSecrets:
+        """Return those of one call."""
+        return self._of.setdefault(call, CallSecrets())
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

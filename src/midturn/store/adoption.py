@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from midturn.clock import now_in_a_name
 from midturn.core.codec import clean, decode_event, encode_event
 from midturn.core.events import (
     Approval,
@@ -20,7 +21,6 @@ from midturn.core.events import (
     ToolCallResponse,
 )
 from midturn.store.batch import numbered
-from midturn.store.clock import now_in_a_name
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.reader import EventReader

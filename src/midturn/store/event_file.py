@@ -11,8 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
-from midturn.store.clock import now_in_a_name
 from midturn.store.folder import Folder, refusal, sync, telling, write_all
 from midturn.store.tail import FileEnd, committed_end
 

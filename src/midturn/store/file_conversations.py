@@ -12,17 +12,16 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from midturn.clock import now
 from midturn.core.address import parse_address
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
-from midturn.core.stream.log import NO_PAST
-from midturn.core.stream.past import Past
+from midturn.core.stream.log import NO_PAST, Past
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
 from midturn.store import adoption, lock, reader
 from midturn.store.answer_bell import AnswerBell, ring
-from midturn.store.clock import now
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile

@@ -10,13 +10,12 @@ from typing import Self
 from midturn.core.events import Event, TurnEnd
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import last_turn, open_turn
-from midturn.core.stream.log import NO_PAST, EventLog
-from midturn.core.stream.past import Past
+from midturn.core.stream.log import NO_PAST, EventLog, Past
 from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.event_file import NAME, EventFile
 from midturn.store.folder import Folder, telling
-from midturn.store.handover import FileAnswers, FileFeed
+from midturn.store.handover import FileAnswers, FileFeed, is_closed, may_close
 from midturn.store.ids import NEW, conversation_id
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
@@ -24,7 +23,6 @@ from midturn.store.port import LastTurn
 from midturn.store.reader import turn_of
 from midturn.store.seal import Chain
 from midturn.store.tail import last_turn as last_turn_lines
-from midturn.store.tidying import is_closed, may_close
 
 
 class Writer:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from midturn.core.stream.log import NO_PAST
-from midturn.core.stream.past import Past
+from midturn.core.stream.log import NO_PAST, Past
 
 _MOST = 16
 _MOST_BYTES = 64 * 1024 * 1024

@@ -15,8 +15,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.store.clock import now, pause
 from midturn.store.folder import Folder, telling
 
 NAME = "lock"

@@ -9,17 +9,17 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from midturn.clock import now
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import turns
 from midturn.core.stream.log import EventLog
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
-from midturn.store.clock import now
+from midturn.store.handover import is_closed, may_close
 from midturn.store.metadata import Metadata
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, oldest_first
-from midturn.store.tidying import is_closed, may_close
 from midturn.store.trying_again import Tries
 
 if TYPE_CHECKING:

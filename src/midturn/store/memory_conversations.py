@@ -9,13 +9,13 @@ from itertools import islice
 
 import msgspec
 
+from midturn.clock import now, pause
 from midturn.core.codec import decode_lines, encode_event
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
 from midturn.core.turn.pending import pending
 from midturn.errors import StoreError, StoreLocked
-from midturn.store.clock import now, pause
 from midturn.store.conversation import Conversation
 from midturn.store.ids import conversation_number, title
 from midturn.store.memory_conversation import MemoryConversation, MemoryJournal, holder_here

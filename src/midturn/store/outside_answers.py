@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
+from midturn.clock import pause
 from midturn.core.address import Address, parse_address
 from midturn.core.asker import asker_of
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
@@ -17,7 +18,6 @@ from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, No
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import stamped
-from midturn.store.clock import pause
 from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from midturn.clock import SYSTEM
 from midturn.core.json_value import Json
 from midturn.core.moments import TimeOfDay
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
-from midturn.store.clock import SYSTEM
 from midturn.store.conversation import Conversation
 from midturn.store.held import HeldConversation
 from midturn.store.outside_answers import OutsideAnswers, Receipt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from midturn.clock import SYSTEM
 from midturn.core.events import AnsweredBy, Event
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
@@ -11,7 +12,6 @@ from midturn.core.stream import OpenQuestion
 from midturn.core.turn.visit import Visit
 from midturn.errors import NotOpen, StoreLocked
 from midturn.store.batch import stamped
-from midturn.store.clock import SYSTEM
 from midturn.store.ids import event_ids
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore

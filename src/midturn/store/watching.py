@@ -8,11 +8,11 @@ from typing import Literal, Protocol, cast
 import msgspec
 from msgspec import Struct
 
+from midturn.clock import pause
 from midturn.core.events import AnsweredBy, InquiryCancelled
 from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
-from midturn.store.clock import pause
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import decision_about
 

@@ -1,15 +1,25 @@
-"""The live rows of a rich prompt, drawn and redrawn by prompt_toolkit's `Application`."""
+"""The live rows of a rich prompt, drawn and redrawn by prompt_toolkit's `Application`; its input reads keys itself.
+
+There is no type-ahead, and no key is made of an unknown sequence.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import time
-from collections.abc import Callable
-from typing import Protocol, TypeAlias, cast
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from typing import Any, Protocol, TypeAlias, cast
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, application
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.key_binding.bindings.page_navigation import load_page_navigation_bindings
+from prompt_toolkit.key_binding.defaults import load_key_bindings
 from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 
 from midturn.core.reply import Reply
@@ -17,11 +27,12 @@ from midturn.errors import TerminalGone
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Key
+from midturn.prompts.rich.keyboard import Keyboard
 from midturn.prompts.rich.screen import Frame, Size
-from midturn.terminal.bindings import bindings_made_once
+from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import Device
-from midturn.terminal.key_input import KeyInput
 from midturn.terminal.paint import LOOKS, Canvas, fragments
+from midturn.terminal.readiness import watched
 from midturn.terminal.restore import Restored
 
 ESCAPE_TIMEOUT = 0.05
@@ -149,3 +160,86 @@ def _leave(future: asyncio.Future[Leaving], sign: Sign) -> None:
 def _fail(future: asyncio.Future[Leaving], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+class KeyInput(Input):
+    """Hands every key to `pressed`; prompt_toolkit itself gets none."""
+
+    def __init__(self, device: Device, restored: Restored, pressed: Callable[[Key], None]) -> None:
+        self._device = device
+        self._restored = restored
+        self._pressed = pressed
+        self._keyboard = Keyboard()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._closed = False
+
+    def fileno(self) -> int:
+        """Return the terminal's descriptor."""
+        return self._device.fd
+
+    def typeahead_hash(self) -> str:
+        """Name the input; there is never anything typed ahead."""
+        return f"midturn-{self._device.fd}"
+
+    @property
+    def closed(self) -> bool:
+        """Whether the terminal is gone."""
+        return self._closed
+
+    def read_keys(self) -> list[KeyPress]:
+        """Read what was typed and hand it on."""
+        try:
+            data = self._device.read()
+        except TerminalGone:
+            data = b""
+        self._closed = not data
+        for key in self._keyboard.feed(self._decoder.decode(data)):
+            self._pressed(key)
+        return []
+
+    def flush_keys(self) -> list[KeyPress]:
+        """Nothing followed for a while: Escape was Escape."""
+        for key in self._keyboard.flush():
+            self._pressed(key)
+        return []
+
+    @contextmanager
+    def raw_mode(self) -> Generator[None]:
+        """Let every key arrive at once, unseen; whoever asks restores."""
+        self._restored.set(key_mode(self._restored.found))
+        yield
+
+    def cooked_mode(self) -> AbstractContextManager[None]:
+        """Do nothing: no other program runs while this one reads."""
+        return nullcontext()
+
+    def attach(self, input_ready_callback: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call back whenever there is something to read."""
+        return watched(self._device.fd, input_ready_callback)
+
+    def detach(self) -> AbstractContextManager[None]:
+        """Do nothing: no other program runs while this one reads."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """Do nothing: the device is closed by whoever opened it."""
+
+
+_MAKER: Any = application  # the module in which applications call what makes their bindings
+_KEYS = cache(load_key_bindings)
+_PAGES = cache(load_page_navigation_bindings)
+
+
+@contextmanager
+def bindings_made_once() -> Generator[None]:
+    """Have applications that are made in the block share their bindings.
+
+    prompt_toolkit makes some six hundred of them for every application, which takes longer than drawing a prompt; ours uses none, for
+    `KeyInput` keeps all keys. They have no state, so that an application of a host's which is made at the same moment may have the same.
+    """
+    before = _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings
+    _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings = _KEYS, _PAGES
+    try:
+        yield
+    finally:
+        _MAKER.load_key_bindings, _MAKER.load_page_navigation_bindings = before

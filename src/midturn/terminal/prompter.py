@@ -16,10 +16,10 @@ from midturn.errors import TerminalGone
 from midturn.prompts.jump import BackTo, Jump
 from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
-from midturn.terminal.hush import HUSH
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.notify_command import NotifyCommand, question_of
 from midturn.terminal.plain import ask_plain
+from midturn.terminal.restore import HUSH
 from midturn.terminal.settings import PrompterSettings
 
 _HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it

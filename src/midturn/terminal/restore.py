@@ -1,4 +1,4 @@
-"""The terminal as it was found, on every way out of a prompt."""
+"""The terminal as it was found, on every way out of a prompt or a turn."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from midturn.errors import TerminalGone
-from midturn.terminal.attributes import Attributes
-from midturn.terminal.device import Device
+from midturn.terminal.attributes import Attributes, without_echo
+from midturn.terminal.device import Device, NoTerminal, open_device
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -87,3 +87,50 @@ class Restored:
         self.restore()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+
+
+class Hush:
+    """The echo of this process's terminal: off while a turn runs, but for the prompts in it."""
+
+    def __init__(self) -> None:
+        self._found: Attributes | None = None
+
+    @contextmanager
+    def during_turn(self) -> Generator[None]:
+        """Echo nothing while the block runs. A job in the background leaves the terminal to whoever has it."""
+        self._quieten()
+        atexit.register(self._restore)
+        try:
+            yield
+        finally:
+            atexit.unregister(self._restore)
+            self._restore()
+
+    @contextmanager
+    def lifted(self) -> Generator[None]:
+        """Have the terminal as it was found, for a prompt."""
+        was_quiet = self._found is not None
+        self._restore()
+        try:
+            yield
+        finally:
+            if was_quiet:
+                self._quieten()
+
+    def _quieten(self) -> None:
+        with suppress(NoTerminal, TerminalGone), open_device() as device:
+            if device.in_foreground:
+                found = device.settings()
+                device.set(without_echo(found))
+                self._found = found
+
+    def _restore(self) -> None:
+        found, self._found = self._found, None
+        if found is not None:
+            with suppress(NoTerminal, TerminalGone), open_device() as device:
+                if device.in_foreground:
+                    device.set(found)
+
+
+HUSH = Hush()
+"""A process has one controlling terminal."""

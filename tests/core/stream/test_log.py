@@ -11,8 +11,7 @@ from hypothesis import given, strategies as st
 from midturn.core.codec import decode_event, decode_lines, encode_event
 from midturn.core.events import ChatRequest, ChatResponse, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.stream import last_turn, open_turn, provider_view, turns
-from midturn.core.stream.log import EventLog
-from midturn.core.stream.past import Past
+from midturn.core.stream.log import EventLog, Past
 from midturn.core.stream.provider_view import mended_view, whole_view
 from midturn.core.stream.window import starts_turn
 from support.damaged_streams import STREAMS

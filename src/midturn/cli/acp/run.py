@@ -39,11 +39,11 @@ def command(*, agent: tuple[str, ...], prompt: str | None, store: Path | None) -
 
 async def _run(agent: tuple[str, ...], prompt: str, store: Path | None) -> ExitStatus:
     from midturn.acp.running import AcpRun
-    from midturn.runtime.clock import SystemClock
+    from midturn.clock import SYSTEM
 
     marks.mark(os.getpid())  # whatever the agent starts has it, too; this process answers nothing
     place = place_in(Path.cwd(), store, local=True)
-    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SystemClock(), say=_say)
+    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=_say)
     going = asyncio.ensure_future(run.go(prompt))
 
     async def work() -> str | None:

@@ -14,10 +14,10 @@ from midturn.cli.options import with_store
 from midturn.cli.output import note
 from midturn.cli.place import environment, place_in
 from midturn.cli.signals import with_signals
+from midturn.clock import SYSTEM
 from midturn.core.asker import Asker
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import NAME, Bridge, OpencodeServer, password_of
-from midturn.runtime.clock import SystemClock
 from midturn.store.processes import mark
 
 
@@ -29,7 +29,7 @@ def command(*, url: str, store: Path | None) -> ExitStatus:
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError(f"`--url {url}` is no address of a server, such as http://127.0.0.1:4096.")
     place = place_in(Path.cwd(), store, local=True)
-    clock = SystemClock()
+    clock = SYSTEM
 
     def errands(session: str) -> Errands:
         here = mark(os.getpid())

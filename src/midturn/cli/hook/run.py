@@ -13,13 +13,13 @@ import msgspec
 from midturn.cli.options import with_store
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.used_workspaces import note_use
+from midturn.clock import SYSTEM
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of
 from midturn.foreign.occasion import Said
-from midturn.runtime.clock import SystemClock
 from midturn.sandbox.served import remember
 
 
@@ -49,7 +49,7 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
     cwd = Path(text(document.get("cwd")) or ".")
     place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
     note_use(place.workspace)
-    clock = SystemClock()
+    clock = SYSTEM
     asker = asker_of(agent, document, given)
     remember(asker.itself, asker.name)
     run = HookRun(

@@ -35,7 +35,6 @@ from midturn.core.turn.decision import (
     Then,
     View,
 )
-from midturn.core.turn.desk import Place, Ticket
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, RunTool, StopAssistant, StopTool
 from midturn.core.turn.executable import control_problem
 from midturn.core.turn.inputs import Asking
@@ -44,7 +43,7 @@ from midturn.core.turn.memory import answer_key
 from midturn.core.turn.record import CallRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.stage import STAGES, Move, Stage
-from midturn.core.turn.state import TurnState
+from midturn.core.turn.state import Place, Ticket, TurnState
 from midturn.core.turn.walk import Walk
 
 

@@ -25,7 +25,6 @@ from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
 from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit
-from midturn.core.turn.desk import Ticket
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.core.turn.ending import Ending, ended_by_user, failed, write_ending
 from midturn.core.turn.inputs import (
@@ -55,7 +54,7 @@ from midturn.core.turn.limits import why_the_model_is_not_asked
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.stage import Stage
-from midturn.core.turn.state import TurnState
+from midturn.core.turn.state import Ticket, TurnState
 from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AnswerError
 

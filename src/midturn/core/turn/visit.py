@@ -14,14 +14,13 @@ from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit, Spoken
-from midturn.core.turn.desk import Ticket
 from midturn.core.turn.effects import Record
 from midturn.core.turn.ending import ended_by_user, write_ending
 from midturn.core.turn.inputs import Asking
 from midturn.core.turn.record import CallRecord, Chain, TurnRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.state import TurnState
+from midturn.core.turn.state import Ticket, TurnState
 from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 

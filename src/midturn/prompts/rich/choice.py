@@ -1,18 +1,57 @@
-"""One press answers: yes or no, approvals, menus, the review step."""
+"""One press answers: yes or no, approvals, menus, the review step. The row that names the keys, and the help, which scrolls."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from msgspec import Struct
 
 from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.key_words import BETWEEN, fitting, named
 from midturn.prompts.keys import Command, Commands, Step, find
 from midturn.prompts.rich.face import Outcome, Sign
-from midturn.prompts.rich.help import Help
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
+
+_BETWEEN = " · "
+_GOES_FIRST = "NYsve-brp"
+"""Which keys are left to the help where the row is too narrow, the first of them first."""
+_STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
+_PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
+
+
+class Help:
+    """Whether the help is open, and from which row on it is seen."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._first = 0
+        self._count = 0
+        self._room = 1
+
+    def toggle(self) -> None:
+        """Open it at its beginning, or close it."""
+        self.is_open = not self.is_open
+        self._first = 0
+
+    def scrolls(self, key: str) -> bool:
+        """Move by a row or a page; False where the key is for something else, because all of the help is seen."""
+        by = _STEPS.get(key) or _PAGES.get(key, 0) * max(1, self._room - 1)
+        if not self.is_open or not by or self._count <= self._room:
+            return False
+        self._first = max(0, min(self._first + by, self._count - max(1, self._room - 1)))
+        return True
+
+    def window(self, rows: Sequence[Row], room: int) -> list[Row]:
+        """Return as many rows as there is room for; what is left out is said."""
+        self._count, self._room = len(rows), max(1, room)
+        if self._count <= self._room:
+            return [*rows]
+        seen = max(1, self._room - 1)
+        self._first = max(0, min(self._first, self._count - seen))
+        end = self._first + seen
+        more = [row(f"  rows {self._first + 1}-{end} of {self._count} · ↑↓ scrolls", "key")] if self._room > 1 else []
+        return [*rows[self._first : end], *more]
 
 
 class Keys(Struct, frozen=True):
@@ -109,9 +148,9 @@ def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
     """Name keys in words, as many as there is room for."""
     spans: list[Span] = []
-    for command in fitting(offered, width, enter):
-        key, _, words = named(command, enter).partition(" ")
-        spans += [Span(BETWEEN, "dim")] if spans else []
+    for command in _fitting(offered, width, enter):
+        key, _, words = _named(command, enter).partition(" ")
+        spans += [Span(_BETWEEN, "dim")] if spans else []
         spans += [Span(key, "key"), Span(f" {words}", "dim")] if words else [Span(key, "key")]
     return clipped(tuple(spans), width)
 
@@ -125,3 +164,23 @@ def _line(text: str, keys: Keys, columns: int) -> list[Row]:
     if cells(last) + 1 + row_cells(whole) < columns:
         return [*map(row, above), (Span(f"{last} "), *whole, Span(" "))]
     return [*map(row, above), row(last), (*key_row(everything, columns - 2, enter), Span(" "))]
+
+
+def _named(command: Command, enter: Command | None = None) -> str:
+    """Name a key and what it does; what Enter does as well says so."""
+    words = f"{command.key} {command.word or command.title}".rstrip()
+    return f"{words} (Enter)" if command == enter else words
+
+
+def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Commands:
+    """Return the keys that a row of `width` cells can name: those that leave the question unanswered go first."""
+    kept = list(offered)
+    for key in _GOES_FIRST:
+        if _width(kept, enter) <= width:
+            break
+        kept = [command for command in kept if command.key != key or command == enter]
+    return tuple(kept)
+
+
+def _width(offered: list[Command], enter: Command | None) -> int:
+    return cells(_BETWEEN.join(_named(command, enter) for command in offered))

@@ -14,9 +14,8 @@ from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.content import first_other, marked, skipped
 from midturn.prompts.keys import Command, Commands, Step, find
-from midturn.prompts.rich.choice import help_rows, key_row
+from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.face import Outcome, Sign
-from midturn.prompts.rich.help import Help
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.options import KEYS, Mark, Options
 from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row

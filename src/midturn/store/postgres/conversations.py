@@ -11,6 +11,7 @@ from typing import cast
 
 import msgspec
 
+from midturn.clock import now
 from midturn.core.address import parse_address
 from midturn.core.codec import decode_lines
 from midturn.core.events import Event
@@ -19,7 +20,6 @@ from midturn.core.stream import OpenQuestion, last_turn
 from midturn.core.turn.pending import pending
 from midturn.errors import Busy, StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
-from midturn.store.clock import now
 from midturn.store.conversation import Conversation
 from midturn.store.ids import title
 from midturn.store.metadata import Metadata, decode_metadata

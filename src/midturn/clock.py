@@ -1,4 +1,4 @@
-"""The time of day, as the store writes it, and short waits."""
+"""The time of the world."""
 
 from __future__ import annotations
 
@@ -9,15 +9,23 @@ from datetime import UTC, datetime
 from midturn.core.moments import stamp
 
 
-class SystemTime:
-    """The machine's own clock."""
+class SystemClock:
+    """`ports.Clock` on the machine's own clocks."""
 
     def now(self) -> datetime:
         """The time of day, in UTC."""
         return datetime.now(UTC)
 
+    def monotonic(self) -> float:
+        """Seconds that only count up."""
+        return time.monotonic()
 
-SYSTEM = SystemTime()
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await pause(seconds)
+
+
+SYSTEM = SystemClock()
 
 
 def now() -> str:
