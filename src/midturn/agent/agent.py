@@ -211,8 +211,7 @@ class Agent(Generic[Deps]):
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
         how = RunOptions(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
-        async with self.stream(text, **how) as events:
-            return await events.watched(on_event)
+        return await self._ran(text, how, on_event)
 
     @overload
     def run_sync(
@@ -277,8 +276,8 @@ class Agent(Generic[Deps]):
         how = RunOptions(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
 
         async def once() -> RunResult[Any]:
-            async with self, self.stream(text, **how) as events:
-                return await events.watched(on_event)
+            async with self:
+                return await self._ran(text, how, on_event)
 
         return asyncio.run(once())
 
@@ -293,8 +292,11 @@ class Agent(Generic[Deps]):
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.
         """
-        async with self.stream_resume(conversation, deps=deps, prompter=prompter) as events:
-            return await events.watched(on_event)
+        if on_event is not None:
+            async with self.stream_resume(conversation, deps=deps, prompter=prompter) as events:
+                return await events.watched(on_event)
+        async with await self.store.open(conversation) as journal:
+            return await self._unwatched(journal, RunOptions(deps=deps, prompter=prompter), None)
 
     def resume_sync(
         self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
@@ -320,12 +322,9 @@ class Agent(Generic[Deps]):
         last `TurnEnded` with the result.
         Leaving the block early stops the run and leaves the turn open. Arguments and errors are those of `run`.
         """
-        wanted = how.get("schema")
-        requested = TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
+        requested = _requested(text, how)
         async with await self._journal(how.get("conversation"), text) as journal:
-            history = how.get("history")
-            if history:
-                await begin_with(journal, history)
+            await begin_with(journal, how.get("history") or ())
             async with self._streamed(journal, how, requested) as events:
                 yield events
 
@@ -363,6 +362,24 @@ class Agent(Generic[Deps]):
 
         with loop_thread() as thread, thread.entered(self), thread.entered(self.stream_resume(conversation, **how)) as events:
             yield SyncTurnStream(events, thread)
+
+    async def _ran(self, text: str, how: RunOptions, on_event: OnEvent | None) -> RunResult[Any]:
+        if on_event is not None:
+            async with self.stream(text, **how) as events:
+                return await events.watched(on_event)
+        requested = _requested(text, how)
+        async with await self._journal(how.get("conversation"), text) as journal:
+            await begin_with(journal, how.get("history") or ())
+            return await self._unwatched(journal, how, requested)
+
+    async def _unwatched(self, journal: Journal, how: RunOptions, requested: TurnRequested | None) -> RunResult[Any]:
+        """Run a turn here, in the task of whoever waits for it: nobody watches, so no task of its own is needed."""
+        session = self._session(journal, self._run(how.get("prompter"), how.get("deps")))
+        watched = WATCHING.set(None)
+        try:
+            return await _finish(journal, session, requested, how.get("schema"))
+        finally:
+            WATCHING.reset(watched)
 
     @asynccontextmanager
     async def _streamed(self, journal: Journal, how: RunOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
@@ -433,6 +450,11 @@ class Agent(Generic[Deps]):
         return compose_agent(replace(self._parts, instructions=instructions), run, journal)
 
 
+def _requested(text: str, how: RunOptions) -> TurnRequested:
+    wanted = how.get("schema")
+    return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
+
+
 async def _finish(
     journal: Journal, session: Session, requested: TurnRequested | None, wanted: JsonObject | type | None = None
 ) -> RunResult[Any]:
@@ -446,10 +468,12 @@ async def _finish(
     """
     conversation = journal.conversation
     spent: list[Spent] = []
-    SPENT.set(spent)
+    outside = SPENT.set(spent)
     try:
         ending = await (session.run(requested) if requested else session.resume())
     except TurnOpen as error:
         advice = f"Go on with it: `await agent.resume({conversation!r})`. Or end it: answer one of its questions with `cancel=True`."
         raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
+    finally:
+        SPENT.reset(outside)
     return finished(conversation, session.window, ending, wanted, spent)

@@ -25,7 +25,7 @@ async def begin_with(journal: Journal, history: Sequence[HistoryMessage]) -> Non
         ConfigError: The conversation has begun already; or something in it is not a message, or the first one is not the user's.
         StoreError: It cannot be recorded.
     """
-    if journal.events:
+    if history and journal.events:
         raise ConfigError(f"`history` begins a conversation; {journal.conversation} has begun already.")
     batch: list[Event] = []
     for place, message in enumerate(history):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OnEvent: TypeAlias = Callable[[Streamed], Awaitable[Any] | None]
 
 
-WATCHING: ContextVar[Watching] = ContextVar("midturn_watching")
+WATCHING: ContextVar[Watching | None] = ContextVar("midturn_watching", default=None)
 """Who watches the run that the present task belongs to."""
 
 
@@ -27,14 +27,10 @@ class Watching:
 
     def __init__(self, journal: Journal) -> None:
         self.seen: asyncio.Queue[Streamed | None] = asyncio.Queue()
-        self.is_over = False
-        """Nobody will read what is seen from now on."""
         self._journal = journal
 
     def show(self, happening: Happening) -> None:
         """Hand on what happened."""
-        if self.is_over:
-            return
         event = streamed(happening, self._journal.conversation, self._journal.events)
         if event:
             self.seen.put_nowait(event)
@@ -45,7 +41,7 @@ class Relay:
 
     def show(self, happening: Happening) -> None:
         """Hand on what happened."""
-        watching = WATCHING.get(None)
+        watching = WATCHING.get()
         if watching:
             watching.show(happening)
 
@@ -57,7 +53,6 @@ class TurnStream:
         """Read what `watching` sees of `task`."""
         self.conversation = conversation
         """The conversation in which the turn runs."""
-        self._watching = watching
         self._seen = watching.seen
         self._task = task
         self._is_over = False
@@ -75,14 +70,11 @@ class TurnStream:
         self._is_over = True
         return TurnEnded(await self._task)
 
-    async def watched(self, on_event: OnEvent | None) -> RunResult[Any]:
+    async def watched(self, on_event: OnEvent) -> RunResult[Any]:
         """Wait for the end, telling `on_event` of everything; return the result.
 
         Raises what `Agent.run` raises, and what `on_event` raises.
         """
-        if on_event is None:
-            self._watching.is_over = True
-            return await self._task
         async for event in self:
             said = on_event(event)
             if inspect.isawaitable(said):

@@ -9,7 +9,12 @@ _KNOWN: set[str] = set()
 
 
 def keep(path: str | os.PathLike[str]) -> str:
-    """Count a file or a directory, there or not, among what is our own from now on; return its real path."""
+    """Count a file or a directory, there or not, among what is our own from now on; return its real path.
+
+    What is known by its real path is not looked at again: should a link stand there by now, `is_kept` sees where it leads.
+    """
+    if (given := os.fspath(path)) in _KNOWN:
+        return given
     real = os.path.realpath(path)
     _KNOWN.add(real)
     return real

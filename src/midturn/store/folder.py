@@ -16,6 +16,7 @@ from typing import Self
 
 from midturn.errors import StoreError
 
+_PRIVATE = 0o600
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is not ours.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -130,11 +131,11 @@ class Folder:
         Raises:
             OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is not a regular file.
         """
-        fd = os.open(name, flags | _FILE, 0o600, dir_fd=self.fd)
+        fd = os.open(name, flags | _FILE, _PRIVATE, dir_fd=self.fd)
         try:
-            _check_regular(fd)
-            if flags & os.O_CREAT and flags & os.O_EXCL:
-                os.fchmod(fd, 0o600)  # whatever the umask took away
+            mode = _mode_of_regular(fd)
+            if flags & os.O_EXCL and stat.S_IMODE(mode) != _PRIVATE:
+                os.fchmod(fd, _PRIVATE)  # what the umask took away
         except BaseException:
             os.close(fd)
             raise
@@ -192,9 +193,11 @@ class Folder:
             os.close(fd)
 
 
-def _check_regular(fd: int) -> None:
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+def _mode_of_regular(fd: int) -> int:
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
+    return mode
 
 
 def write_all(fd: int, content: bytes) -> None:
