@@ -52,7 +52,7 @@ os._exit(0)
 
 async def ask(rounds: int) -> None:
     """In the child: ask for a text once, then yes or no in every round, saying when."""
-    prompter = TerminalPrompter(PrompterSettings(settle=0, notify=False, bell=False))
+    prompter = TerminalPrompter(PrompterSettings(settle_ms=0, notify=False, bell=False))
     gc.freeze()  # as the command line does
     await prompter.prompt(NOTE)
     for _ in range(rounds):
@@ -63,7 +63,7 @@ async def ask(rounds: int) -> None:
 async def turns(rounds: int, moments: str) -> None:
     """In the child: run a turn in every round, in which a command asks."""
     spec = CommandSpec(name="deploy", command=(sys.executable, "-ISc", ASKER), protocol="outcome", environment={"MOMENTS": moments})
-    prompter = TerminalPrompter(PrompterSettings(settle=0, notify=False, bell=False))
+    prompter = TerminalPrompter(PrompterSettings(settle_ms=0, notify=False, bell=False))
     gc.freeze()
     agent = mt.Agent(mt.FunctionModel(_deploys), tools=[CommandTool(spec)], prompter=prompter)
     for _ in range(rounds):

@@ -28,7 +28,7 @@ async def main(name: str, result: Path, case: str) -> None:
     if case == "thread":
         refuse_terminals(asyncio.get_running_loop())
     settings = PrompterSettings(
-        settle=float(os.environ.get("SETTLE", "0")),
+        settle_ms=int(1_000 * float(os.environ.get("SETTLE", "0"))),
         text_menu=case == "menu",
         notify_command=tuple(shlex.split(os.environ.get("NOTIFY", ""))),
     )

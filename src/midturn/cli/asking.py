@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from midturn.cli.loading import load_here
 from midturn.config.settings import Settings
@@ -26,19 +27,7 @@ def terminal(settings: Settings | None = None, gate: Gate | None = None) -> Prom
 
     if settings is None:
         return TerminalPrompter()
-    prompt = settings.prompt
-    return TerminalPrompter(
-        PrompterSettings(
-            mode=prompt.mode,
-            settle=prompt.settle_ms / 1_000,
-            text_menu=prompt.text_menu,
-            bell=prompt.bell,
-            notify=prompt.notify,
-            notify_command=settings.notify,
-            announces=gate is None,
-        ),
-        gate,
-    )
+    return TerminalPrompter(PrompterSettings(**asdict(settings.prompt), notify_command=settings.notify, announces=gate is None), gate)
 
 
 def ask_here(question: Question[Any]) -> Reply:

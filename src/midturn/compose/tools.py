@@ -16,7 +16,7 @@ from midturn.errors import ConfigError
 from midturn.ports import Tool
 from midturn.sandbox.box import Box, Own
 from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import DEFAULT_TIMEOUT, CommandSpec, arguments_schema
+from midturn.tools.command_spec import DEFAULT_SECONDS, CommandSpec, arguments_schema
 from midturn.tools.describe_tools import DescribeTools
 from midturn.tools.names import name_problem
 from midturn.tools.redescribed import Redescribed, Wording
@@ -75,7 +75,7 @@ def _built(tool: ToolSettings, workspace_id: str) -> Tool:
         parameters=arguments_schema(tool.parameters, tool.required),
         environment=tool.environment,
         cwd=tool.cwd or "",
-        timeout=tool.timeout or DEFAULT_TIMEOUT,
+        timeout=tool.timeout or DEFAULT_SECONDS,
     )
     return CommandTool(spec, workspace_id, Box(tool.sandbox, own_things(), command=tool.command))
 

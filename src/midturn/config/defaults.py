@@ -8,11 +8,12 @@ from typing import Any, cast
 import msgspec
 
 from midturn.config.check import Checker
-from midturn.config.settings import AssistantSettings, DisplaySettings, PromptSettings, WebSettings
+from midturn.config.settings import AssistantSettings, DisplaySettings, WebSettings
 from midturn.config.tree import BUILT_IN, Tree
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.names import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
 from midturn.core.routing.policy import DetachedPolicies
+from midturn.prompts.settings import PromptSettings
 
 _UNATTENDED = {"source": "builtin", "run": "unattended", "result": "unattended"}
 _ASKED = {"source": "builtin", "run": "ask", "result": "unattended"}

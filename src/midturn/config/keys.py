@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import get_args
 
 from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
-from midturn.config.settings import Mode, Protocol, Style, ToolSource
+from midturn.config.settings import Protocol, Style, ToolSource
 from midturn.core.enabling import AllowToggle
 from midturn.core.exchange import Family
 from midturn.core.json_value import Json
 from midturn.core.limits import Limits
 from midturn.core.names import NAME, QUESTION_ID
 from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
+from midturn.prompts.settings import Mode
 
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 HEADER = r"[A-Za-z0-9!#$%&'*+.^_`|~-]+"

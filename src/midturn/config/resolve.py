@@ -15,7 +15,6 @@ from midturn.config.settings import (
     LlmProvider,
     McpServer,
     NotificationSettings,
-    PromptSettings,
     Settings,
     WebSettings,
 )
@@ -24,6 +23,7 @@ from midturn.config.values import one_of
 from midturn.core.enabling import Toggle
 from midturn.core.exchange import Family
 from midturn.core.limits import Limits
+from midturn.prompts.settings import PromptSettings
 
 _T = TypeVar("_T")
 _LLM, _MCP = ("providers", "llm"), ("providers", "mcp")

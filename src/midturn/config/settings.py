@@ -14,12 +14,12 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
+from midturn.prompts.settings import PromptSettings
 from midturn.sandbox.profile import Declared
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
 Protocol: TypeAlias = Literal["text", "outcome"]
 Style: TypeAlias = Literal["line", "full"]
-Mode: TypeAlias = Literal["auto", "rich", "plain"]
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
@@ -95,16 +95,6 @@ class McpServer(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str | None] = {}
     sandbox: Declared = Declared()
     sampling: bool = False
-
-
-class PromptSettings(Struct, frozen=True, kw_only=True):
-    """How prompts behave. `settle_ms`: how long no key may come before keys count."""
-
-    mode: Mode = "auto"
-    text_menu: bool = False
-    settle_ms: int = 300
-    bell: bool = True
-    notify: bool = True
 
 
 class DisplaySettings(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,12 @@ def address(conversation: str, event_id: str) -> str:
     return str(Address(conversation, event_id))
 
 
+def parse_beginning(prefix: str) -> tuple[str, bool]:
+    """Return what the beginning of an address says of its conversation, and whether that is all of it."""
+    conversation, dash, _ = prefix.partition("-")
+    return conversation, bool(dash)
+
+
 def parse_address(text: str) -> Address | None:
     """Return what an address says; None where the text is no whole address."""
     conversation, dash, event_id = text.partition("-")

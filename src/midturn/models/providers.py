@@ -37,6 +37,7 @@ from midturn.core.exchange import (
     Usage,
 )
 from midturn.core.image import checked
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ModelError
 from midturn.models.failures import Place, Report, explain
@@ -389,8 +390,8 @@ def _present(fields: Mapping[str, Any]) -> dict[str, Json]:
 def _text(text: str, metadata: dict[str, Json], request: ModelRequest) -> TextPart | StructuredPart:
     """Return the text, or the value in it where the user wants one. An answer to a question is read where it is checked."""
     if request.schema is not None and request.inquiry is None:
-        with suppress(ValueError, RecursionError):
-            return StructuredPart(cast("Json", json.loads(text)), metadata)
+        with suppress(NotJson):
+            return StructuredPart(read_json(text), metadata)
     return TextPart(text, metadata)
 
 

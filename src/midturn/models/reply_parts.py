@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-
 from midturn.core.events import ToolCallRequest
 from midturn.core.exchange import (
     Finished,
@@ -19,6 +17,7 @@ from midturn.core.exchange import (
     TextPart,
     ToolCallPart,
 )
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.errors import ModelError
 from midturn.models.retry import is_transient
@@ -72,8 +71,8 @@ def _text_part(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, 
     if request.schema is None or reply.calls:
         return TextPart(text, metadata)
     try:
-        return StructuredPart(msgspec.json.decode(text), metadata)
-    except msgspec.DecodeError:
+        return StructuredPart(read_json(text), metadata)
+    except NotJson:
         return TextPart(text, metadata)
 
 

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from midturn.clock import now
-from midturn.core.address import parse_address
+from midturn.core.address import parse_address, parse_beginning
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
@@ -299,8 +299,8 @@ class FileConversations:
 
     def _candidates(self, prefix: str) -> list[str]:
         """Return the conversations that may have questions whose address begins like this."""
-        conversation, dash, _ = prefix.partition("-")
-        if not dash:
+        conversation, is_whole = parse_beginning(prefix)
+        if not is_whole:
             return sorted({number for folder, index in self._indexes for number in index.ids(partial(self._scan, folder))})
         return [conversation] if parse_address(f"{prefix}x") and self.has(conversation) else []
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from midturn.terminal.mode import ModeSetting, choose_mode
+from midturn.prompts.settings import Mode
+from midturn.terminal.mode import choose_mode
 
 
 class Look(Struct, frozen=True):
@@ -16,7 +17,7 @@ class Look(Struct, frozen=True):
     colours: bool
 
 
-def choose_look(setting: ModeSetting, environment: Mapping[str, str]) -> Look:
+def choose_look(setting: Mode, environment: Mapping[str, str]) -> Look:
     """Return what the mode allows, without colours where `NO_COLOR` is set."""
     moves = choose_mode(setting, environment) == "rich"
     return Look(moves, moves and not environment.get("NO_COLOR"))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal
 
-Mode: TypeAlias = Literal["rich", "plain"]
-ModeSetting: TypeAlias = Literal["auto", "rich", "plain"]
+from midturn.prompts.settings import Mode
 
 PLAIN_TERMINALS = frozenset({"", "dumb", "unknown", "emacs"})
 
 
-def choose_mode(setting: ModeSetting, environment: Mapping[str, str]) -> Mode:
+def choose_mode(setting: Mode, environment: Mapping[str, str]) -> Literal["rich", "plain"]:
     """Return what `setting` says; `auto` is plain for terminals that draw nothing, and where `ACCESSIBLE` is set."""
     if setting != "auto":
         return setting

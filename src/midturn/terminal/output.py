@@ -24,11 +24,11 @@ from midturn.ports import (
     ToolBegan,
     ToolEnded,
 )
+from midturn.prompts.settings import Mode
 from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import Message
-from midturn.terminal.mode import ModeSetting
 from midturn.terminal.outlet import Outlet
 from midturn.terminal.page import Page
 from midturn.terminal.spinner import Heartbeat, Spinner
@@ -42,7 +42,7 @@ class OutputSettings(Struct, frozen=True, kw_only=True):
 
     hidden: frozenset[str] = frozenset()
     reasoning: bool = False
-    mode: ModeSetting = "auto"
+    mode: Mode = "auto"
 
 
 class TerminalDisplay:

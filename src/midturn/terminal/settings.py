@@ -1,24 +1,21 @@
-"""What configuration says about prompts."""
+"""What the prompts of a terminal go by."""
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from midturn.terminal.mode import ModeSetting
+from midturn.prompts.settings import PromptSettings
 
 
-class PrompterSettings(Struct, frozen=True, kw_only=True):
-    """How prompts look and behave.
+class PrompterSettings(PromptSettings, frozen=True, kw_only=True):
+    """What configuration says about prompts, and what only the program that asks knows.
 
-    `settle` is how long (seconds) no key may have been pressed before keys count; `text_menu` shows a row of keys before each text
-    field; `bell` and `notify` call a person who is elsewhere, and `notify_command` runs a program of the user's with the question on stdin.
-    `announces`: it says itself who answered a prompt that was taken away; a display that shows every answer does that better.
+    `notify_command` runs a program of the user's with the question on stdin. `announces`: it says itself who answered a prompt that was
+    taken away; a display that shows every answer does that better.
     """
 
-    mode: ModeSetting = "auto"
-    settle: float = 0.3
-    text_menu: bool = False
-    bell: bool = True
-    notify: bool = True
     notify_command: tuple[str, ...] = ()
     announces: bool = True
+
+    @property
+    def settle(self) -> float:
+        """`settle_ms` in seconds."""
+        return self.settle_ms / 1_000

@@ -11,7 +11,7 @@ from midturn.core.json_value import Json, JsonObject, json_problem
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.errors import Problem
 
-DEFAULT_TIMEOUT: Final = 600.0
+DEFAULT_SECONDS: Final = 600.0
 """Seconds that a command may run."""
 
 Protocol: TypeAlias = Literal["text", "outcome"]
@@ -35,7 +35,7 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     parameters: JsonObject = field(default_factory=lambda: arguments_schema({}, ()))
     environment: Mapping[str, str | None] = {}
     cwd: str = ""
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float = DEFAULT_SECONDS
 
 
 def arguments_schema(parameters: Mapping[str, JsonObject], required: Sequence[str]) -> JsonObject:

@@ -19,8 +19,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from midturn.config.places import state_directory
 from midturn.prompts.rich.screen import POINTER
+from midturn.prompts.settings import Mode
 from midturn.terminal.device import open_device
-from midturn.terminal.mode import ModeSetting, choose_mode
+from midturn.terminal.mode import choose_mode
 from midturn.terminal.paint import Canvas
 from midturn.terminal.restore import Restored
 
@@ -42,7 +43,7 @@ class Line(Protocol):
         ...
 
 
-def line_here(setting: ModeSetting, root: Path, commands: Sequence[str]) -> Line:
+def line_here(setting: Mode, root: Path, commands: Sequence[str]) -> Line:
     """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it."""
     if choose_mode(setting, os.environ) == "plain":
         return PlainLine()

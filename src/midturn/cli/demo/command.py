@@ -30,6 +30,7 @@ from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
 from midturn.prompts.answer_text import reply_text
 from midturn.runtime.prompter import Prompter
+from midturn.store.event_file import NAME
 from midturn.store.workspace import Workspace
 from midturn.testing.prompter import Scripted, ScriptedPrompter
 
@@ -112,7 +113,7 @@ def _show(chosen: Play, place: Place, conversation: str) -> None:
         say("\n$ git diff")
         say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))
     note("\nAll of this is in {}", place.root)
-    note("Every event is a line of {}", (place.files.path(conversation) / "events.jsonl").relative_to(place.root))
+    note("Every event is a line of {}", (place.files.path(conversation) / NAME).relative_to(place.root))
 
 
 def _workspace(root: Path) -> Workspace:

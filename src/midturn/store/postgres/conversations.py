@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from midturn.clock import now
-from midturn.core.address import parse_address
+from midturn.core.address import parse_address, parse_beginning
 from midturn.core.codec import decode_lines
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -202,14 +202,14 @@ class PostgresConversations:
         return await self.loop.run(self._questions(prefix, after, _ALL if limit is None else limit))
 
     async def _questions(self, prefix: str, after: str | None, limit: int) -> list[OpenQuestion]:
-        conversation, dash, _ = prefix.partition("-")
+        conversation, is_whole = parse_beginning(prefix)
         last = parse_address(after) if after else None
         first = max(conversation, last.conversation if last else "")
         found: list[OpenQuestion] = []
         passed = last is None
         while len(found) < limit:
             page = min(_PAGE, limit + 1)
-            given = {"first": first, "only": conversation if dash else None, "limit": page}
+            given = {"first": first, "only": conversation if is_whole else None, "limit": page}
             rows = await self.database.rows(statements.ASKING, given)
             for row in rows:
                 for question in pending(self._events(row["id"], row["lines"]), row["id"]):

@@ -1,0 +1,24 @@
+"""What configuration says about prompts."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Mode: TypeAlias = Literal["auto", "rich", "plain"]
+"""Which of the two looks a prompt has; `auto` leaves it to the terminal."""
+
+
+class PromptSettings(Struct, frozen=True, kw_only=True):
+    """How prompts look and behave.
+
+    `settle_ms` is how long no key may have been pressed before keys count; `text_menu` shows a row of keys before each text field; `bell`
+    and `notify` call a person who is elsewhere.
+    """
+
+    mode: Mode = "auto"
+    text_menu: bool = False
+    settle_ms: int = 300
+    bell: bool = True
+    notify: bool = True
