@@ -7,6 +7,7 @@ recorded, what waits, what was handed over, what is ready, and who was refused w
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 from collections.abc import Callable, Collection
 from contextlib import ExitStack
@@ -40,6 +41,7 @@ PLACES: dict[str, Callable[[Path], StorePort]] = {
 }
 QUESTIONS = 3
 EXAMPLES = 20
+DATABASE_EXAMPLES = int(os.environ.get("MIDTURN_PORT_EXAMPLES", "8"))
 REFUSED = (AlreadyAnswered, AnswerError, NotOpen, StoreLocked)
 
 
@@ -229,6 +231,31 @@ def test_whatever_is_done_in_whatever_order_every_place_says_the_same(place: str
     hold_to_memory(PLACES[place])
 
 
+def leaves_nothing_for_what_is_closed(side: Side) -> None:
+    """An answer that comes after its question was closed is nobody's: the next decision in that turn takes it away."""
+    tape = Tape()
+    tape.start()
+    first, second = (tape.ask(tape.call(f"call_{number}")) for number in range(2))
+    closed, closed_too = tape.cancel(first), tape.cancel(second)
+    tape.events = tape.events[:-2]
+    side.begin(tape)
+    side.hold(0)
+    side.run(side.held[0].append([closed]))
+    assert side.hand_over(0, first.event_id, value=True)
+    side.run(side.held[0].append([closed_too]))
+    assert side.run(side.store.port.look(side.ids[0])).turn.handed == ()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_comes_for_a_closed_question_goes_with_the_next_decision(place: str, tmp_path: Path) -> None:
+    leaves_nothing_for_what_is_closed(Side(PLACES[place](tmp_path / "conversations")))
+
+
+@pytest.mark.real("PostgreSQL")
+def test_what_comes_for_a_closed_question_goes_with_the_next_decision_in_a_database(url: str) -> None:
+    leaves_nothing_for_what_is_closed(Side(PostgresConversations(parse_database_address(url))))
+
+
 @pytest.mark.real("PostgreSQL")
 def test_a_database_says_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trying_again, "pause_after", _no_pause)
@@ -242,4 +269,6 @@ def test_a_database_says_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPa
     def place(_: Path) -> StorePort:
         return PostgresConversations(parse_database_address(f"{cluster.url}&midturn_schema=port_{next(numbers)}"))
 
-    hold_to_memory(place, examples=8, phases=[Phase.generate])  # each try is a schema of its own: none is spent on a smaller case
+    hold_to_memory(
+        place, examples=DATABASE_EXAMPLES, phases=[Phase.generate]
+    )  # each try is a schema of its own: none is spent on a smaller case

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from midturn.core.codec import encode_event
-from midturn.core.events import Event
+from midturn.core.events import (
+    Approval,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    ToolCallResponse,
+    TurnEnd,
+)
 from midturn.core.limits import Limits
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.errors import StoreError
+
+_CLOSING = (InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd)
 
 
 def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
@@ -47,3 +57,8 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
             "They are not recorded. Pass large content as a file."
         )
     return lines
+
+
+def may_close(batch: Iterable[Event]) -> bool:
+    """Say whether a batch can close a question: only then is it worth while to look."""
+    return any(isinstance(event, _CLOSING) for event in batch)

@@ -12,25 +12,12 @@ import logging
 import os
 import re
 import secrets
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from midturn.clock import pause
-from midturn.core.events import (
-    Approval,
-    Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
-    InquiryRequest,
-    ToolCallResponse,
-    TurnEnd,
-)
-from midturn.core.stream import open_turn
 from midturn.errors import AnswerError
-from midturn.store.decisions import decision_about
 from midturn.store.folder import Folder, telling
 from midturn.store.seal import Chain
 from midturn.store.submission import HandedOver, oldest_first
@@ -138,21 +125,3 @@ def _file_name(event_id: str) -> str:
     """Return the file of a question. Ids that are not plain names (a stream may come from anywhere) are written as their hash."""
     plain = event_id if _PLAIN.fullmatch(event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{plain}.json"
-
-
-_CLOSING = (InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd)
-
-
-def may_close(batch: Iterable[Event]) -> bool:
-    """Say whether a batch can close a question: only then is it worth while to look."""
-    return any(isinstance(event, _CLOSING) for event in batch)
-
-
-def is_closed(turn: Sequence[Event], event_id: str) -> bool:
-    """Say whether the question `event_id` waits for nothing more, given the events of the last turn."""
-    window = open_turn(turn)
-    events = window.events if window else ()
-    request = next((event for event in events if isinstance(event, InquiryRequest | Approval) and event.event_id == event_id), None)
-    if request is None or decision_about(events, event_id):
-        return True
-    return bool(request.call) and any(isinstance(event, ToolCallResponse) and event.call == request.call for event in events)

@@ -12,13 +12,14 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import last_turn, open_turn
 from midturn.core.stream.log import NO_PAST, EventLog, Past
 from midturn.core.stream.window import starts_turn
-from midturn.store.batch import encode_batch, numbered
+from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.event_file import NAME, EventFile
 from midturn.store.folder import Folder, telling
-from midturn.store.handover import FileAnswers, FileFeed, is_closed, may_close
+from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.ids import NEW, conversation_id
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
+from midturn.store.open_requests import OpenRequests
 from midturn.store.port import LastTurn
 from midturn.store.reader import turn_of
 from midturn.store.seal import Chain
@@ -126,9 +127,10 @@ class Writer:
     def tidy(self, last_turn: Callable[[], Sequence[Event]], batch: Sequence[Event]) -> None:
         """Take away what was handed over for a question that this batch has closed; `last_turn` is asked only if there is something."""
         waiting = self.answers.collect() if may_close(batch) else ()
-        turn = last_turn() if waiting else ()
+        window = open_turn(last_turn()) if waiting else None
+        still_open = OpenRequests(window.events if window else ()).event_ids
         for handed in waiting:
-            if is_closed(turn, handed.event_id):
+            if handed.event_id not in still_open:
                 self.answers.remove(handed.event_id)
 
 

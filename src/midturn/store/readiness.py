@@ -18,7 +18,7 @@ def was_answered(turn: LastTurn) -> bool:
     """
     if asker_of(turn.events):
         return False
-    return bool(turn.handed) or any(map(_is_answer, _last_batch(turn.events)))
+    return bool(turn.handed) or any(map(is_answer, _last_batch(turn.events)))
 
 
 def is_due(turn: LastTurn) -> bool:
@@ -37,7 +37,7 @@ def _last_batch(turn: Sequence[Event]) -> Sequence[Event]:
     return turn[max(start, 0) :]
 
 
-def _is_answer(event: Event) -> bool:
+def is_answer(event: Event) -> bool:
     """Say whether somebody answered here. Requests that were closed for other reasons move nothing."""
     match event:
         case InquiryAnswered(answered_by=by) | InquiryRedacted(answered_by=by):

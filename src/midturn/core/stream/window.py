@@ -84,6 +84,12 @@ def starts_turn(event: Event) -> bool:
     return kind is TurnStart or (kind is OpaqueEvent and event.type == "turn_start")
 
 
+def ends_turn(event: Event) -> bool:
+    """Say whether a turn ends here (also where the rest of the event cannot be read)."""
+    kind = event.__class__
+    return kind is TurnEnd or (isinstance(event, OpaqueEvent) and event.kind == "turn_end")
+
+
 def _has_begun(part: Sequence[Event]) -> bool:
     return any(map(begins, part))
 
@@ -96,14 +102,14 @@ def begins(event: Event) -> bool:
 def _is_finished(part: Sequence[Event]) -> bool:
     """Say whether a last turn is over: it says so, or it is a legacy one that ends in what the model said."""
     kinds = {event.__class__ for event in part}
-    if TurnEnd in kinds or (OpaqueEvent in kinds and any(isinstance(event, OpaqueEvent) and event.kind == "turn_end" for event in part)):
+    if TurnEnd in kinds or (OpaqueEvent in kinds and any(map(ends_turn, part))):
         return True
     last = next((event for event in reversed(part) if event.__class__ not in _AFTERTHOUGHTS), None)
-    if not isinstance(last, ChatResponse) or last.reasoning is not None or not _is_legacy(last):
+    if not isinstance(last, ChatResponse) or last.reasoning is not None or not is_legacy(last):
         return False
     return not any(event.more for event in part if event.__class__ not in _AFTERTHOUGHTS)
 
 
-def _is_legacy(event: Event) -> bool:
+def is_legacy(event: Event) -> bool:
     """Say whether the event is from a stream whose turns do not say that they end: without ids, or with times of the older form."""
     return not event.event_id or event.event_id.startswith("line:") or " " in event.timestamp

@@ -29,7 +29,7 @@ from midturn.store.postgres.address import DatabaseAddress
 from midturn.store.postgres.database import DUE, Database, Rows, handed_payloads
 from midturn.store.postgres.journal import Held, PostgresJournal, decode_handed
 from midturn.store.postgres.own_loop import OwnLoop
-from midturn.store.postgres.turn_state import TurnState, batch_state
+from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
 from midturn.store.submission import HandedOver
 
@@ -155,8 +155,8 @@ class PostgresConversations:
 
     async def _record(self, id: str, row: dict[str, object], turn: LastTurn, batch: Sequence[Event]) -> bool:
         head, fence = cast("int", row["head"]), cast("int", row["fence"])
-        before = TurnState.of(turn.events)
-        after = before.after(turn.events, batch)
+        after = TurnRow(turn.events)
+        after.follow(turn.events, batch)
         lines = [line.removesuffix(b"\n") for line in encode_batch(batch, self._limits)]
 
         async def written() -> Rows | None:
@@ -170,7 +170,7 @@ class PostgresConversations:
             "holder": row["holder"],
             "lines": lines,
             "channel": self.database.due_channel,
-            **batch_state(before, after, head, batch),
+            **after.given(head, batch),
             "turn_at": None,
         }
         return bool(await self.database.once(statements.SETTLE, given, written))
@@ -281,7 +281,7 @@ class PostgresConversations:
             "metadata": msgspec.json.encode(metadata.to_json()),
             "due": is_due(LastTurn(last.events)) if (last := last_turn(events)) else False,
             "channel": self.database.due_channel,
-            **batch_state(TurnState(), TurnState.of(events), 0, events),
+            **TurnRow(events).given(0, events),
         }
         now_number = time.time_ns() // 1_000
         for id in itertools.chain([wanted] if wanted else [], map(str, itertools.count(now_number))):  # noqa: A001  what the wire calls it

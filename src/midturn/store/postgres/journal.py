@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
@@ -17,7 +18,7 @@ from midturn.store.port import LastTurn
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.own_loop import OwnLoop
-from midturn.store.postgres.turn_state import TurnState, batch_state
+from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
 from midturn.store.submission import HandedOver, oldest_first
 
@@ -67,9 +68,10 @@ class PostgresJournal:
         self._loop = loop
         self._held = held
         self._events = list(events)
-        self._state = TurnState.of(self._events)
+        self._row = TurnRow(self._events)
         self._limits = limits
         self._closed = False
+        self._writing = asyncio.Lock()
         self.events: Sequence[Event] = EventLog(self._events)
         """Everything recorded so far, oldest first."""
         self.answers = PostgresAnswers(database, loop, held)
@@ -94,12 +96,20 @@ class PostgresJournal:
         """
         if self._closed:
             raise StoreError(f"The conversation {self._held.id} is closed: nothing more can be recorded by this writer.")
-        written = numbered(batch)
-        lines = [line.removesuffix(b"\n") for line in encode_batch(written, self._limits)]
-        after = self._state.after(self._events, written)
-        await self._loop.run(self._append(lines, batch_state(self._state, after, self._held.head, written)))
-        self._events.extend(written)
-        self._state = after
+        if batch:
+            await self._loop.run(self._in_turn(numbered(batch)))
+
+    async def _in_turn(self, batch: Sequence[Event]) -> None:
+        """Record a batch behind the one before it, whose writer may have been cancelled while its statement was under way."""
+        async with self._writing:
+            lines = [line.removesuffix(b"\n") for line in encode_batch(batch, self._limits)]
+            try:
+                self._row.follow(self._events, batch)
+                await self._append(lines, self._row.given(self._held.head, batch))
+            except BaseException:  # what was taken in has not happened
+                self._row = TurnRow(self._events)
+                raise
+            self._events.extend(batch)
 
     async def _append(self, lines: list[bytes], state: dict[str, object]) -> None:
         held, before = self._held, self._held.head
@@ -129,7 +139,7 @@ class PostgresJournal:
 
     def _again(self, error: BaseException | None) -> Again:
         """Say when somebody must look: not before a person answers, unless the turn was left in the middle."""
-        if not is_due(LastTurn(self._events[self._state.turn_at :])):
+        if not is_due(LastTurn(self._events[self._row.turn_at :])):
             return None
         return "later" if error is None or isinstance(error, Exception) else "now"
 

@@ -8,11 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from midturn.core.codec import decode_lines
-from midturn.core.stream.window import open_turn
-from midturn.core.turn.pending import pending
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database
-from midturn.store.postgres.turn_state import TurnState
+from midturn.store.postgres.turn_row import TurnRow
 
 _PAGE = 100
 
@@ -52,7 +50,6 @@ async def reindex(database: Database) -> int:
 
 def _expected(conversation: str, lines: list[bytes]) -> dict[str, Any]:
     events = decode_lines(lines, conversation)
-    state = TurnState.of(events)
-    window = open_turn(events)
-    asking = bool(window and pending(window.events, conversation))
-    return {"head": len(lines), "turn_at": state.turn_at, "unfinished": state.unfinished, "asking": asking, "answered": state.answered}
+    row = TurnRow(events)
+    asking = bool(row.waiting)
+    return {"head": len(lines), "turn_at": row.turn_at, "unfinished": row.unfinished, "asking": asking, "answered": row.answered}

@@ -88,7 +88,7 @@ written as (
   select own.id, %(head)s + t.place::int - 1, t.line
   from own, unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
 ), closed as (
-  delete from {s}.handed h using own where h.conversation = own.id and h.event_id = any(%(closed)s)
+  delete from {s}.handed h using own where h.conversation = own.id and %(may_close)s and h.event_id <> all(%(waiting)s)
 )
 """
 

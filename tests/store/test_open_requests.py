@@ -1,0 +1,104 @@
+"""Which requests wait, kept up to date batch by batch, says at every event what the whole turn says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given, settings, strategies as st
+
+from midturn.core.events import Approval, ChatResponse, ConfigDelta, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
+from midturn.core.stream import last_turn, open_turn
+from midturn.core.turn.pending import pending
+from midturn.store.decisions import decision_about
+from midturn.store.open_requests import OpenRequests
+from midturn.store.port import LastTurn
+from midturn.store.postgres.turn_row import TurnRow
+from midturn.store.readiness import was_answered
+from support.tapes import Tape
+
+STEPS = st.sampled_from(["start", "end", "call", "ask", "answer", "cancel", "approve", "decide", "respond", "say", "legacy", "between"])
+
+
+def recorded(steps: Sequence[tuple[str, int]]) -> list[Event]:  # noqa: C901, PLR0912  one step after the other
+    """Return the events of steps at random; each is about one of what came before it."""
+    tape = Tape()
+    for step, number in steps:
+        calls = [event for event in tape.events if isinstance(event, ToolCallRequest)]
+        requests = [event for event in tape.events if isinstance(event, InquiryRequest)]
+        approvals = [event for event in tape.events if isinstance(event, Approval)]
+        match step:
+            case "start":
+                tape.start()
+            case "end":
+                tape.end()
+            case "call":
+                tape.call(f"call_{number}")
+            case "ask" if calls:
+                tape.ask(calls[number % len(calls)])
+            case "answer" if requests:
+                tape.answer(requests[number % len(requests)])
+            case "cancel" if requests:
+                tape.cancel(requests[number % len(requests)])
+            case "approve" if calls:
+                tape.wait(calls[number % len(calls)])
+            case "decide" if approvals:
+                tape.decide(approvals[number % len(approvals)])
+            case "respond" if calls:
+                tape.result(calls[number % len(calls)])
+            case "say":
+                tape.model("Fine.")
+            case "legacy":
+                tape.add(ChatResponse(message="Fine.", timestamp="2025-01-01 10:00:00"))
+            case "between":
+                tape.record(ConfigDelta(delta={}))
+            case _:
+                pass
+    return tape.events
+
+
+def waiting_in_words(events: Sequence[Event]) -> set[str]:
+    """Say it as the rule is written: a request of the open turn that has no answer, no decision, and whose call has no response."""
+    window = open_turn(events)
+    turn = window.events if window else ()
+    responded = {event.call for event in turn if isinstance(event, ToolCallResponse)}
+    requests = [event for event in turn if isinstance(event, InquiryRequest) or (isinstance(event, Approval) and event.state == "waiting")]
+    return {r.event_id for r in requests if not decision_about(turn, r.event_id) and not (r.call and r.call in responded)}
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(STEPS, st.integers(0, 5)), max_size=40), st.data())
+def test_a_row_kept_up_to_date_batch_by_batch_is_the_row_computed_from_all_events(
+    steps: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    events = recorded(steps)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(events)), max_size=len(events)))) if events else []
+    kept, place = TurnRow(), 0
+    for cut in [*cuts, len(events)]:
+        batch = events[place:cut]
+        if batch:
+            kept.follow(events[:place], batch)
+        place = cut
+        whole, window = TurnRow(events[:cut]), last_turn(events[:cut])
+        assert (kept.turn_at, kept.unfinished, kept.waiting) == (whole.turn_at, whole.unfinished, whole.waiting)
+        assert kept.unfinished == (window is not None and window.open)
+        assert set(kept.waiting) == waiting_in_words(events[:cut])
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(STEPS, st.integers(0, 5)), max_size=40))
+def test_what_the_inbox_shows_is_among_what_waits(steps: list[tuple[str, int]]) -> None:
+    events = recorded(steps)
+    window = open_turn(events)
+    shown = {question.request.event_id for question in pending(events, "")}
+    assert shown <= set(OpenRequests(window.events if window else ()).event_ids)
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(STEPS, st.integers(0, 5)), max_size=30))
+def test_whether_somebody_answered_last_is_known_without_the_turn(steps: list[tuple[str, int]]) -> None:
+    events = recorded(steps)
+    kept = TurnRow()
+    for place, event in enumerate(events):
+        kept.follow(events[:place], [event])
+        window = open_turn(events[: place + 1])
+        assert kept.answered == (window is not None and was_answered(LastTurn(window.events)))
