@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from midturn.core.json_value import JsonObject
 from midturn.foreign.agents import AGENTS
-from midturn.foreign.errands import Errands
-from midturn.foreign.hook import HookRun, asker_of
-from midturn.foreign.occasion import Said
 from midturn.store.stores import FileStore
 from support.clocks import FakeClock
+from support.hook_runs import CLAUDE_ALONE, HookRuns
 
 MINUTES = 600.0
-ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
 CALL: JsonObject = {
     "hook_event_name": "PermissionRequest",
     "session_id": "s1",
@@ -50,15 +46,6 @@ class Later(FakeClock):
             await self._happening()
 
 
-async def run(store: FileStore, document: JsonObject, clock: FakeClock, wait: float) -> Any:
-    """Run one hook of `claude -p`; return what it printed."""
-    agent = AGENTS["claude"]
-    said: list[Said] = []
-    errands = Errands(store, asker_of(agent, document, ALONE), clock)
-    await HookRun(agent=agent, document=document, environment=ALONE, errands=errands, clock=clock, wait=wait, say=said.append).go()
-    return said[0].document
-
-
 @pytest.mark.parametrize(("answer", "words"), [(True, "the user now allows the call of Bash"), (False, "The user said no")])
 def test_an_answer_after_ten_minutes_wakes_a_session_that_was_told_that_nobody_has_answered(
     tmp_path: Path,
@@ -72,9 +59,10 @@ def test_an_answer_after_ten_minutes_wakes_a_session_that_was_told_that_nobody_h
             (question,) = await store.pending()
             await store.answer(question.id, answer, via="inbox")
 
-        denied = await run(store, CALL, FakeClock(), wait=1)
+        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
+        denied = await hooks.run(CALL)
         clock = Later(MINUTES, decide)
-        woken = await run(store, STOP, clock, wait=86_000)
+        woken = await hooks.run(STOP, clock, wait=86_000)
 
         assert "Nobody has answered yet" in denied["hookSpecificOutput"]["decision"]["message"]
         assert woken["decision"] == "block"
@@ -92,8 +80,9 @@ def test_the_clock_is_never_an_answer(tmp_path: Path) -> None:
         async def nothing() -> None:
             pass
 
-        await run(store, CALL, FakeClock(), wait=1)
-        said = await run(store, STOP, Later(MINUTES, nothing), wait=MINUTES)
+        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
+        await hooks.run(CALL)
+        said = await hooks.run(STOP, Later(MINUTES, nothing), wait=MINUTES)
 
         assert said is None
         (question,) = await store.pending()

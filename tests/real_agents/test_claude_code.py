@@ -16,9 +16,9 @@ from support.hooks import answers, stored, until, wait_for
 pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(300)]
 
 
-def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> subprocess.Popen[str]:
-    """Start `claude -p` with nothing of ours but its home, a dummy key and the provider."""
-    environment = {
+def alone(midturn: CommandLine, provider: FakeMessages) -> dict[str, str]:
+    """Return the environment of `claude -p`: nothing of ours but its home, a dummy key and the provider."""
+    return {
         **{name: midturn.environment[name] for name in midturn.environment if name.startswith("XDG_")},
         "HOME": str(midturn.home),
         "PATH": midturn.environment["PATH"],
@@ -27,6 +27,10 @@ def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
     }
+
+
+def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> subprocess.Popen[str]:
+    """Start `claude -p`."""
     return subprocess.Popen(
         [str(program), "-p", "Go", *options],
         stdin=subprocess.DEVNULL,
@@ -34,7 +38,7 @@ def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options:
         stderr=subprocess.PIPE,
         text=True,
         cwd=midturn.root,
-        env=environment,
+        env=alone(midturn, provider),
     )
 
 
@@ -78,6 +82,25 @@ def test_an_answer_after_the_deadline_wakes_the_session_and_the_call_runs(midtur
     assert "The user said no" not in provider.said
     assert "the user now allows the call of Bash" in provider.said
     assert (midturn.root / "made").exists()
+
+
+def test_a_run_that_defers_ends_at_once_and_its_call_is_made_when_it_is_resumed_with_the_answer(
+    midturn: CommandLine, claude_program: Path
+) -> None:
+    midturn.ok("hook", "install", "claude", "--policy", "defer")
+    call = [("Bash", {"command": "touch made", "description": "Make"})]
+    with FakeMessages([call, "All done."]) as provider:
+        assert "tool_deferred" in ended(start(midturn, claude_program, provider, "--output-format", "json"))
+        (question,) = wait_for(midturn)
+        assert question["asker"]["waits"] is False
+        assert not (midturn.root / "made").exists()
+        environment = alone(midturn, provider)
+        path = f"{claude_program.parent}:{environment['PATH']}"
+        assert "All done." in midturn.ok("answer", question["id"], "y", "--resume", **{**environment, "PATH": path}).stdout
+
+    assert (midturn.root / "made").exists()
+    assert midturn.ok("inbox", "--json").json == []
+    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user"]
 
 
 def test_its_model_asks_with_our_tool_and_reads_the_answer(midturn: CommandLine, claude_program: Path) -> None:

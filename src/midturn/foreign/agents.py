@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from midturn.foreign import claude, codex, copilot, gemini, qwen
+from midturn.foreign import claude, claude_deferring, codex, copilot, gemini, qwen
 from midturn.foreign.hook import HookAgent
 from midturn.foreign.installing import Installation
 
@@ -23,3 +23,7 @@ INSTALLATIONS: Final[Mapping[str, Locating]] = {
     "copilot": copilot.installation,
 }
 """What is installed where: for the user whose home is given, or for a project."""
+DEFERRING: Final[Mapping[str, tuple[HookAgent, Locating]]] = {
+    "claude": (claude_deferring.DeferringClaude(), claude_deferring.installation),
+}
+"""Those that can end where a person is needed, and go on when they are resumed: how their hooks speak then, and what is installed."""

@@ -11,10 +11,10 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, objects, text
 from midturn.errors import QuestionError
 from midturn.foreign import words
+from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
-from midturn.foreign.running import Runs
 
 TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
 _MARGIN = 60
@@ -22,7 +22,7 @@ _HIDDEN = 20.0  # seconds for which its dialog about a server's question stays a
 ASKS = "AskUserQuestion"
 
 
-class Claude(Runs):
+class Claude(SpeaksLikeClaude):
     """Reads what Claude Code says to a hook, and writes what it understands."""
 
     key = "claude"
@@ -34,7 +34,7 @@ class Claude(Runs):
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:  # noqa: PLR0911  one return an event
         """Say what the document is about."""
-        alone = _is_alone(environment)
+        alone = is_alone(environment)
         tool, arguments = text(document.get("tool_name")), members(document.get("tool_input"))
         match text(document.get("hook_event_name")):
             case "PermissionRequest" if tool == ASKS:
@@ -57,15 +57,15 @@ class Claude(Runs):
         del document, occasion
         match outcome:
             case Approved(arguments=None):
-                return _decision({"behavior": "allow"})
+                return permission({"behavior": "allow"})
             case Approved(arguments=arguments):
-                return _decision({"behavior": "allow", "updatedInput": arguments})
+                return permission({"behavior": "allow", "updatedInput": arguments})
             case Refused(reason):
-                return _decision({"behavior": "deny", "message": words.refused(reason)})
+                return permission({"behavior": "deny", "message": words.refused(reason)})
             case RepliedTo(said):
-                return _decision({"behavior": "deny", "message": words.replied(said)})
+                return permission({"behavior": "deny", "message": words.replied(said)})
             case TurnStopped():
-                return _decision({"behavior": "deny", "message": words.ENDED, "interrupt": True})
+                return permission({"behavior": "deny", "message": words.ENDED, "interrupt": True})
             case Elsewhere() | AnswersGiven():
                 return Said()
 
@@ -75,17 +75,12 @@ class Claude(Runs):
             return _elicited(document, outcome)
         if isinstance(outcome, AnswersGiven):
             arguments: JsonObject = {**members(document.get("tool_input")), "answers": answers_by_text(occasion.form, outcome)}
-            return _decision({"behavior": "allow", "updatedInput": arguments})
+            return permission({"behavior": "allow", "updatedInput": arguments})
         return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
 
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running, for a reason that is not a person's. What a server asks is left to Claude Code, which cancels it."""
-        return _decision({"behavior": "deny", "message": message}) if document.get("hook_event_name") == "PermissionRequest" else Said()
-
-    def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep it from ending its turn, with news."""
-        del document
-        return Said({"decision": "block", "reason": message})
+        return permission({"behavior": "deny", "message": message}) if document.get("hook_event_name") == "PermissionRequest" else Said()
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
@@ -106,14 +101,10 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     )
 
 
-def _is_alone(environment: Mapping[str, str]) -> bool:
+def is_alone(environment: Mapping[str, str]) -> bool:
     """Say whether it runs without a person at its terminal (`claude -p`)."""
     attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
     return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
-
-
-def _decision(decision: dict[str, Json]) -> Said:
-    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
 
 
 # Its own questions ------------------------------------------------------------------------------------------------------

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
+from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import Approved, Outcome
 from midturn.foreign.installing import Entry, Installation
-from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
-from midturn.foreign.running import Runs, started_with
+from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds, as `install` tells it
 _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog stays away
 
 
-class Codex(Runs):
+class Codex(SpeaksLikeClaude):
     """Reads what Codex says to a hook, and writes what it understands."""
 
     key = "codex"
@@ -48,28 +49,7 @@ class Codex(Runs):
         if why:
             return self.denied(document, why)
         is_asked = document.get("hook_event_name") == "PermissionRequest"
-        return _decision({"behavior": "allow"}) if is_asked and isinstance(outcome, Approved) else Said()
-
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
-        """It asks no questions through hooks."""
-        del document, occasion, outcome
-        return Said()
-
-    def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running."""
-        if document.get("hook_event_name") == "PermissionRequest":
-            return _decision({"behavior": "deny", "message": message})
-        denial: dict[str, Json] = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": message}
-        return Said({"hookSpecificOutput": denial})
-
-    def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep it from ending its turn, with news."""
-        del document
-        return Said({"decision": "block", "reason": message})
-
-
-def _decision(decision: dict[str, Json]) -> Said:
-    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
+        return permission({"behavior": "allow"}) if is_asked and isinstance(outcome, Approved) else Said()
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -8,9 +8,10 @@ from pathlib import Path
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
+from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import Approved, Outcome
 from midturn.foreign.installing import Entry, Installation
-from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
 from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds, as `install` tells it
@@ -18,7 +19,7 @@ _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog stays away
 
 
-class Copilot:
+class Copilot(SpeaksLikeClaude):
     """Reads what Copilot CLI says to a hook, and writes what it understands."""
 
     key = "copilot"
@@ -29,11 +30,6 @@ class Copilot:
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
         """Return its session's id."""
         return text(document.get("sessionId")) or environment.get("COPILOT_AGENT_SESSION_ID", "")
-
-    def process(self, environment: Mapping[str, str]) -> int:
-        """It does not say."""
-        del environment
-        return 0
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about: only one of its events has a name in it."""
@@ -52,20 +48,10 @@ class Copilot:
             return self.denied(document, why)
         return Said({"behavior": "allow"}) if isinstance(outcome, Approved) else Said()
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
-        """It asks no questions through hooks."""
-        del document, occasion, outcome
-        return Said()
-
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running."""
         del document
         return Said({"behavior": "deny", "message": message})
-
-    def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep it from ending its turn, with news."""
-        del document
-        return Said({"decision": "block", "reason": message})
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

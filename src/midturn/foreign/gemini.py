@@ -8,17 +8,18 @@ from pathlib import Path
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
+from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import Outcome
 from midturn.foreign.installing import Entry, Installation
-from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
-from midturn.foreign.running import Runs, started_with
+from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
 _MARGIN = 60
 _CHANGES = "run_shell_command|write_file|replace"
 
 
-class Gemini(Runs):
+class Gemini(SpeaksLikeClaude):
     """Reads what Gemini CLI says to a hook, and writes what it understands."""
 
     key = "gemini"
@@ -48,20 +49,14 @@ class Gemini(Runs):
         why = words.denial(outcome)
         return self.denied(document, why) if why else Said()
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
-        """It asks no questions through hooks."""
-        del document, occasion, outcome
-        return Said()
-
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running."""
         del document
         return Said({"decision": "deny", "reason": message})
 
     def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep it from ending its turn, with news."""
-        del document
-        return Said({"decision": "deny", "reason": message})
+        """Keep it from ending its turn, with news: the same word as for a call."""
+        return self.denied(document, message)
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -72,6 +72,10 @@ class HookAgent(Protocol):
         """Keep a call from running, for a reason that is not a person's."""
         ...
 
+    def left_open(self, document: JsonObject) -> Said:
+        """Keep a call from running that nobody has decided about in time; the question stays open."""
+        ...
+
     def goes_on(self, document: JsonObject, message: str) -> Said:
         """Keep the agent from ending its turn, with news."""
         ...
@@ -110,8 +114,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
                 await self._ask(occasion)
             case Done(tool=tool, arguments=arguments):
                 await self._close((await self.errands.matching(tool, arguments))[:1])
-            case Stopping(waits=may_wait):
-                await self._stop(may_wait=may_wait)
+            case Stopping():
+                await self._stop(occasion)
             case MovedOn():
                 await self._close([errand for errand in await self.errands.unfinished() if _is_left(errand)])
             case Unaskable(why=why):
@@ -127,7 +131,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         errand = await self._taken_up(occasion) or await self.errands.permission(occasion.id, occasion.tool, occasion.arguments)
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
-            self.say(self._without_answer(occasion, words.NOBODY))
+            self.say(self.agent.left_open(self.document) if occasion.gates else Said())
             return
         if isinstance(outcome, Elsewhere) and occasion.gates:  # silence would let it run
             self.say(self._without_answer(occasion, words.FAILED))
@@ -141,12 +145,12 @@ class HookRun(Struct, frozen=True, kw_only=True):
         )
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
-            self.say(self._without_answer(occasion, words.NOBODY))
+            self.say(self.agent.left_open(self.document) if occasion.gates else Said())
             return
         self.say(self.agent.answered(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
 
-    def _seconds(self, occasion: Permit | Ask) -> float:
+    def _seconds(self, occasion: Permit | Ask | Stopping) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
 
     async def _taken_up(self, occasion: Permit | Ask) -> Errand | None:
@@ -159,9 +163,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     # The end of a turn -------------------------------------------------------------------------------------------------------
 
-    async def _stop(self, *, may_wait: bool) -> None:
+    async def _stop(self, stopping: Stopping) -> None:
         """Bring what was answered meanwhile; wait for the rest where nobody is kept from typing."""
-        if not may_wait:
+        if not stopping.waits:
             await self._close([errand for errand in await self.errands.unfinished() if errand.asker.via == "hook" and _is_left(errand)])
         began = self.clock.monotonic()
         while errands := await self._untold():
@@ -169,7 +173,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
             if news:
                 await self._bring(news)
                 return
-            if not may_wait or self.clock.monotonic() - began >= self.wait or not self.needed():
+            if not stopping.waits or self.clock.monotonic() - began >= self._seconds(stopping) or not self.needed():
                 break
             await self.clock.sleep(_LOOK)
         self.say(Said())

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -78,12 +78,12 @@ def uninstall(installation: Installation, key: str) -> bool:
     return True
 
 
-def installed(installation: Installation, key: str) -> Sequence[str]:
-    """Return the events for which our hooks are there."""
+def installed(installation: Installation, key: str) -> Mapping[str, str]:
+    """Return the events for which our hooks are there, each with the command that it runs."""
     if not installation.file.exists():
-        return ()
+        return {}
     hooks = _hooks(_read(installation.file), installation.file)
-    return [event for event, groups in hooks.items() if any(_is_ours(group, key) for group in groups)]
+    return {event: _commands(group)[0] for event, groups in hooks.items() for group in groups if _is_ours(group, key)}
 
 
 def _group(entry: Entry, command: str) -> dict[str, Any]:
@@ -114,10 +114,14 @@ def _remove(settings: dict[str, Any], key: str, file: Path) -> bool:
 
 def _is_ours(group: object, key: str) -> bool:
     """Say whether a group, or a hook by itself, is ours and nothing else."""
-    hooks = objects(members(group).get("hooks")) or [members(group)]
-    commands = [text(hook.get("command")) or text(hook.get("bash")) for hook in hooks]
+    commands = _commands(group)
     ours = [found for command in commands if (found := _OURS.search(command)) and found[2] == key]
     return bool(ours) and len(ours) == len(commands)
+
+
+def _commands(group: object) -> list[str]:
+    hooks = objects(members(group).get("hooks")) or [members(group)]
+    return [text(hook.get("command")) or text(hook.get("bash")) for hook in hooks]
 
 
 def _hooks(settings: dict[str, Any], file: Path) -> dict[str, list[Any]]:

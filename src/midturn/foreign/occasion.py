@@ -42,9 +42,10 @@ class Done(Struct, frozen=True, kw_only=True):
 
 
 class Stopping(Struct, frozen=True, kw_only=True):
-    """The agent is about to end its turn; with `waits`, nobody is kept from typing while we wait."""
+    """The agent is about to end its turn; with `waits`, nobody is kept from typing while we wait, for `seconds` or as long as may be."""
 
     waits: bool
+    seconds: float | None = None
 
 
 class MovedOn(Struct, frozen=True):

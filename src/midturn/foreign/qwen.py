@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
+from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Outcome
 from midturn.foreign.installing import Entry, Installation
 from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
-from midturn.foreign.running import Runs, started_with
+from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
 _MARGIN = 60
@@ -21,7 +22,7 @@ _ASKS = "ask_user_question"
 _CHANGES = "run_shell_command|write_file|edit"
 
 
-class Qwen(Runs):
+class Qwen(SpeaksLikeClaude):
     """Reads what Qwen Code says to a hook, and writes what it understands."""
 
     key = "qwen"
@@ -59,7 +60,7 @@ class Qwen(Runs):
         why = words.denial(outcome)
         if why:
             return self.denied(document, why)
-        return Said() if document.get("hook_event_name") == "PreToolUse" else _decision({"behavior": "allow"})
+        return Said() if document.get("hook_event_name") == "PreToolUse" else permission({"behavior": "allow"})
 
     def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
@@ -68,22 +69,6 @@ class Qwen(Runs):
             return self.denied(document, f"The user has answered already:\n{listed}")
         why = words.denial(outcome)
         return self.denied(document, why) if why else Said()
-
-    def denied(self, document: JsonObject, message: str) -> Said:
-        """Keep a call from running."""
-        if document.get("hook_event_name") == "PreToolUse":
-            denial: dict[str, Json] = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": message}
-            return Said({"hookSpecificOutput": denial})
-        return _decision({"behavior": "deny", "message": message})
-
-    def goes_on(self, document: JsonObject, message: str) -> Said:
-        """Keep it from ending its turn, with news."""
-        del document
-        return Said({"decision": "block", "reason": message})
-
-
-def _decision(decision: dict[str, Json]) -> Said:
-    return Said({"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}})
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
 import click
 from msgspec import Struct
 
@@ -19,6 +24,8 @@ from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.errors import MidturnError
+from midturn.foreign.claude_deferring import resuming
 from midturn.sandbox.doors import for_people_only
 from midturn.store.port import HeldBy
 
@@ -85,6 +92,17 @@ def _told(asker: Asker) -> Shown:
     return line("midturn: answered and kept. The process of {} that asked is gone; its session reads it when it asks again.", asker.name)
 
 
+def _go_on_there(asker: Asker) -> ExitStatus:
+    """Go on with the session of the agent that asked, where it can be."""
+    command = resuming(asker)
+    if command is None or shutil.which(command[0]) is None:
+        raise MidturnError(f"The answer is kept, but no session of {asker.name} can be resumed from here: start it again yourself.")
+    note("midturn: {} goes on in {}.", shlex.join(command), asker.cwd or ".")
+    folder = Path(asker.cwd)
+    ended = subprocess.run(command, cwd=folder if folder.is_dir() else None, check=False)  # noqa: S603  the user asked for it
+    return ExitStatus.DONE if ended.returncode == 0 else ExitStatus.ERROR
+
+
 def _check(given: AnswerFlags) -> None:
     ways = {
         "a VALUE": given.value is not None,
@@ -129,7 +147,7 @@ def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatu
 def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
     if question.asker:
         note(_told(question.asker))
-        return ExitStatus.DONE
+        return _go_on_there(question.asker) if given.resume and not question.asker.waits else ExitStatus.DONE
     if held:
         note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
         return ExitStatus.DONE

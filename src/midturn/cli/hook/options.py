@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
+from midturn.cli.hook.where import WAIT
 from midturn.foreign.agents import AGENTS
+from midturn.foreign.claude_deferring import POLICY
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _AGENT = click.Choice(list(AGENTS))
@@ -21,6 +23,12 @@ def with_agent(command: _F) -> _F:
 def with_optional_agent(command: _F) -> _F:
     """Add the argument [AGENT], and where its settings are."""
     return _with_project(click.argument("agent", type=_AGENT, required=False, metavar="[AGENT]")(command))
+
+
+def with_policy(command: _F) -> _F:
+    """Add `--policy`: what a run does that nobody sits before, where a person is needed."""
+    help = "Where nobody sits before it, a question is waited for, or ends the run, which can be resumed."  # noqa: A001  click's word
+    return click.option("--policy", type=click.Choice((WAIT, POLICY)), default=WAIT, show_default=True, help=help)(command)
 
 
 def _with_project(command: _F) -> _F:

@@ -10,13 +10,15 @@ from pathlib import Path
 import click
 import msgspec
 
+from midturn.cli.hook.options import with_policy
+from midturn.cli.hook.where import WAIT
 from midturn.cli.options import with_store
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
-from midturn.foreign.agents import AGENTS
+from midturn.foreign.agents import AGENTS, DEFERRING
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of
 from midturn.foreign.occasion import Said
@@ -32,10 +34,10 @@ def command_of(key: str) -> click.Command:
         "--wait", type=click.FloatRange(min=0), default=agent.wait, show_default=True, metavar="SECONDS", help="How long to wait."
     )
     @with_store
-    def command(*, wait: float, store: StoreAddress | None) -> int:
-        return run_hook(agent, wait, store)
+    def command(*, wait: float, store: StoreAddress | None, policy: str = WAIT) -> int:
+        return run_hook(agent if policy == WAIT else DEFERRING[key][0], wait, store)
 
-    return command
+    return with_policy(command) if key in DEFERRING else command
 
 
 def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:

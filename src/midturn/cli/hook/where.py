@@ -8,27 +8,30 @@ import sys
 from pathlib import Path
 
 from midturn.cli.place import environment
-from midturn.foreign.agents import AGENTS, INSTALLATIONS
+from midturn.foreign.agents import AGENTS, DEFERRING, INSTALLATIONS
+from midturn.foreign.claude_deferring import POLICY
 from midturn.foreign.installing import Installation, installed
 
+WAIT, DEFER = "wait", f"--policy {POLICY}"
 STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
 """What agents call the end of a turn: a hook there wakes them."""
 
 
-def installation_of(key: str, *, project: bool) -> Installation:
+def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
     """Return what installing means for an agent: for its user, or for the project in the working directory."""
     given = environment()
-    return INSTALLATIONS[key](Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
+    locate = INSTALLATIONS[key] if policy == WAIT else DEFERRING[key][1]
+    return locate(Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
 
 
-def command_line(key: str) -> str:
+def command_line(key: str, policy: str = WAIT) -> str:
     """Return the command of an agent's hooks; it works wherever the agent runs it."""
     found = shutil.which("midturn")
     program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
-    return shlex.join([*program, "hook", key])
+    return shlex.join([*program, "hook", key, *([] if policy == WAIT else ["--policy", policy])])
 
 
 def woken_agents() -> frozenset[str]:
-    """Return the agents of this user whose sessions our hooks wake."""
+    """Return the agents of this user whose sessions our hooks wake: those that wait for an answer."""
     there = {key: installed(installation_of(key, project=False), key) for key in AGENTS}
-    return frozenset(key for key, events in there.items() if STOPS & set(events))
+    return frozenset(key for key, events in there.items() if any(DEFER not in events[event] for event in STOPS & set(events)))

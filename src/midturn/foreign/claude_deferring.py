@@ -1,0 +1,99 @@
+"""Claude Code where nobody sits before it and nothing may wait: it ends where a person is needed, and goes on when it is resumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from midturn.core.asker import Asker
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import members, text
+from midturn.foreign import claude, words
+from midturn.foreign.claude import ASKS, Claude, answers_by_text, is_alone, questions_of
+from midturn.foreign.claude_words import before_tool
+from midturn.foreign.errand import AnswersGiven, Approved, Outcome
+from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+
+_EVENT = "PreToolUse"  # no other event lets it end in the middle of a call
+_ASKED = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"
+_EDITS = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+_OURS = "mcp__midturn__"  # these ask by themselves
+_TIMEOUT = 120  # seconds: it waits for nobody
+_SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}")
+POLICY: Final = "defer"
+
+
+class DeferringClaude(Claude):
+    """At its terminal, as ever. Without one, a call that a person must decide ends the run, and the same call comes again with the next."""
+
+    def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
+        """Say what the document is about; nothing waits."""
+        if not is_alone(environment):
+            return super().read(document, environment)
+        occasion = _before_tool(document) if document.get("hook_event_name") == _EVENT else super().read(document, environment)
+        return replace(occasion, seconds=0.0) if isinstance(occasion, Permit | Ask | Stopping) else occasion
+
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+        """Tell what was decided about a call."""
+        if document.get("hook_event_name") != _EVENT:
+            return super().permitted(document, occasion, outcome)
+        match outcome:
+            case Approved(arguments=None):
+                return before_tool("allow")
+            case Approved(arguments=arguments):
+                return before_tool("allow", updatedInput=arguments)
+            case _:
+                return before_tool("deny", words.denial(outcome) or words.FAILED)
+
+    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+        """Tell what was answered."""
+        if document.get("hook_event_name") != _EVENT:
+            return super().answered(document, occasion, outcome)
+        if isinstance(outcome, AnswersGiven):
+            given: JsonObject = {**members(document.get("tool_input")), "answers": answers_by_text(occasion.form, outcome)}
+            return before_tool("allow", updatedInput=given)
+        return before_tool("deny", words.denial(outcome) or words.FAILED)
+
+    def denied(self, document: JsonObject, message: str) -> Said:
+        """Keep a call from running, for a reason that is not a person's."""
+        return before_tool("deny", message) if document.get("hook_event_name") == _EVENT else super().denied(document, message)
+
+    def left_open(self, document: JsonObject) -> Said:
+        """End the run with the call in it."""
+        return before_tool(POLICY) if document.get("hook_event_name") == _EVENT else super().left_open(document)
+
+
+def _before_tool(document: JsonObject) -> Occasion:
+    """Say what a call is that is about to be made: it does not say whether Claude Code itself would ask about it."""
+    tool, arguments, call = text(document.get("tool_name")), members(document.get("tool_input")), text(document.get("tool_use_id"))
+    mode = document.get("permission_mode")
+    if not tool or tool.startswith(_OURS) or mode == "bypassPermissions" or (mode == "acceptEdits" and tool in _EDITS):
+        return Nothing()
+    if tool != ASKS:
+        return Permit(id=call, tool=tool, arguments=arguments, gates=True)
+    asked = questions_of(arguments, gates=True)
+    return replace(asked, id=call) if isinstance(asked, Ask) else asked
+
+
+def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
+    """Return where its settings are, and which hooks go there."""
+    waiting = claude.installation(home, project, environment)
+    return replace(
+        waiting,
+        entries=(Entry(event=_EVENT, matcher=_ASKED, timeout=_TIMEOUT), *waiting.entries),
+        advice=f"{waiting.advice} Where nobody sits before it (`claude -p`), every command and every change is asked about, and ends the "
+        "run; `midturn answer ID VALUE --resume` answers, and goes on.",
+        killed=f"{waiting.killed} A call that was to be deferred is decided by its permission rules then.",
+    )
+
+
+def resuming(asker: Asker) -> Sequence[str] | None:
+    """Return what goes on with the session of an agent that has ended; None where nothing does."""
+    if asker.agent != Claude.key or not _SESSION.fullmatch(asker.session):
+        return None
+    return ("claude", "-p", "--resume", asker.session)

@@ -1,0 +1,42 @@
+"""Runs of a hook in this process, for what depends on neither a process nor a clock of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from midturn.core.json_value import JsonObject
+from midturn.foreign.errands import Errands
+from midturn.foreign.hook import HookAgent, HookRun, asker_of
+from midturn.foreign.occasion import Said
+from midturn.store.stores import FileStore
+from support.clocks import FakeClock
+
+CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
+"""What Claude Code tells its hooks where nobody sits before it."""
+
+
+class HookRuns:
+    """Runs the hooks of one agent, each to its end; `environment` is what the agent gives them."""
+
+    def __init__(self, store: FileStore, agent: HookAgent, environment: Mapping[str, str]) -> None:
+        self.store = store
+        self._agent = agent
+        self._environment = environment
+
+    async def run(self, document: JsonObject, clock: FakeClock | None = None, wait: float = 1) -> Any:
+        """Run one; return what it printed, None where that is nothing."""
+        said: list[Said] = []
+        ticking = clock or FakeClock()
+        errands = Errands(self.store, asker_of(self._agent, document, self._environment), ticking)
+        going = HookRun(
+            agent=self._agent,
+            document=document,
+            environment=self._environment,
+            errands=errands,
+            clock=ticking,
+            wait=wait,
+            say=said.append,
+        )
+        await going.go()
+        return said[0].document
