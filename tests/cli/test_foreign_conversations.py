@@ -97,6 +97,41 @@ def test_adopting_shows_what_would_run_and_asks_for_it_again(midturn: CommandLin
     assert midturn.ok("conversation", "verify").stdout == "Turn 1: begun and decided here, unchanged\n"
 
 
+@pytest.mark.parametrize(
+    ("question", "given", "offered", "key", "recorded"),
+    [
+        (asks("region", "Which?", answer_type={"type": "text"}), "eu-1", "(Enter for 'eu-1')", "", "eu-1"),
+        (asks("sure", "Which?"), "yes", "y yes, Y always, n no", "n", False),
+    ],
+    ids=["a text is offered", "a yes is not"],
+)
+def test_what_was_answered_elsewhere_decides_nothing(
+    midturn: CommandLine, question: Any, given: str, offered: str, key: str, recorded: Any
+) -> None:
+    midturn.configure(f'assistant.model.id = "{midturn.script()}"\n')
+    midturn.asker()
+    midturn.hasty()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=[question])), "--defer", "Ship it")
+    midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], given)
+    clone = midturn.root.parent / "clone"
+    shutil.copytree(midturn.root, clone, symlinks=True)
+    midturn.root = clone
+
+    with midturn.on_a_terminal("resume", "--adopt") as terminal:
+        terminal.wait_for("(answered elsewhere)")
+        terminal.wait_at(": ")
+        terminal.send("y\r")
+        assert terminal.wait_for_end() == 0
+    with midturn.on_a_terminal("resume") as terminal:
+        terminal.wait_for("Which?")
+        terminal.wait_for(offered)
+        terminal.wait_at("> " if key == "" else ": ")
+        terminal.send(f"{key}\r")
+        terminal.wait_for_end()
+
+    assert [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"] == [recorded]
+
+
 def test_a_turn_that_waits_here_is_foreign_in_a_clone_of_the_workspace(midturn: CommandLine) -> None:
     midturn.asker()
     midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks()])), "--defer", "Ship it")

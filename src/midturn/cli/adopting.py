@@ -6,12 +6,13 @@ from midturn.cli.asking import confirmed
 from midturn.cli.output import note, say, tell
 from midturn.cli.place import Place
 from midturn.cli.shown import line
-from midturn.core.events import ChatRequest, Event, ToolCallRequest, ToolCallResponse
+from midturn.core.events import ChatRequest, Event, InquiryAnswered, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.core.json_value import shown
 from midturn.core.question import Question
 from midturn.core.stream import open_turn
 from midturn.errors import NotOpen
 
+_ASK = "Take this turn over? Its approvals are asked again, its answers are offered as drafts, its flags are dropped."
 _HINT = "Nobody is here to look at it: adopt it at a terminal, or end it with `midturn resume --discard`."
 
 
@@ -28,7 +29,7 @@ def adopt(place: Place, conversation: str) -> bool:
         tell("The open turn of conversation {} is yours already.", conversation)
         return True
     _show(conversation, list(window.events))
-    question = Question.boolean("adopt", "Take this turn over? Its approvals and answers are asked again, its flags are dropped.")
+    question = Question.boolean("adopt", _ASK)
     if not confirmed(question, _HINT):
         note("midturn: nothing was taken over.")
         return False
@@ -53,6 +54,7 @@ def _needs_adoption(place: Place, conversation: str) -> bool:
 def _show(conversation: str, turn: list[Event]) -> None:
     say("Conversation {}", conversation)
     done = {event.call for event in turn if isinstance(event, ToolCallResponse)}
+    asked = {event.id: event for event in turn if isinstance(event, InquiryRequest) and event.call not in done}
     for event in turn:
         match event:
             case ChatRequest(content=content):
@@ -60,5 +62,7 @@ def _show(conversation: str, turn: list[Event]) -> None:
             case ToolCallRequest(name=name, arguments=arguments):
                 ran = "has run" if event.event_id in done else "would run"
                 say(line("  {}: {} {}", ran, name, shown(arguments)))
+            case InquiryAnswered(id=id, answer=answer) if id in asked:
+                say("    {} {}  (answered elsewhere)", asked[id].question.text, shown(answer))
             case _:
                 pass

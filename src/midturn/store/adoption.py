@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from midturn.clock import now_in_a_name
 from midturn.core.codec import clean, decode_event, encode_event
+from midturn.core.drafts import with_drafts
 from midturn.core.events import (
     Approval,
     ConfigDelta,
@@ -18,8 +19,10 @@ from midturn.core.events import (
     InquiryRedacted,
     InquiryRequest,
     OpaqueEvent,
+    ToolCallRequest,
     ToolCallResponse,
 )
+from midturn.core.json_value import Json
 from midturn.store.batch import numbered
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
@@ -43,14 +46,35 @@ def reseal(folder: Folder, chain: Chain) -> None:
 def undecided(lines: Sequence[bytes]) -> list[list[bytes]]:
     """Return the batches of a turn without what was decided in it: approvals, flags, answers to calls that have no response yet.
 
-    The answers of finished calls stay, for they explain their results; none of them is remembered.
+    Those answers are offered as drafts when their questions are asked again. The answers of finished calls stay, for they explain their
+    results; none of them is remembered.
     """
     batches = [[decode_event(clean(without_seal(line)), "") for line in batch] for batch in _batches(lines)]
     events = [event for batch in batches for event in batch]
     finished = {event.call for event in events if isinstance(event, ToolCallResponse)}
     open_questions = {event.id for event in events if isinstance(event, InquiryRequest) and event.call not in finished}
-    kept = [list(_kept(batch, open_questions)) for batch in batches]
+    drafts = _drafts(events, open_questions)
+    kept = [[_drafted(event, drafts) for event in _kept(batch, open_questions)] for batch in batches]
     return [[encode_event(event) for event in numbered(batch)] for batch in kept if batch]
+
+
+def _drafts(events: Iterable[Event], open_questions: Collection[str]) -> Mapping[str, Mapping[str, Json]]:
+    """Return the last answer to each question of the calls that are not finished, by the call and the question's own id."""
+    asked: dict[str, InquiryRequest] = {}
+    drafts: dict[str, dict[str, Json]] = {}
+    for event in events:
+        match event:
+            case InquiryRequest(id=id) if id in open_questions:
+                asked[id] = event
+            case InquiryAnswered(id=id, answer=answer) if id in asked:
+                drafts.setdefault(asked[id].call, {})[asked[id].question_id] = answer
+            case _:
+                pass
+    return drafts
+
+
+def _drafted(event: Event, drafts: Mapping[str, Mapping[str, Json]]) -> Event:
+    return with_drafts(event, drafts.get(event.event_id, {})) if isinstance(event, ToolCallRequest) else event
 
 
 def _kept(batch: Iterable[Event], open_questions: set[str]) -> Iterator[Event]:
