@@ -15,12 +15,13 @@ from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Subm
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
-from midturn.core.turn.effects import Given, GivenAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
+from midturn.core.turn.inputs import Asking, OnFailure
 from midturn.core.turn.settings import TurnSettings
 from support.turn_people import EDITED, EDITED_RESULT, Deed, Does, Says
-from support.turn_script import CONFIGURED, DEFAULTS, Ask, Round, Rule, Script, Tool, Value, asks_of
+from support.turn_script import CONFIGURED, DEFAULTS, Ask, How, Round, Rule, Script, Tool, Value, asks_of
 
+ON_FAILURE: dict[How, OnFailure] = {"return": "fail_call", "await": "fail_call", "told": "report", "try": "report_all"}
 MISFIT: dict[str, Reply] = {"tool": Answered(7), "run": WentBack(), "deliver": Submitted(), "review": Answered(False)}
 
 
@@ -49,7 +50,7 @@ def question(ask: Ask, before: tuple[Ask, ...] = ()) -> Question[Any]:
 def asking(asked: Round, tool: Tool) -> Asking:
     """Return what a tool asks."""
     questions = [question(ask, asked.questions[:place]) for place, ask in enumerate(asked.questions)]
-    return Asking(Form(questions, asked.review), Source.tool(tool.name), "report" if asked.how == "try" else "fail_call")
+    return Asking(Form(questions, asked.review), Source.tool(tool.name), ON_FAILURE[asked.how])
 
 
 def settings(script: Script, *, attached: bool) -> TurnSettings:
@@ -112,4 +113,8 @@ def plain_answers(answers: Mapping[str, Json | SecretValue]) -> dict[str, Value]
 
 def plain_given(given: Given) -> dict[str, Value]:
     """Return what an await gives."""
-    return {id: plain(g.value) if isinstance(g, GivenAnswer) else f"none: {g.reason}" for id, g in given.items()}
+    return {id: plain(g.value) if isinstance(g, GivenAnswer) else _none(g) for id, g in given.items()}
+
+
+def _none(given: NoAnswer) -> str:
+    return f"none: {given.reason}" + (f": {given.reply}" if given.reply else "")

@@ -103,7 +103,7 @@ class CallOracle:
         try:
             answers = self._walk(asked)
         except Refused as refused:
-            if asked.how == "try":
+            if asked.how in ("try", "told"):
                 raise
             raise CallOver(refused.message) from refused
         self._answers |= answers
@@ -135,6 +135,9 @@ class CallOracle:
                 case Does("back"), _:
                     self._seen["Back"] += 1
                     at, went_back = max(people), True
+                case Does("reply"), _ if asked.how == "try":
+                    self._seen["Reply to a tool"] += 1
+                    raise Refused("reply: Never mind.", "")
                 case Does("reply"), _:
                     self._reply(questions, given)
                 case _:

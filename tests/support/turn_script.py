@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 Value: TypeAlias = bool | str | None
 Policy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
+How: TypeAlias = Literal["return", "await", "try", "told"]
 
 VALUES: dict[str, tuple[Value, ...]] = {
     "boolean": (True, False),
@@ -46,10 +47,13 @@ class Ask(Struct, frozen=True):
 
 
 class Round(Struct, frozen=True):
-    """Questions that are asked together: a tool returns them, awaits them, or tries to have them answered."""
+    """Questions that are asked together: a tool returns them, awaits them, or goes on without an answer.
+
+    With `told` it hears why nobody may or can answer, with `try` also what a person says instead.
+    """
 
     questions: tuple[Ask, ...]
-    how: Literal["return", "await", "try"] = "return"
+    how: How = "return"
     review: bool = False
 
 

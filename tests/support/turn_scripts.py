@@ -14,6 +14,7 @@ from support.turn_script import (
     Ask,
     Called,
     GiveUp,
+    How,
     Limits,
     Op,
     Policy,
@@ -26,14 +27,13 @@ from support.turn_script import (
     Until,
 )
 
-How: TypeAlias = Literal["return", "await", "try"]
 Scene: TypeAlias = "Callable[[Stage], list[list[Called]]]"
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 KINDS = {"yes": "boolean", "sure": "boolean", "pick": "select", "note": "text", "key": "secret"}
 TARGETS = ("user", "assistant", "assistant_with_escalation")
 MEMORY = Round((Ask("mem", remembers=True),))
 YES = Ask("yes")
-SECOND, NO, FAILURE = 4, 6, 10  # moods: a person takes the second value, a model does, a model fails
+SECOND, NO, FAILURE, REPLY = 4, 6, 10, 12  # moods: a person takes the second value, a model does, a model fails, a person replies
 
 
 class Stage:
@@ -104,12 +104,12 @@ class Stage:
 
     def round(self, tool: Tool, how: How, least: int = 1, most: int = 3) -> Round:
         """Draw a round of questions; who only tries asks one."""
-        most = 1 if how == "try" else most
+        most = 1 if how in ("try", "told") else most
         ids = self.draw(st.lists(st.sampled_from(self.kinds(tool)), min_size=min(least, most), max_size=most, unique=True))
         asks: list[Ask] = []
         for id in ids:
             asks.append(self.ask(id, asks))
-        return Round(tuple(asks), how, review=how != "try" and len(asks) > 1 and self.pick(False, True))
+        return Round(tuple(asks), how, review=how in ("return", "await") and len(asks) > 1 and self.pick(False, True))
 
 
 # Scenes: the calls of one or more cycles ----------------------------------------------------------------------------------
@@ -137,12 +137,12 @@ def coroutines(stage: Stage) -> list[list[Called]]:
     patient = stage.few or tool.detached["tool"] == "defer"  # what is given up is not shown, and does not wait
 
     def op() -> Op:
-        asked = stage.round(tool, stage.pick("await", "try"), most=2)
+        asked = stage.round(tool, stage.pick("await", "try", "told"), most=2)
         match stage.pick("one", "until", "give up"):
             case "until":
                 return Until(Round((YES,), "await"))
             case "give up" if not patient:
-                return GiveUp(Round((stage.unique(tool),), stage.pick("await", "try")))
+                return GiveUp(Round((stage.unique(tool),), stage.pick("await", "try", "told")))
             case _:
                 return asked
 
@@ -179,7 +179,15 @@ def at_once(stage: Stage) -> list[list[Called]]:
 def refused(stage: Stage) -> list[list[Called]]:
     """A coroutine only tries, and goes on."""
     tool = stage.tool(rules={"sure": Rule("assistant"), "pick": Rule(configured="misfits")})
-    return [[stage.call(tool, *(stage.round(tool, "try") for _ in range(3)))]]
+    return [[stage.call(tool, *(stage.round(tool, stage.pick("try", "told")) for _ in range(3)))]]
+
+
+def replies(stage: Stage) -> list[list[Called]]:
+    """A person says something to a tool instead of answering, and it goes on."""
+    tool = stage.tool(rules={"yes": Rule("assistant_with_escalation")})
+    tries = [stage.round(tool, stage.pick("try", "try", "told"), most=1) for _ in range(2)]
+    forced = {f"{who} {id}": stage.pick(REPLY, REPLY, 0) for who in ("person", "link") for id in KINDS}
+    return [[stage.call(tool, Round((YES,), "try"), *tries, forced={**forced, "model yes": stage.pick(NO, FAILURE)})]]
 
 
 def memories(stage: Stage) -> list[list[Called]]:
@@ -262,7 +270,7 @@ def oddities(stage: Stage) -> list[list[Called]]:
 
 
 SCENES: tuple[Scene, ...] = (
-    chains, forms, coroutines, at_once, refused, memories, approvals, looked_at, secrets, escalations, breakers, repeats, oddities,
+    chains, forms, coroutines, at_once, refused, replies, memories, approvals, looked_at, secrets, escalations, breakers, repeats, oddities,
 )  # fmt: skip
 
 

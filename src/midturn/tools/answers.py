@@ -21,9 +21,14 @@ class Answer(Struct, Generic[T], frozen=True):
 
 
 class Unanswered(Struct, frozen=True):
-    """There is no answer; `reason` is the tag that says why."""
+    """There is no answer; `reason` is the tag that says why (docs/recording.md).
+
+    With the reason `reply`, a person said something instead of answering: `reply` holds the words, None where there were none. They are
+    yours to act on, or to pass on to the model in what the tool returns.
+    """
 
     reason: str
+    reply: str | None = None
 
 
 class FormAnswers:

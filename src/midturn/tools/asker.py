@@ -73,7 +73,14 @@ class Asker(ABC):
         return self._life.wait_in_thread(lambda: self._ask_form(form))
 
     def try_ask(self, question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
-        """Ask, and go on without an answer where nobody may or can give one."""
+        """Ask, and go on without an answer where nobody may or can give one, or where the person says something else instead.
+
+        Args:
+            question: The question, as for `ask`.
+
+        Returns:
+            `Answer` (`value`, `by`, `reason`), or `Unanswered` with the `reason` why there is none, and the words of a `reply`.
+        """
         return self._life.pending(_id(question), lambda: self._try_ask(question), "ctx.try_ask_sync(…)")
 
     def try_ask_sync(self, question: Question[T]) -> Answer[T] | Unanswered:
@@ -107,11 +114,11 @@ class Asker(ABC):
         return FormAnswers(given)
 
     async def _try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
-        match (await self._sent(Form((question,)), "report")).get(question.id):
+        match (await self._sent(Form((question,)), "report_all")).get(question.id):
             case GivenAnswer() as given:
                 return Answer(question.typed(given.value), given.reason, given.by)
-            case NoAnswer(reason):
-                return Unanswered(reason)
+            case NoAnswer(reason, reply):
+                return Unanswered(reason, reply)
             case None:
                 raise RuntimeError(f"Nothing was said about `{question.id}`.")
 

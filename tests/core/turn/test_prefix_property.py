@@ -13,7 +13,7 @@ from support.turn_check import check, cut_everywhere
 from support.turn_oracle import expected
 from support.turn_player import play
 from support.turn_script import Script
-from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, memories, scripts
+from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, memories, replies, scripts
 
 RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same few hundred
 EXAMPLES = int(RANDOM or 400)
@@ -27,14 +27,15 @@ INGREDIENTS = {
     "approvals": ("an approved call", "run that waits", "deliver that waits", "a delivered result"),
     "secrets": ("a secret",),
     "escalations": ("a no escalated", "a failure escalated"),
+    "replies to a tool": ("Reply to a tool",),
     "limits": ("the limit of", "the breaker"),
     "cancellations": ("End Turn", "Ctrl-C", "Reply", "Back"),
 }
 
 
 EMPHASES: tuple[tuple[Sequence[Scene], int], ...] = (
-    (SCENES, EXAMPLES // 2),
-    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations)),
+    (SCENES, EXAMPLES * 2 // 5),
+    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations, replies)),
 )
 
 

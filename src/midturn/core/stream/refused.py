@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from midturn.core.events import NOBODY_THERE, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest
+from midturn.core.events import NOBODY_THERE, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest, ToolCallResponse
 
 
 def refused(turn: Iterable[Event]) -> list[str]:
-    """Return the names of the tools whose calls failed for lack of a human, in order, once a call."""
+    """Return the names of the tools whose calls ended in an error for want of a human, in order, once a call.
+
+    A tool that goes on without the answer, and succeeds, is not among them.
+    """
     names: dict[str, str] = {}
     asked: dict[str, str] = {}
     found: dict[str, str] = {}
@@ -23,6 +26,8 @@ def refused(turn: Iterable[Event]) -> list[str]:
                 found[call] = names.get(call, "")
             case Approval(state="skipped", answered_by=who) if who and who.by == "default":
                 found[event.call] = names.get(event.call, "")
+            case ToolCallResponse(is_error=False):
+                found.pop(event.call, None)
             case _:
                 pass  # nobody was missed here
     return list(found.values())

@@ -26,6 +26,9 @@ from midturn.core.turn.state import TurnState
 from midturn.core.turn.walk import Walk
 from midturn.errors import AnswerError
 
+TELLS_REPLIES: dict[str, Json] = {"reply": "tool"}
+"""Stands with a request whose tool wants to hear what a person says instead of answering, for whoever takes the reply from outside."""
+
 
 class Answers(Struct, frozen=True):
     """A form is done: what its ask is given. `ask` is None for a form that the tool returned, to be run again with the answers."""
@@ -95,15 +98,22 @@ class Asks:
         """Move the walk that waited for a decision."""
         self.waiting_for(id).follow(then)
 
-    def report(self, id: str, reason: str) -> Answers | None:
+    def report(self, id: str, refusal: Refuse) -> Answers | None:
         """Return what a coroutine hears that wants to know why there is no answer; None where its call fails."""
         walk = self.waiting_for(id)
-        return self._report(walk, reason) if walk.asking.on_failure == "report" else None
+        return None if walk.asking.on_failure == "fail_call" else self._report(walk, refusal)
+
+    def report_reply(self, id: str, reply: str | None) -> Answers | None:
+        """Return what a coroutine hears that wants to know what the person said instead; None where that ends its call."""
+        walk = self.waiting_for(id)
+        return self._report(walk, Refuse("reply", reply=reply)) if walk.asking.on_failure == "report_all" else None
 
     def escalate(self, id: str, then: Escalate) -> Inquiry:
         """Record a person's review of what a model said, as the next link, and return it."""
         walk, previous = self.waiting_for(id), then.previous
-        template = InquiryRequest(id="", source=previous.source, question=then.question.persisted(), escalates=previous.id)
+        template = InquiryRequest(
+            id="", source=previous.source, question=then.question.persisted(), escalates=previous.id, metadata=previous.metadata
+        )
         return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
 
     # One walk -------------------------------------------------------------------------------------------------------
@@ -151,8 +161,8 @@ class Asks:
             case Give() | GoBack():
                 walk.follow(outcome)
                 return None
-            case Refuse(reason):
-                return self._report(walk, reason)
+            case Refuse():
+                return self._report(walk, outcome)
 
     def _on_record(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> tuple[Chain, Give | GoBack | Refuse | None]:
         """Return the attempt that comes next and what it led to, None where it is open; it is recorded now where there is none.
@@ -171,10 +181,10 @@ class Asks:
                 self._state.warn(f"{self._view.tool}.{question.id}", f"{what} {error}", response.event_id)
         return self._ask_anew(walk, question, persisted), None
 
-    def _report(self, walk: Walk, reason: str) -> Answers:
+    def _report(self, walk: Walk, refusal: Refuse) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
         self._forget([walk])
-        return Answers(walk.ask, {question.id: NoAnswer(reason) for question in walk.asking.form.questions})
+        return Answers(walk.ask, {question.id: NoAnswer(refusal.reason, refusal.reply) for question in walk.asking.form.questions})
 
     def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | None:
         """Show all answers once more, unless the record says what was done with them."""
@@ -214,7 +224,8 @@ class Asks:
             ask = replace(ask, prefill=draft)
         walk.waits_for = request.event_id
         policy = self._view.policy.question(request.question_id)
-        return Inquiry(self._view, ask, request, question, policy, self._view.settings.attached, emissions)
+        tells_replies = walk.asking.on_failure == "report_all"
+        return Inquiry(self._view, ask, request, question, policy, self._view.settings.attached, emissions, tells_replies=tells_replies)
 
     def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
         """Record a request; what is still open under the same question id, and nobody waits for in this run, asked something else."""
@@ -227,7 +238,8 @@ class Asks:
             questions = walk.asking.form.questions
             form = AskedForm(len(questions), tuple(map(_as_persisted, questions)))
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
-        template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form)
+        metadata = TELLS_REPLIES if walk.asking.on_failure == "report_all" else None
+        template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form, metadata=metadata)
         self._request(question.id, template)
         return record.chains[-1]
 

@@ -222,14 +222,14 @@ class Call:
 
     def _follow(self, id: str, then: Then) -> None:
         match then:
+            case Leave(replied) if told := self._asks.report_reply(id, replied.text):
+                self._give(told)
             case Give() | GoBack() | Leave() | Send():
                 self._asks.follow(id, then)
-            case Refuse(reason, message):
-                told = self._asks.report(id, reason)
-                if told:
-                    self._give(told)
-                else:
-                    self._respond(message)
+            case Refuse() if told := self._asks.report(id, then):
+                self._give(told)
+            case Refuse(message=message):
+                self._respond(message)
             case Escalate():
                 link = self._asks.escalate(id, then)
                 if isinstance(then.default, UnsetType):

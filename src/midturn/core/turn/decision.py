@@ -63,10 +63,14 @@ class Send(Struct, frozen=True):
 
 
 class Refuse(Struct, frozen=True):
-    """Go without the answer: a coroutine that wants to know hears `reason`, every other call fails with `message`."""
+    """Go without the answer: a coroutine that wants to know hears `reason`, every other call fails with `message`.
+
+    `reply` is what the person said instead.
+    """
 
     reason: str
     message: str = ""
+    reply: str | None = None
 
 
 class Escalate(Struct, frozen=True):

@@ -23,9 +23,13 @@ class GivenAnswer(Struct, frozen=True):
 
 
 class NoAnswer(Struct, frozen=True):
-    """Why there is none: a tag of docs/recording.md (`reply` and `user` never reach a tool: they end its call)."""
+    """Why there is none: a tag of docs/recording.md, with the words of a `reply`, if any.
+
+    `user` never reaches a tool: it ends the turn. `reply` reaches one that wants to hear of it; otherwise it ends the call.
+    """
 
     reason: str
+    reply: str | None = None
 
 
 Given: TypeAlias = Mapping[str, GivenAnswer | NoAnswer]

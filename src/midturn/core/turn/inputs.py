@@ -14,7 +14,7 @@ from midturn.core.outcome import Success, ToolError
 from midturn.core.reply import Reply
 from midturn.core.source import Source
 
-OnFailure: TypeAlias = Literal["fail_call", "report"]
+OnFailure: TypeAlias = Literal["fail_call", "report", "report_all"]
 
 
 class TurnRequested(Struct, frozen=True):
@@ -67,7 +67,10 @@ class TurnFailed(Struct, frozen=True):
 
 
 class Asking(Struct, frozen=True):
-    """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine."""
+    """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
+
+    With `report_all` a reply is reported, too, where it would otherwise end the call; that is for a question asked alone.
+    """
 
     form: Form
     source: Source

@@ -67,7 +67,7 @@ class Inquiry(Struct, frozen=True):
     """A question on its way to whoever answers it. It closes exactly once, with one response.
 
     `ask` is the step of its form, `question` what is put to a person, `emissions` how often the tool has asked it. `error` is what a model
-    failed with that was asked before.
+    failed with that was asked before. `tells_replies` means that the tool hears of a reply, so that its words are kept for it.
     """
 
     view: View
@@ -78,6 +78,7 @@ class Inquiry(Struct, frozen=True):
     attached: bool
     emissions: int = 1
     error: str | None = None
+    tells_replies: bool = False
 
     @property
     def id(self) -> str:
@@ -129,7 +130,7 @@ class Inquiry(Struct, frozen=True):
             case WentBack():
                 return Misfit.because("There is no earlier answer to go back to.")
             case Replied():
-                return self._cancel("reply", Leave(reply))
+                return self._cancel("reply", Leave(reply), {"reply": reply.text} if self.tells_replies and reply.text else None)
             case Edited() | Submitted():
                 return Misfit.because("This question takes an answer.")
             case _ as other:

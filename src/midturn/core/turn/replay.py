@@ -52,7 +52,7 @@ class Replay:
 
         That nobody could answer is told again only to a coroutine that wants to know; a superseded attempt counts as never recorded.
         """
-        reports = walk.asking.on_failure == "report"
+        reports = walk.asking.on_failure != "fail_call"
         for chain in self._record.asking(question_id, key):
             if chain.place not in self._used and not chain.is_superseded and (reports or not chain.is_refused):
                 return chain
@@ -128,8 +128,9 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
             return Give(question.id, Answered(PLACEHOLDER, automatic=by != "user"), response.id, by)
         case InquiryCancelled(reason="back"):
             return GoBack()
-        case InquiryCancelled(reason=reason):
-            return Refuse(reason)
+        case InquiryCancelled(reason=reason, metadata=metadata):
+            reply = (metadata or {}).get("reply")
+            return Refuse(reason, reply=reply if isinstance(reply, str) else None)
         case None:
             raise AssertionError("an open attempt is taken over, not replayed")
         case _ as other:

@@ -12,6 +12,7 @@ from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
+from midturn.core.turn.asks import TELLS_REPLIES
 from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit, Spoken
 from midturn.core.turn.effects import Record
@@ -167,7 +168,8 @@ class Visit:
         """
         record, chain = _open_chain(self._state.record, request)
         for first, form in _forms(record, chain):
-            self._walk = first, Asking(form, request.source)
+            on_failure = "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
+            self._walk = first, Asking(form, request.source, on_failure)
             self._state = self._loaded()
             call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.event_id in call.waiting:

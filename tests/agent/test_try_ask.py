@@ -1,0 +1,162 @@
+"""A tool that asks with `try_ask` goes on without an answer, and hears what was said instead: at once, from the inbox, after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+
+WHEN = mt.Question.text("when", "When shall it go out?")
+
+
+@mt.tool
+async def plan(ctx: mt.ToolContext) -> str:
+    """Plan the release."""
+    match await ctx.try_ask(WHEN):
+        case mt.Answer(value):
+            return f"It goes out {value}."
+        case mt.Unanswered("reply", reply):
+            sure = await ctx.ask(mt.Question.boolean("wait", f"Wait, because of {reply!r}?"))
+            return f"waits: {sure}"
+        case mt.Unanswered(reason):
+            return f"nobody said when: {reason}"
+
+
+@mt.tool
+def plan_in_a_thread(ctx: mt.ToolContext) -> str:
+    """Plan the release."""
+    return repr(ctx.try_ask_sync(WHEN))
+
+
+class Person(mt.Prompter):
+    """Says something else when asked for a time."""
+
+    def __init__(self, *replies: mt.Reply) -> None:
+        self.replies = list(replies)
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Reply as it was told to."""
+        assert prompt.kind == "tool"
+        return self.replies.pop(0)
+
+
+def calling(name: str = "plan") -> mt.ScriptedModel:
+    return mt.ScriptedModel([{"calls": [{"name": name}]}, {"text": "Done."}])
+
+
+def told(agent: mt.Agent, conversation: str) -> list[tuple[str, bool]]:
+    return told_in(agent.store.read_sync(conversation))
+
+
+def told_in(conversation: mt.Conversation) -> list[tuple[str, bool]]:
+    return [(event.content, event.is_error) for event in conversation.events if isinstance(event, mt.events.ToolCallResponse)]
+
+
+def test_a_tool_hears_the_reply_and_asks_on() -> None:
+    agent = mt.Agent(calling(), tools=[plan], prompter=Person(mt.Replied("Ask Ann first."), mt.Answered(value=True)))
+    result = agent.run_sync("Plan it.").raise_if_failed()
+
+    assert told(agent, result.conversation) == [("waits: True", False)]
+    first, *_ = [e for e in agent.store.read_sync(result.conversation).events if isinstance(e, mt.events.InquiryCancelled)]
+    assert (first.reason, first.metadata) == ("reply", {"reply": "Ask Ann first."})
+
+
+@pytest.mark.parametrize(("reply", "heard"), [("Later.", "'Later.'"), (None, "None")])
+def test_a_reply_reaches_a_tool_in_a_thread_with_its_words_or_without(reply: str | None, heard: str) -> None:
+    agent = mt.Agent(calling("plan_in_a_thread"), tools=[plan_in_a_thread], prompter=Person(mt.Replied(reply)))
+    result = agent.run_sync("Plan it.")
+
+    assert told(agent, result.conversation) == [(f"Unanswered(reason='reply', reply={heard})", False)]
+
+
+def test_a_reply_from_the_inbox_reaches_the_tool_when_another_process_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "conversations"
+    result = mt.Agent(calling(), tools=[plan], store=mt.open_store(path)).run_sync("Plan it.")
+    conversation = result.conversation
+
+    for answer in ({"reply": "Ask Ann first."}, {"value": False}):
+        (question,) = mt.open_store(path).pending_sync()
+        mt.open_store(path).answer_sync(question.id, **answer)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        assert told(mt.Agent(calling(), store=mt.open_store(path)), conversation) == []
+        later = mt.Agent(calling(), tools=[plan], store=mt.open_store(path))
+        result = later.resume_sync(conversation)
+    assert result.status == "completed"
+    assert told(later, conversation) == [("waits: False", False)]
+
+
+def test_a_reply_that_arrives_while_the_tool_runs_reaches_it() -> None:
+    async def scene() -> None:
+        inbox = mt.InboxPrompter()
+        agent = mt.Agent(calling(), tools=[plan], prompter=inbox)
+        async with agent.stream("Plan it.") as events:
+            async for event in events:
+                match event:
+                    case mt.Asked(question) if question.question_id == "when":
+                        await agent.store.answer(question.id, reply="Ask Ann first.")
+                    case mt.Asked(question):
+                        await agent.store.answer(question.id, True)
+                    case mt.TurnEnded(result):
+                        heard = told_in(await agent.store.read(result.conversation))
+                        assert heard == [("waits: True", False)]
+                    case _:
+                        pass
+
+    asyncio.run(scene())
+
+
+def test_an_ask_beside_it_still_ends_with_a_reply() -> None:
+    @mt.tool
+    async def asks(ctx: mt.ToolContext) -> str:
+        """Ask."""
+        return await ctx.ask(WHEN)
+
+    agent = mt.Agent(calling("asks"), tools=[asks], prompter=Person(mt.Replied("Never.")))
+    result = agent.run_sync("Ask.")
+
+    assert told(agent, result.conversation) == [('{"cancelled": true, "answered": {}, "reply": "Never."}', False)]
+
+
+def test_a_call_of_a_loop_that_is_not_ours_hears_it_too(tmp_path: Path) -> None:
+    async def planned(call: mt.InquirerCall) -> str:
+        return repr(await call.try_ask(WHEN))
+
+    async def scene(prompter: Callable[[], mt.Prompter] | None, store: mt.ConversationStore, conversation: str) -> str:
+        inquirer = mt.Inquirer(store, conversation, prompter=prompter() if prompter else None)
+        async with inquirer.turn("Plan it."):
+            return await inquirer.run("plan", "call_1", {}, planned)
+
+    store = mt.open_store(tmp_path)
+    said = asyncio.run(scene(lambda: Person(mt.Replied("Later.")), store, store.new_sync("At once")))
+    assert said == "Unanswered(reason='reply', reply='Later.')"
+
+    conversation = store.new_sync("Over night")
+    with pytest.raises(mt.Suspended):
+        asyncio.run(scene(None, store, conversation))
+    store.answer_sync(store.pending_sync()[0].id, reply="Tomorrow.")
+    assert asyncio.run(scene(None, store, conversation)) == "Unanswered(reason='reply', reply='Tomorrow.')"
+
+
+def test_a_tool_that_goes_on_without_a_human_is_not_among_the_refused() -> None:
+    agent = mt.Agent(calling(), tools=[plan], detached="deny")
+    result = agent.run_sync("Plan it.")
+
+    assert (result.status, result.refused) == ("completed", ())
+    assert told(agent, result.conversation) == [("nobody said when: detached_denied", False)]
+
+
+def test_a_tool_that_gives_up_for_want_of_a_human_is_among_the_refused() -> None:
+    @mt.tool
+    async def strict(ctx: mt.ToolContext) -> str:
+        """Plan only with somebody."""
+        match await ctx.try_ask(WHEN):
+            case mt.Answer(value):
+                return value
+            case mt.Unanswered(reason):
+                raise mt.Rejected(f"Somebody has to say when ({reason}).")
+
+    agent = mt.Agent(calling("strict"), tools=[strict], detached="deny")
+    assert agent.run_sync("Plan it.").refused == ("strict",)
