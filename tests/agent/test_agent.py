@@ -248,7 +248,11 @@ def test_a_form_is_answered_as_a_whole_and_its_answers_have_types() -> None:
         ("deny", CONFIRM, "Unanswered(reason='detached_denied', reply=None)"),
         ("defaults", CONFIRM, "Unanswered(reason='no_default', reply=None)"),
         ("defaults", mt.Question.boolean("confirm", "Sure?", default=True), "Answer(value=True, reason=None, by='default')"),
-        ("defaults", mt.Question.boolean("confirm", "Sure?", default=True, exclusive=True), "Unanswered(reason='no_prompt_backend', reply=None)"),
+        (
+            "defaults",
+            mt.Question.boolean("confirm", "Sure?", default=True, exclusive=True),
+            "Unanswered(reason='no_prompt_backend', reply=None)",
+        ),
         ("auto", CONFIRM, "Answer(value=True, reason='It is.', by='assistant')"),
     ],
 )

@@ -83,7 +83,7 @@ def test_try_ask_tells_who_answered_and_why() -> None:
 
     assert execute(deploy, {}, around=Around(ask=given)) == Success("False Too risky. assistant")
     assert execute(deploy, {}, around=Around(ask=denied)) == Success("unanswered: detached_denied")
-    assert given.asked[0].on_failure == "report"
+    assert given.asked[0].on_failure == "report_all"
 
 
 def test_what_was_asked_is_among_the_answers_and_a_secret_stays_wrapped() -> None:
