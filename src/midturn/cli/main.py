@@ -41,7 +41,7 @@ SECTIONS: Mapping[str, Mapping[str, Entry]] = {
     "Connect": {
         "hook": Entry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
         "mcp": Entry("midturn.cli.mcp", "Let any agent ask you: a server of the Model Context Protocol."),
-        "acp": Entry("midturn.cli.acp", "Run an agent of others; what it asks waits in your inbox."),
+        "acp": Entry("midturn.cli.acp.command", "Talk in your editor (ACP); run agents of others there, too."),
     },
     "Set up": {
         "init": Entry("midturn.cli.init", "Make this directory a workspace."),

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import sys
 from pathlib import Path
 
 import click
 
+from midturn.cli.acp.command import check_installed
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note
 from midturn.cli.place import place_in
 from midturn.cli.signals import with_signals
 from midturn.core.visible import prose
-from midturn.errors import ConfigError
 from midturn.sandbox import marks
 
 
@@ -29,8 +28,7 @@ def command(*, agent: tuple[str, ...], prompt: str | None, store: Path | None) -
 
     What it asks waits in `midturn inbox`, for as long as it takes: silence is never an answer.
     """
-    if importlib.util.find_spec("acp") is None:
-        raise ConfigError('The Agent Client Protocol needs the extra `acp`: install it with `pip install "midturn[acp]"`.')
+    check_installed()
     text = prompt if prompt is not None else "" if sys.stdin.isatty() else sys.stdin.read()
     if not text.strip():
         raise click.UsageError("There is nothing to do: give `--prompt TEXT`, or pipe it into stdin.")

@@ -1,0 +1,60 @@
+"""`midturn acp`: our assistant as an agent of the Agent Client Protocol, for editors."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+
+import click
+
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.lazy import Entry, LazyGroup
+from midturn.cli.loading import Flags
+from midturn.cli.options import with_model, with_store
+from midturn.cli.place import StoreAddress
+from midturn.config.assign import Assignment
+from midturn.errors import ConfigError
+from midturn.sandbox.doors import for_people_only
+
+_MISSING = 'The Agent Client Protocol needs the extra `acp`: install it with `pip install "midturn[acp]"`.'
+
+
+class _Group(LazyGroup):
+    """Serves where no command is named."""
+
+    sections: Mapping[str, Mapping[str, Entry]] = {
+        "Commands": {"run": Entry("midturn.cli.acp.run", "Run one where nobody sits before it; what it asks waits in the inbox.")}
+    }
+
+
+@click.command("acp", cls=_Group, invoke_without_command=True)
+@with_model
+@click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
+@with_store
+@click.pass_context
+def command(context: click.Context, *, model: str | None, cfg: tuple[str, ...], store: StoreAddress | None) -> ExitStatus | None:
+    """Be an agent for editors that speak the Agent Client Protocol: they start this command, and talk with it over stdin and stdout.
+
+    What the assistant asks is shown in the editor, and waits in the inbox; the first answer counts.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    check_installed()
+    if sys.stdin.isatty():
+        raise click.UsageError("Editors start this command, and talk with it: there is nothing to type here. `midturn chat` is for you.")
+    from midturn.cli.acp.serving import serve_editor
+
+    for_people_only("take answers for one")
+    assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
+    return serve_editor(Flags(cfg=cfg, assignments=assignments), store)
+
+
+def check_installed() -> None:
+    """Make sure that the library for the protocol is there.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if importlib.util.find_spec("acp") is None:
+        raise ConfigError(_MISSING)

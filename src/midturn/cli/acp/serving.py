@@ -1,0 +1,103 @@
+"""Turns for editors, under the configuration of the directory that an editor has open."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from midturn.agent.inbox_prompter import InboxPrompter
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.loading import Flags, load_for
+from midturn.cli.place import Place, StoreAddress, place_in
+from midturn.cli.used_workspaces import note_use
+from midturn.clock import SYSTEM, now
+from midturn.compose import RunParts
+from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
+from midturn.compose.mcp import Servers, asks_somebody
+from midturn.config.places import state_directory
+from midturn.core.turn.inputs import TurnRequested
+from midturn.ports import Display, Notice
+from midturn.runtime.driver import RunEnding
+from midturn.servers.acp.agent import AssistantAgent, serve
+from midturn.servers.acp.turns import Interrupt
+from midturn.store.held import HeldConversation
+from midturn.store.ids import title
+from midturn.store.metadata import Metadata
+from midturn.store.store import ConversationStore
+
+
+class ConfiguredTurns:
+    """Turns of one place. A question waits for the inbox while its turn runs; what an inbox cannot take meanwhile suspends the turn."""
+
+    def __init__(self, place: Place, flags: Flags) -> None:
+        self._place = place
+        self._flags = flags
+        self._servers = Servers()
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where the conversations are."""
+        return self._place.store
+
+    async def begin(self, conversation: str, words: str) -> str:
+        """Make a conversation with this id."""
+        note_use(self._place.workspace)
+        return await self.store.port.add([], Metadata(title=title(words), created_at=now()), conversation)
+
+    async def run(self, journal: HeldConversation, words: str | None, display: Display, begun: Callable[[Interrupt], None]) -> RunEnding:
+        """Run a turn, or go on with the open one."""
+        loaded = load_for(self._place, self._flags, journal.events, journal.conversation)
+        for sentence in loaded.ignored if words is not None else ():
+            display.show(Notice(sentence))
+        settings, root = loaded.settings, self._place.root
+        asks = asks_somebody(settings, attached=True)
+        connected = await asyncio.to_thread(self._servers.connected, settings, root, asks=asks)
+        for warning in connected.warnings:
+            display.show(Notice(warning))
+        parts = CommandParts(settings=settings, root=root, others=connected.tools)
+        command_line = CommandLine(parts, RunParts(prompter=InboxPrompter(), display=display))
+        try:
+            session = command_line.session(journal)
+            begun(session.interrupt)
+            if words is None:
+                return await session.resume()
+            delta = loaded.given.to_record(state_directory(), self._place.sealed_for(journal.conversation))
+            return await session.run(TurnRequested(words, delta=delta))
+        finally:
+            await command_line.aclose()
+
+    async def end(self, journal: HeldConversation) -> None:
+        """End the open turn of a conversation."""
+        await discard_turn(journal)
+
+    async def close(self) -> None:
+        """Leave the MCP servers."""
+        await asyncio.to_thread(self._servers.close)
+
+
+def editor_agent(flags: Flags, store: StoreAddress | None) -> AssistantAgent:
+    """Return our assistant, as it is configured in whichever directory a session is begun."""
+    absolute = store.absolute() if isinstance(store, Path) else store
+    waiting = replace(flags, defer=True)
+    return AssistantAgent(lambda cwd: ConfiguredTurns(place_in(cwd, absolute), waiting), SYSTEM)
+
+
+def serve_editor(flags: Flags, store: StoreAddress | None) -> ExitStatus:
+    """Be an editor's agent until it hangs up, or this process is told to end."""
+    return asyncio.run(_until_told(editor_agent(flags, store)))
+
+
+async def _until_told(agent: AssistantAgent) -> ExitStatus:
+    serving = asyncio.ensure_future(serve(agent))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, serving.cancel)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        return ExitStatus.TERMINATED
+    return ExitStatus.DONE

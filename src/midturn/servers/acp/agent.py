@@ -1,0 +1,161 @@
+"""The agent's side of the protocol: sessions by id."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import acp
+from acp import RequestError, schema
+
+from midturn import __version__
+from midturn.errors import MidturnError
+from midturn.ports import Clock
+from midturn.servers.acp.editor import Editor
+from midturn.servers.acp.session import EditorSession
+from midturn.servers.acp.turns import Turns
+from midturn.servers.acp.words import Block, NotText, words_of
+from midturn.store.ids import conversation_number
+
+Opening: TypeAlias = Callable[[Path], Turns]
+"""Returns what runs the turns of a directory."""
+_PAGE = 200
+
+
+class AssistantAgent:
+    """Our assistant; `turns_in` finds out what a directory is configured for."""
+
+    def __init__(self, turns_in: Opening, clock: Clock) -> None:
+        self._turns_in = turns_in
+        self._clock = clock
+        self._connection: Any = None
+        self._editor = Editor(name="ACP client")
+        self._sessions: dict[str, EditorSession] = {}
+        self._newest = 0
+
+    def on_connect(self, conn: Any) -> None:
+        """Keep whom to tell."""
+        self._connection = conn
+
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        client_info: schema.Implementation | None = None,
+        **_: Any,
+    ) -> schema.InitializeResponse:
+        """Say what we can do, and note what the editor can."""
+        del protocol_version  # there is one version, and an editor that does not speak it leaves
+        self._editor = Editor.of(client_capabilities, client_info)
+        prompts = schema.PromptCapabilities(embedded_context=True)
+        sessions = schema.SessionCapabilities(
+            list=schema.SessionListCapabilities(), resume=schema.SessionResumeCapabilities(), close=schema.SessionCloseCapabilities()
+        )
+        can = schema.AgentCapabilities(load_session=True, prompt_capabilities=prompts, session_capabilities=sessions)
+        ours = schema.Implementation(name="midturn", title="midturn", version=__version__)
+        return schema.InitializeResponse(protocol_version=acp.PROTOCOL_VERSION, agent_capabilities=can, agent_info=ours)
+
+    async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
+        """Accept: the keys of models are in the configuration, and nothing else is needed."""
+        del method_id
+        return schema.AuthenticateResponse()
+
+    async def new_session(self, cwd: str, mcp_servers: Any = None, **_: Any) -> schema.NewSessionResponse:
+        """Begin a session; its conversation begins with the first prompt."""
+        del mcp_servers  # servers are configured and trusted here, see docs/tools.md
+        self._newest = max(conversation_number(), self._newest + 1)
+        session = self._opened(str(self._newest), cwd)
+        return schema.NewSessionResponse(session_id=session.id)
+
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
+        """Show a recorded conversation, and ask again what is open in it."""
+        await self._load(cwd, session_id, replays=True)
+        return schema.LoadSessionResponse()
+
+    async def resume_session(self, session_id: str, cwd: str, **_: Any) -> schema.ResumeSessionResponse:
+        """Go on with a recorded conversation that the editor still shows."""
+        await self._load(cwd, session_id, replays=False)
+        return schema.ResumeSessionResponse()
+
+    async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> schema.ListSessionsResponse:
+        """List the conversations of a directory, oldest first."""
+        directory = cwd or str(Path.cwd())
+        page = await self._turns(directory).store.port.described(after=cursor or "", limit=_PAGE)
+        found = [
+            schema.SessionInfo(session_id=known, cwd=directory, title=named.title or None, updated_at=named.last_activated_at or None)
+            for known, named in page
+        ]
+        return schema.ListSessionsResponse(sessions=found, next_cursor=page[-1][0] if len(page) == _PAGE else None)
+
+    async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
+        """Let go of a session; its conversation stays."""
+        session = self._sessions.pop(session_id, None)
+        if session:
+            await session.cancel()
+            await session.close()
+        return schema.CloseSessionResponse()
+
+    async def prompt(self, prompt: list[Block], session_id: str, **_: Any) -> schema.PromptResponse:
+        """Run a turn."""
+        try:
+            words = words_of(prompt)
+        except NotText as error:
+            raise RequestError.invalid_params({"details": str(error)}) from error
+        if not words:
+            raise RequestError.invalid_params({"details": "The prompt is empty."})
+        return schema.PromptResponse(stop_reason=await self._session(session_id).prompt(words))
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """End the turn that runs."""
+        session = self._sessions.get(session_id)
+        if session:
+            await session.cancel()
+
+    async def close(self) -> None:
+        """Let go of every session: the editor is gone."""
+        for session in self._sessions.values():
+            await session.close()
+
+    # Sessions -----------------------------------------------------------------------------------------------------------------
+
+    def _opened(self, id: str, cwd: str) -> EditorSession:
+        session = EditorSession(id, self._turns(cwd), self._editor, self._connection, self._clock)
+        self._sessions[id] = session
+        return session
+
+    async def _load(self, cwd: str, id: str, *, replays: bool) -> None:
+        before = self._sessions.pop(id, None)
+        if before:
+            await before.close()
+        session = self._opened(id, cwd)
+        try:
+            await session.load(id, replays=replays)
+        except MidturnError as error:
+            del self._sessions[id]
+            raise RequestError(-32002, str(error)) from error
+
+    def _turns(self, cwd: str) -> Turns:
+        directory = Path(cwd)
+        if not directory.is_absolute() or not os.path.isdir(directory):  # noqa: PTH112  a text may hold anything
+            raise RequestError.invalid_params({"details": f"{cwd!r} is no directory here: `cwd` is an absolute path."})
+        try:
+            return self._turns_in(directory)
+        except MidturnError as error:
+            raise RequestError(-32603, str(error)) from error
+
+    def _session(self, id: str) -> EditorSession:
+        session = self._sessions.get(id)
+        if session is None:
+            raise RequestError(-32002, f"There is no session {id!r} here: begin one, or load it.")
+        return session
+
+
+async def serve(agent: AssistantAgent, *streams: asyncio.StreamWriter | asyncio.StreamReader) -> None:
+    """Speak with an editor until it hangs up: over stdin and stdout, or over these streams, the one to it first."""
+    try:
+        await acp.run_agent(agent, *streams, use_unstable_protocol=True)  # type: ignore[arg-type]  # the SDK refuses what it has not
+    finally:
+        await agent.close()

@@ -1,0 +1,137 @@
+"""An open question in an editor's own dialog. What comes back is an answer where a person can have given it, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import acp
+from acp import RequestError, schema
+from msgspec import Struct
+from pydantic import ValidationError
+
+from midturn.core.form.elicitation import Outgoing
+from midturn.core.question import Question
+from midturn.core.stream import OpenQuestion
+from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen
+from midturn.foreign.clients import Client, can_show
+from midturn.ports import Clock
+from midturn.servers.acp.choices import Choice, choices_of
+from midturn.servers.acp.editor import Editor
+from midturn.servers.acp.updates import kind_of, title_of
+from midturn.servers.asked import QUICKEST, heading, questions_at_once
+from midturn.store.store import ConversationStore
+
+VIA = "acp"
+_LOG = logging.getLogger(__name__)
+_ANYTHING = Client()  # a form of the protocol has all kinds
+
+
+class Nobody(Exception):  # noqa: N818  it says what is the case
+    """No person has answered; the message says why that is so."""
+
+
+class Dialog(Struct, frozen=True, kw_only=True):
+    """Asks one question after the other in one session of an editor."""
+
+    connection: Any
+    session: str
+    editor: Editor
+    store: ConversationStore
+    clock: Clock
+    quickest: float = QUICKEST
+
+    def can_ask(self, question: OpenQuestion) -> bool:
+        """Say whether the editor has a way to ask it."""
+        return bool(self._form(question) or self._choices(question))
+
+    async def ask(self, question: OpenQuestion) -> None:
+        """Ask, and record what a person said.
+
+        Raises:
+            Nobody: The question is still open, for somebody else.
+        """
+        form = self._form(question)
+        began = self.clock.monotonic()
+        try:
+            answer = await (self._filled(question, form) if form else self._chosen(question))
+        except (RequestError, ValidationError) as error:
+            raise Nobody(f"{self.editor.name} could not show it: {error}") from error
+        if self.clock.monotonic() - began < self.quickest:
+            raise Nobody(f"{self.editor.name} answered sooner than anybody can read.")
+        await self._record(question, answer)
+
+    async def _record(self, question: OpenQuestion, answer: Mapping[str, Any]) -> None:
+        try:
+            await self.store.answer(question.id, via=VIA, user=self.editor.name, **answer)
+        except (AlreadyAnswered, NotOpen) as late:
+            _LOG.info("an answer of %s came too late: %r", self.editor.name, str(late))
+        except MidturnError as error:
+            raise Nobody(str(error)) from error
+
+    # As a form ----------------------------------------------------------------------------------------------------------------
+
+    def _form(self, question: OpenQuestion) -> Outgoing | None:
+        if not self.editor.shows_forms or question.kind != "tool":
+            return None
+        questions = questions_at_once(question, _all_can_be_shown)
+        return Outgoing.of(questions) if questions and _all_can_be_shown(questions) else None
+
+    async def _filled(self, question: OpenQuestion, form: Outgoing) -> Mapping[str, Any]:
+        requested = schema.ElicitationSchema.model_validate(form.schema)
+        mode = schema.ElicitationFormSessionMode(
+            session_id=self.session, tool_call_id=question.request.call or None, requested_schema=requested
+        )
+        said = await self.connection.create_elicitation(heading(form.questions), mode)
+        match said:
+            case schema.AcceptElicitationResponse():
+                return {"value": self._checked(question, form, said.content)}
+            case schema.DeclineElicitationResponse() if self.editor.can_refuse:
+                return {"reply": ""}
+            case _:
+                raise Nobody(f"{self.editor.name} gave no answer.")
+
+    def _checked(self, question: OpenQuestion, form: Outgoing, content: object) -> object:
+        try:
+            answers = form.answers(content)
+        except AnswerError as error:
+            raise Nobody(f"What {self.editor.name} sent is no answer: {error}") from error
+        return answers if question.form else next(iter(answers.values()))
+
+    # As a choice --------------------------------------------------------------------------------------------------------------
+
+    def _choices(self, question: OpenQuestion) -> Sequence[Choice]:
+        return choices_of(question)
+
+    async def _chosen(self, question: OpenQuestion) -> Mapping[str, Any]:
+        choices = self._choices(question)
+        said = await self.connection.request_permission(self.session, _call(question), [choice.option for choice in choices])
+        if not isinstance(said.outcome, schema.AllowedOutcome):
+            raise Nobody(f"{self.editor.name} gave no answer.")
+        taken = next((choice for choice in choices if choice.id == said.outcome.option_id), None)
+        if taken is None:
+            raise Nobody(f"{self.editor.name} chose something that was not offered.")
+        if taken.kind == "reject_once" and not self.editor.can_refuse:
+            raise Nobody(f"{self.editor.name} refuses also where nobody sits before it, so this is nobody's no.")
+        if question.form and "value" in taken.answer:
+            return {"value": {question.question_id: taken.answer["value"]}}
+        return taken.answer
+
+
+def _all_can_be_shown(questions: Sequence[Question[Any]]) -> bool:
+    return can_show(_ANYTHING, questions)
+
+
+def _call(question: OpenQuestion) -> schema.ToolCallUpdate:
+    """Return what stands above the options: the call, or what it asks."""
+    text = "\n\n".join(part for part in (question.question.text, question.question.context) if part)
+    is_run = question.kind == "run"
+    return schema.ToolCallUpdate(
+        tool_call_id=question.request.call,
+        title=title_of(question.tool, question.arguments) if is_run else question.question.text,
+        kind=kind_of(question.tool),
+        status="pending",
+        raw_input=cast("Any", question.arguments),
+        content=[acp.tool_content(acp.text_block(text))],
+    )

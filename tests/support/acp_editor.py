@@ -1,0 +1,195 @@
+"""An editor for tests of `midturn acp`: it starts it, keeps what it is shown, and answers as a test says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeAlias, cast
+from unittest.mock import patch
+
+import acp
+from acp import schema
+from acp.stdio import spawn_agent_process
+
+from midturn.cli.acp.serving import editor_agent
+from midturn.cli.loading import Flags
+from midturn.config.assign import Assignment
+from midturn.servers.acp.agent import serve
+from support.cli import CommandLine
+
+Outcome: TypeAlias = schema.RequestPermissionResponse
+_READING = 0.6
+"""How long a person reads before they answer: longer than anybody needs who answers by himself."""
+_PATIENCE = 60.0
+
+
+class Editor:
+    """The client's side. `choose` says which option is taken, by its id, and `fill` what a form is answered with: a dictionary accepts it.
+
+    What it is not told, it does not do: it never answers.
+    """
+
+    def __init__(self, *, name: str = "zed", forms: bool = False, reading: float = _READING) -> None:
+        self.name = name
+        self.forms = forms
+        self.reading = reading
+        self.choose: Callable[[Permission], Awaitable[str | None] | str | None] | None = None
+        self.fill: Callable[[Form], Mapping[str, Any] | str] | None = None
+        self.updates: list[tuple[str, Any]] = []
+        self.permissions: list[Permission] = []
+        self.elicitations: list[Form] = []
+        self.changed = asyncio.Event()
+        self.agent: Any = None
+        self.process: asyncio.subprocess.Process | None = None
+
+    def on_connect(self, conn: Any) -> None:
+        """Nothing is to be done then."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        """Keep it."""
+        self.updates.append((session_id, update))
+        self._note()
+
+    async def request_permission(
+        self, session_id: str, tool_call: schema.ToolCallUpdate, options: list[schema.PermissionOption], **_: Any
+    ) -> Outcome:
+        """Choose."""
+        asked = Permission(session_id, tool_call, options)
+        self.permissions.append(asked)
+        self._note()
+        if self.choose is None:
+            await asyncio.Event().wait()
+            raise AssertionError
+        await asyncio.sleep(self.reading)
+        chosen = self.choose(asked)
+        option = await chosen if isinstance(chosen, Awaitable) else chosen
+        if option is None:
+            return Outcome(outcome=schema.DeniedOutcome(outcome="cancelled"))
+        return Outcome(outcome=schema.AllowedOutcome(outcome="selected", option_id=option))
+
+    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
+        """Fill a form in."""
+        form = Form(message, mode)
+        self.elicitations.append(form)
+        self._note()
+        if self.fill is None:
+            await asyncio.Event().wait()
+            raise AssertionError
+        await asyncio.sleep(self.reading)
+        said = self.fill(form)
+        if isinstance(said, str):
+            return schema.DeclineElicitationResponse(action="decline") if said == "decline" else _CANCEL
+        return schema.AcceptElicitationResponse(action="accept", content=cast("Any", dict(said)))
+
+    # What a test waits for ------------------------------------------------------------------------------------------------------
+
+    async def until(self, look: Callable[[], Any]) -> Any:
+        """Wait until something is seen; return it."""
+        async with asyncio.timeout(_PATIENCE):
+            while not (found := look()):
+                self.changed.clear()
+                await self.changed.wait()
+        return found
+
+    def said(self, kind: type[Any] = schema.AgentMessageChunk) -> str:
+        """Return the words that were shown, of one kind."""
+        return "".join(update.content.text for _, update in self.updates if isinstance(update, kind))
+
+    def notes(self) -> str:
+        """Return everything that was shown at calls."""
+        contents = [update.content or [] for _, update in self.updates if isinstance(update, schema.ToolCallProgress)]
+        return "\n".join(str(part.content.text) for content in contents for part in content)
+
+    def statuses(self) -> list[str]:
+        """Return the statuses of calls, in their order."""
+        return [
+            str(update.status)
+            for _, update in self.updates
+            if isinstance(update, schema.ToolCallStart | schema.ToolCallProgress) and update.status
+        ]
+
+    def _note(self) -> None:
+        self.changed.set()
+
+
+class Permission:
+    """A permission that was asked for."""
+
+    def __init__(self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]) -> None:
+        self.session = session
+        self.call = call
+        self.options = {option.option_id: option for option in options}
+
+
+class Form:
+    """A form that was asked to be filled in."""
+
+    def __init__(self, message: str, mode: Any) -> None:
+        self.message = message
+        self.session = mode.session_id
+        self.schema: dict[str, Any] = mode.requested_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+_CANCEL = schema.CancelElicitationResponse(action="cancel")
+
+
+@asynccontextmanager
+async def beside(midturn: CommandLine, editor: Editor, model: str = "") -> AsyncGenerator[Editor]:
+    """Talk with the agent in this very process, which is fast; the user and the workspace are the test's."""
+    assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
+    ours, theirs = socket.socketpair()
+    with patch.dict(os.environ, midturn.environment, clear=True):
+        agent = editor_agent(Flags(assignments=assignments), None)
+        from_editor, to_editor = await asyncio.open_connection(sock=ours)
+        serving = asyncio.ensure_future(serve(agent, to_editor, from_editor))
+        from_agent, to_agent = await asyncio.open_connection(sock=theirs)
+        connection: Any = acp.connect_to_agent(cast("Any", editor), to_agent, from_agent, use_unstable_protocol=True)
+        try:
+            await _met(editor, connection)
+            yield editor
+        finally:
+            await connection.close()
+            await _closed(to_agent)
+            await serving
+            await _closed(to_editor)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def started(midturn: CommandLine, editor: Editor, *options: str) -> AsyncGenerator[Editor]:
+    """Start `midturn acp` for an editor, as editors do."""
+    command = [sys.executable, "-m", "midturn", "acp", *options]
+    client = cast("Any", editor)
+    async with spawn_agent_process(
+        client, *command, env=midturn.environment, cwd=midturn.root, use_unstable_protocol=True, transport_kwargs={"limit": 2**24}
+    ) as (agent, process):
+        editor.process = process
+        await _met(editor, agent)
+        yield editor
+
+
+async def _met(editor: Editor, agent: Any) -> None:
+    editor.agent = agent
+    elicits = schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()) if editor.forms else None
+    ours = schema.Implementation(name=editor.name, version="1")
+    await agent.initialize(acp.PROTOCOL_VERSION, schema.ClientCapabilities(elicitation=elicits), ours)
+
+
+async def began(midturn: CommandLine, editor: Editor) -> str:
+    """Begin a session in the workspace; return its id."""
+    return str((await editor.agent.new_session(str(midturn.root), [])).session_id)
+
+
+async def prompted(editor: Editor, session: str, words: str = "Go") -> str:
+    """Prompt; return why the turn stopped."""
+    async with asyncio.timeout(_PATIENCE):
+        return str((await editor.agent.prompt(session, [acp.text_block(words)])).stop_reason)
