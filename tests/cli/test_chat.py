@@ -98,9 +98,72 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
         session.send("\x03")
         ready(session, "the turn was ended")
         session.send("half a thought\x03")
-        ready(session, "Ctrl-D leaves.")
+        ready(session, "Ctrl-D leaves.", 2)
         session.send("\x04")
         assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+
+@pytest.mark.parametrize(
+    ("said", "after", "plain"),
+    [
+        ("Speak", "the turn was ended", False),
+        ("Good morning", "Hello.", False),
+        ("/help", "Tab completes", False),
+        ("/help", "Tab completes", True),
+        ("Good morning", "Hello.", True),
+    ],
+)
+def test_a_key_between_two_lines_is_not_lost(midturn: CommandLine, said: str, after: str, *, plain: bool) -> None:
+    slow = {"text": "word " * 200, "chunk": 5, "delay_ms": 60_000}
+    model = script(midturn, slow if said == "Speak" else {"text": "Hello."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=plain) as session:
+        session.wait_for("/help lists the commands")
+        session.wait_until(lambda: session.rows[-1] == (">" if plain else POINTER.strip()), "a line to type in")
+        session.send(f"{said}\r")
+        if said == "Speak":
+            session.wait_for("word word")
+            session.send("\x03")
+        session.wait_for(after)
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_what_is_typed_while_a_turn_runs_stands_in_the_next_line_and_is_not_sent(midturn: CommandLine, *, plain: bool) -> None:
+    midturn.asker()
+    gate = midturn.root / "gate"
+    os.mkfifo(gate)
+    model = script(midturn, calls("deploy", note=str(gate), say="shipped"), {"text": "Hello."}, {"text": "Fine."})
+
+    with midturn.on_a_terminal("chat", "-m", model, plain=plain) as session:
+        session.wait_for("/help lists the commands")
+        session.wait_until(lambda: session.rows[-1] == (">" if plain else POINTER.strip()), "a line to type in")
+        session.send("Good morning\r")
+        session.wait_for("· deploy")
+        session.send("\r\rHow are yoi\x7fu\r")
+        gate.read_text()
+        session.wait_for("> How are you" if plain else f"{POINTER}How are you")
+        session.send("?\r")
+        session.wait_for("Fine.")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+        assert session.read_settings() == session.settings
+
+    (conversation,) = midturn.conversations()
+    said = [event["content"] for event in midturn.events(conversation) if event["type"] == "chat_request"]
+    assert [" ".join(words.split()) for words in said] == ["Good morning", "How are you ?"]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_signal_that_ends_a_chat_leaves_the_terminal_as_it_was(midturn: CommandLine, *, plain: bool) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn), plain=plain) as session:
+        session.wait_for("/help lists the commands")
+        session.wait_until(lambda: session.rows[-1] == (">" if plain else POINTER.strip()), "a line to type in")
+        session.child.kill(signal.SIGTERM)
+        assert session.wait_for_end() in (-signal.SIGTERM, 143)
         assert session.read_settings() == session.settings
 
 

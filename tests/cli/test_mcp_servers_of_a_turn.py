@@ -123,8 +123,10 @@ def test_a_chat_keeps_its_servers_connected_from_turn_to_turn(midturn: CommandLi
         terminal.wait_at("> ")
         terminal.send("One\r")
         terminal.wait_for("First.")
+        terminal.wait_until(lambda: terminal.text.endswith("\n>"), "the next line")
         terminal.send("Two\r")
         terminal.wait_for("Second.")
+        terminal.wait_until(lambda: terminal.text.endswith("\n>"), "the next line")
         terminal.send("/quit\r")
         assert terminal.wait_for_end() == 0
 

@@ -42,6 +42,13 @@ def without_echo(found: Attributes) -> Attributes:
     return wanted
 
 
+def kept_for_later(found: Attributes) -> Attributes:
+    """Return settings in which nothing that is typed is shown, and every key is kept as it is for whoever reads next; Ctrl-C interrupts."""
+    wanted = silent_mode(found)
+    wanted[_At.LFLAG] = wanted[_At.LFLAG] & ~termios.IEXTEN | (found[_At.LFLAG] & termios.ISIG)
+    return wanted
+
+
 def silent_mode(found: Attributes) -> Attributes:
     """Return settings in which every key arrives at once and nothing is shown."""
     wanted = _copy(found)

@@ -20,8 +20,17 @@ LONGEST = 4_094 if sys.platform == "linux" else 1_022
 _SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")  # arrows and other keys that mean nothing in a line
 
 
+_BLANK = b" \t\r\n"
+_ERASE, _ERASE_LINE, _ERASE_WORD = b"\x7f\b", b"\x15", b"\x17"
+_END = b"\x04"
+
+
 class Interrupted(Exception):  # noqa: N818 (it says what happened)
     """Ctrl-C, or the end of input."""
+
+
+class InputEnded(Interrupted):
+    """The end of input: Ctrl-D."""
 
 
 class LineReader:
@@ -60,8 +69,24 @@ class LineReader:
                 return _SEQUENCES.sub("", (line + self._pasted(say)).decode("utf-8", "replace"))
             self._say(f"{refusal}\n", say)
 
+    async def read_line(self, ask: str) -> str:
+        """Read one line of a conversation (several, where several were pasted).
+
+        What was typed before stands in it, and is sent with the next Enter: an Enter from before it was asked for sends nothing.
+
+        Raises:
+            InputEnded: Ctrl-D.
+            Interrupted: Ctrl-C.
+        """
+        self._armed_at = self._clock()
+        if readable_now(self._device.fd):
+            self._held = typed_before(self._device.read())
+        return await self.ask(Say(ask=ask, entry="text"))
+
     def _say(self, text: str, say: Say) -> None:
-        self._device.write(text + say.ask)
+        """Print, and ask; what was typed already stands behind it."""
+        typed = "" if say.entry == "hidden" else self._held.decode("utf-8", "replace")
+        self._device.write(f"{text}{say.ask}{typed}")
 
     async def _settle_down(self) -> None:
         """Swallow every key until none has come for a while."""
@@ -83,15 +108,14 @@ class LineReader:
             if data.endswith(SUSPEND):
                 self._suspend(say)
             elif not data and not self._held:
-                raise Interrupted
+                raise InputEnded
 
     def _suspend(self, say: Say) -> None:
         """Stop the job; when it goes on, show again where we are, with what was typed so far."""
         mode = self._device.settings()
         self._restored.suspend()
         self._restored.set(mode)
-        typed = "" if say.entry == "hidden" else self._held.decode("utf-8", "replace")
-        self._device.write(f"\n{say.ask}{typed}")
+        self._say("\n", say)
 
     def _refusal(self, say: Say, line: bytes) -> str:
         """Say why a line is not taken: cut by the system, one of several that came at once, or sent too soon to be meant."""
@@ -116,3 +140,26 @@ class LineReader:
                 raise Interrupted
             more += b"\n" + data.rstrip(b"\n")
         return more
+
+
+def typed_before(data: bytes) -> bytes:
+    """Return the line that keys which were typed before a line was asked for have made.
+
+    Raises:
+        InputEnded: Ctrl-D was among them, with nothing before it.
+    """
+    line = b""
+    for key in (data[at : at + 1] for at in range(len(data))):
+        if key in _ERASE:
+            line = line.decode("utf-8", "replace")[:-1].encode()
+        elif key == _ERASE_LINE:
+            line = b""
+        elif key == _ERASE_WORD:
+            line = line.rstrip().rpartition(b" ")[0]
+        elif key == _END and not line:
+            raise InputEnded
+        elif key in _BLANK:
+            line += b" " if line and not line.endswith(b" ") else b""
+        elif key >= b" " or key == b"\x1b":
+            line += key
+    return line

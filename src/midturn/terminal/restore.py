@@ -6,16 +6,43 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from midturn.errors import TerminalGone
-from midturn.terminal.attributes import Attributes, without_echo
+from midturn.terminal.attributes import Attributes, kept_for_later, without_echo
 from midturn.terminal.device import Device, NoTerminal, open_device
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+class Holder(Protocol):
+    """Whoever has changed the terminal's settings."""
+
+    def restore(self) -> None:
+        """Put back what was found."""
+        ...
+
+    def again(self) -> None:
+        """Set once more what was wanted: our job goes on, and the shell had the terminal in the meantime."""
+        ...
+
+
+_HOLDERS: list[Holder] = []  # the last one has the terminal now
+
+
+def hold(holder: Holder) -> None:
+    """Have the terminal put back by `holder` when the process ends, in whatever way."""
+    _HOLDERS.append(holder)
+    atexit.register(holder.restore)
+
+
+def let_go(holder: Holder) -> None:
+    """Say that `holder` has put the terminal back."""
+    atexit.unregister(holder.restore)
+    _HOLDERS.remove(holder)
 
 
 class Restored:
@@ -32,16 +59,16 @@ class Restored:
         self._taken: list[signal.Signals] = []
 
     def __enter__(self) -> Self:
-        atexit.register(self.restore)
+        hold(self)
         if threading.current_thread() is threading.main_thread():
             self._taken = [number for number in (*_ENDING, signal.SIGCONT) if signal.getsignal(number) is signal.SIG_DFL]
             for number in self._taken:
-                signal.signal(number, self._resume if number is signal.SIGCONT else self._end)
+                signal.signal(number, _go_on if number is signal.SIGCONT else _end)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.restore()
-        atexit.unregister(self.restore)
+        let_go(self)
         for number in self._taken:
             signal.signal(number, signal.SIG_DFL)
 
@@ -74,19 +101,27 @@ class Restored:
         self.restore()
         os.kill(0, signal.SIGTSTP)
 
-    def _resume(self, number: int, frame: FrameType | None) -> None:
-        """Go on after a stop: the shell had the terminal in the meantime."""
-        del number, frame
+    def again(self) -> None:
+        """Set what was wanted once more: the shell had the terminal in the meantime."""
         if self.device.in_foreground:
             with suppress(TerminalGone):  # hanging up continues a stopped job, too
                 self.set(self._wanted)
 
-    def _end(self, number: int, frame: FrameType | None) -> None:
-        """Restore, then end as the signal would have ended us."""
-        del frame
-        self.restore()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+
+def _go_on(number: int, frame: FrameType | None) -> None:
+    """Go on after a stop."""
+    del number, frame
+    if _HOLDERS:
+        _HOLDERS[-1].again()
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Restore, then end as the signal would have ended us."""
+    del frame
+    for holder in reversed(_HOLDERS):
+        holder.restore()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 class Hush:
@@ -94,42 +129,64 @@ class Hush:
 
     def __init__(self) -> None:
         self._found: Attributes | None = None
+        self._quiet: Callable[[Attributes], Attributes] = without_echo
 
     @contextmanager
     def during_turn(self) -> Generator[None]:
         """Echo nothing while the block runs. A job in the background leaves the terminal to whoever has it."""
-        self._quieten()
-        atexit.register(self._restore)
-        try:
+        if self._found is not None:  # a turn of a chat
             yield
-        finally:
-            atexit.unregister(self._restore)
-            self._restore()
+            return
+        with self._kept(without_echo):
+            yield
+
+    @contextmanager
+    def during_chat(self) -> Generator[None]:
+        """Echo nothing, and keep every key for the line that is read next: Ctrl-D too, which a terminal takes for itself otherwise."""
+        with self._kept(kept_for_later):
+            yield
 
     @contextmanager
     def lifted(self) -> Generator[None]:
         """Have the terminal as it was found, for a prompt."""
         was_quiet = self._found is not None
-        self._restore()
+        self.restore()
         try:
             yield
         finally:
             if was_quiet:
                 self._quieten()
 
-    def _quieten(self) -> None:
-        with suppress(NoTerminal, TerminalGone), open_device() as device:
-            if device.in_foreground:
-                found = device.settings()
-                device.set(without_echo(found))
-                self._found = found
-
-    def _restore(self) -> None:
+    def restore(self) -> None:
+        """Echo again what is typed."""
         found, self._found = self._found, None
         if found is not None:
             with suppress(NoTerminal, TerminalGone), open_device() as device:
                 if device.in_foreground:
                     device.set(found)
+
+    def again(self) -> None:
+        """Echo nothing once more, if that was so: the shell had the terminal in the meantime."""
+        if self._found is not None:
+            self._quieten()
+
+    @contextmanager
+    def _kept(self, quiet: Callable[[Attributes], Attributes]) -> Generator[None]:
+        self._quiet = quiet
+        self._quieten()
+        hold(self)
+        try:
+            yield
+        finally:
+            let_go(self)
+            self.restore()
+
+    def _quieten(self) -> None:
+        with suppress(NoTerminal, TerminalGone), open_device() as device:
+            if device.in_foreground:
+                found = device.settings()
+                device.set(self._quiet(found))
+                self._found = found
 
 
 HUSH = Hush()

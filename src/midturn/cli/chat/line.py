@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +22,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from midturn.config.places import state_directory
 from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
+from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import open_device
+from midturn.terminal.lines import InputEnded, Interrupted, LineReader
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.paint import Canvas
 from midturn.terminal.restore import Restored
@@ -63,13 +67,16 @@ class PlainLine:
     """Lines as the terminal edits them itself."""
 
     def read(self) -> str:
-        """Return the next line."""
-        with open_device() as device:
+        """Return the next line; several, where several were pasted."""
+        with open_device() as device, Restored(device) as restored:
             try:
-                return input(_ASK)
-            except EOFError:
-                device.check()
-                raise
+                return asyncio.run(LineReader(device, restored, settle=0).read_line(_ASK))
+            except InputEnded as end:
+                device.write("\n")
+                raise EOFError from end
+            except Interrupted as interrupt:
+                device.write("\n")
+                raise KeyboardInterrupt from interrupt
 
 
 class RichLine:
@@ -81,7 +88,7 @@ class RichLine:
 
     def read(self) -> str:
         """Return what is typed until Enter."""
-        with open_device() as device, Restored(device, _FAREWELL):
+        with open_device() as device, Restored(device, _FAREWELL) as restored:
             keyboard = io.TextIOWrapper(io.FileIO(device.fd, "r", closefd=False), encoding="utf-8")
             session: PromptSession[str] = PromptSession(
                 history=self._history,
@@ -89,8 +96,9 @@ class RichLine:
                 complete_while_typing=False,
                 key_bindings=_new_rows(),
                 prompt_continuation=" " * len(POINTER),
-                input=Vt100Input(keyboard),
+                input=Keyboard(keyboard, restored),
                 output=Canvas(device).output,
+                enable_suspend=True,
             )
             try:
                 return session.prompt(POINTER if device.unicode else _ASK)
@@ -99,6 +107,24 @@ class RichLine:
                 raise
             finally:
                 keyboard.detach()
+
+
+class Keyboard(Vt100Input):
+    """The keys of one line. What was typed before it stands in it, and what is typed behind its Enter is for the next one."""
+
+    def __init__(self, stdin: io.TextIOWrapper, restored: Restored) -> None:
+        super().__init__(stdin)
+        self._restored = restored
+
+    @contextmanager
+    def raw_mode(self) -> Generator[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # any context manager
+        """Let every key arrive at once, also after the job was stopped; whoever reads the line restores."""
+        self._restored.set(key_mode(self._restored.found))
+        yield
+
+    def typeahead_hash(self) -> str:
+        """Name the input: each line has another, on a descriptor that may have another number."""
+        return "midturn-chat"
 
 
 class Words(Completer):
@@ -122,9 +148,10 @@ def _new_rows() -> KeyBindings:
     bindings = KeyBindings()
 
     @bindings.add("escape", "enter")
-    @bindings.add("c-j")
+    @bindings.add("c-j")  # Enter, too, where it was pressed before the line was there: it sends nothing
     def _(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
+        if event.current_buffer.text:
+            event.current_buffer.insert_text("\n")
 
     return bindings
 

@@ -23,6 +23,8 @@ from midturn.core.events import TurnStart
 from midturn.core.suggestion import did_you_mean
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import MidturnError, TerminalGone
+from midturn.terminal.device import open_device
+from midturn.terminal.restore import HUSH, Restored
 
 COMMANDS = {
     "/help": "these commands",
@@ -51,15 +53,15 @@ class Chat:
 
     def run(self) -> ExitStatus:
         """Talk until the person leaves."""
-        with self._servers:
+        with self._servers, HUSH.during_chat():
             return self._talk()
 
     def _talk(self) -> ExitStatus:
         if self._conversation is not None:
             self._safely(self._resume)
         while True:
-            self._announce()
             try:
+                self._announce()
                 said = self._words.read().strip()
             except KeyboardInterrupt:
                 note("midturn: Ctrl-D leaves.")
@@ -80,14 +82,15 @@ class Chat:
     def _safely(self, work: Callable[..., object], *given: str) -> None:
         """Do something: what goes wrong ends it, and not the loop; neither does Ctrl-C."""
         try:
-            work(*given)
+            with open_device() as device, Restored(device):
+                work(*given)
         except TerminalGone:
             raise
         except SystemExit as stop:
             if stop.code != _INTERRUPTED:
                 raise
         except (KeyboardInterrupt, click.Abort):
-            note("midturn: left.")
+            note("midturn: stopped.")
         except click.ClickException as error:
             note(line("midturn: {}", block(error.format_message())))
         except MidturnError as error:
