@@ -46,7 +46,7 @@ class PostgresConversations:
     def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.address = address
         self.database = Database(address)
-        self.loop = OwnLoop(f"midturn: {address.shown}")
+        self.loop = OwnLoop(f"midturn: {address.shown}", self.database.close)
         self._limits = limits
 
     # Holding --------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from midturn.errors import StoreError
 from midturn.store.postgres import schema, statements
 from midturn.store.postgres.address import DatabaseAddress
 from midturn.store.postgres.bells import Bells
+from midturn.store.postgres.own_loop import end_tasks
 
 T = TypeVar("T")
 Parameters: TypeAlias = Mapping[str, object]
@@ -33,6 +34,8 @@ PING = 20.0
 """Seconds between two words of a session that otherwise only listens."""
 HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
+_CLOSING = 0.3
+"""Seconds that the connections of the pool have to end what they are doing."""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
 _SAID_AFTER = 1
@@ -150,15 +153,13 @@ class Database:
         return before, schema.VERSION
 
     async def close(self) -> None:
-        """End all sessions."""
-        if self._session is not None:
-            self._session.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._session
-            self._session = None
-        if self._pool is not None:
-            await self._pool.close()
-            self._pool = None
+        """End all sessions. Whoever comes now is told that the store is closed."""
+        session, self._session = self._session, None
+        pool, self._pool = self._pool, None
+        if session is not None:
+            await end_tasks([session])
+        if pool is not None:
+            await pool.close(timeout=_CLOSING)
 
     # ----------------------------------------------------------------------------------------------------------------------
 

@@ -10,20 +10,33 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Callable, Coroutine
+import weakref
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
-_PATIENCE = 2.0
+Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+_PATIENCE = 0.5
 """Seconds that a process waits for its sessions when it ends; the server ends them otherwise."""
+_AGAIN = 0.05
+"""Seconds between two cancellations of the same task."""
+_RUNNING: dict[threading.Thread, asyncio.AbstractEventLoop] = {}
 
 
 class OwnLoop:
-    """Begins with its first use, and ends with the process."""
+    """Begins with its first use, and ends when nobody can use it any more, at the latest with the process."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, close: Close) -> None:
+        """Name its thread.
+
+        Args:
+            name: The thread's name.
+            close: Ends what was begun over there, as the last thing that is done. It must not lead back to this object.
+        """
         self._name = name
+        self._close = close
         self._starting = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -54,23 +67,46 @@ class OwnLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_run, args=[self._loop], name=self._name, daemon=True)
+                thread = threading.Thread(target=_run, args=[self._loop, self._close], name=self._name, daemon=True)
+                _RUNNING[thread] = self._loop
                 thread.start()
-                atexit.register(_end, self._loop, thread)
+                weakref.finalize(self, _stop, self._loop).atexit = False
             return self._loop
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks until they have ended. Once is not enough: whoever waits for a driver may swallow a cancellation."""
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        done, left = await asyncio.wait(left, timeout=_AGAIN)
+        for task in done:
+            _ = task.cancelled() or task.exception()  # it is nobody's any more
+
+
+def _run(loop: asyncio.AbstractEventLoop, close: Close) -> None:
     """Run the loop until it is stopped; then end what still runs in it, in order."""
     asyncio.set_event_loop(loop)
-    loop.run_forever()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-    loop.close()
+    try:
+        loop.run_forever()
+        loop.run_until_complete(close())
+        loop.run_until_complete(end_tasks(asyncio.all_tasks(loop)))
+        loop.close()
+    finally:
+        _RUNNING.pop(threading.current_thread(), None)
 
 
-def _end(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(_PATIENCE)
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    with suppress(RuntimeError):  # it has ended
+        loop.call_soon_threadsafe(loop.stop)
+
+
+@atexit.register
+def _end_all() -> None:
+    """Let all of them end in order, at the same time."""
+    running = dict(_RUNNING)
+    for loop in running.values():
+        _stop(loop)
+    for thread in running:
+        thread.join(_PATIENCE)

@@ -1,0 +1,77 @@
+"""The loop in which a process speaks to a database ends in order, with its store or with the process."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from midturn.store.postgres.own_loop import OwnLoop, end_tasks
+from support.loops import in_a_loop
+
+FORGETFUL = """
+import gc, sys, threading
+from midturn.store.postgres.store import PostgresStore
+
+for _ in range(3):
+    store = PostgresStore(sys.argv[1])
+    print(store.pending_sync(), store.run_sync("create", store.create("Ship it")).conversation.isdigit())
+    del store
+    gc.collect()
+for thread in threading.enumerate():
+    if thread.name.startswith("midturn: "):
+        thread.join(30)
+print(threading.active_count())
+"""
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+async def _waits(swallows: int) -> None:
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if not swallows:
+                raise
+            swallows -= 1
+
+
+@in_a_loop
+async def test_a_task_that_swallows_cancellations_is_ended_all_the_same() -> None:
+    tasks = [asyncio.create_task(_waits(swallows)) for swallows in (0, 1, 3)]
+    await asyncio.sleep(0)
+    await end_tasks(tasks)
+    assert [task.cancelled() for task in tasks] == [True, True, True]
+
+
+def test_a_loop_that_nobody_can_use_any_more_ends_with_all_that_was_begun_in_it() -> None:
+    closed: list[str] = []
+
+    async def close() -> None:
+        closed.append(threading.current_thread().name)
+
+    loop = OwnLoop("a loop of its own", close)
+    loop.begin(_waits(1))
+    assert any(thread.name == "a loop of its own" for thread in threading.enumerate())
+    del loop
+    gc.collect()
+    _until(lambda: all(thread.name != "a loop of its own" for thread in threading.enumerate()))
+    assert closed == ["a loop of its own"]
+
+
+@pytest.mark.real("PostgreSQL")
+def test_a_program_that_drops_its_stores_keeps_no_thread_and_reads_no_warning(url: str) -> None:
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", FORGETFUL, url], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.stderr) == ("[] True\n" * 3 + "1\n", "")
