@@ -318,7 +318,7 @@ def test_an_approval_takes_nothing_else(midturn: CommandLine) -> None:
     finished = midturn.run("answer", approval["id"], "maybe")
 
     assert finished.status == 1
-    assert 'it takes y, n, or {"edit": …}' in finished.stderr
+    assert 'it takes y, n, always, never, or {"edit": …}' in finished.stderr
 
 
 def test_an_approval_is_decided_at_the_terminal_with_the_call_in_view(midturn: CommandLine) -> None:

@@ -84,6 +84,20 @@ def test_an_answer_after_the_deadline_wakes_the_session_and_the_call_runs(midtur
     assert (midturn.root / "made").exists()
 
 
+def test_what_is_always_allowed_is_not_asked_again(midturn: CommandLine, claude_program: Path) -> None:
+    midturn.ok("hook", "install", "claude")
+    call = [("Bash", {"command": "touch made", "description": "Make"})]
+    with FakeMessages([call, call, "All done."]) as provider:
+        claude = start(midturn, claude_program, provider)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "always")
+        assert ended(claude) == "All done.\n"
+
+    assert question["asker"]["always"], "it offers something to keep"
+    assert len(provider.results) == 2
+    assert len(stored(midturn)) == 1, "the second call was not asked about"
+
+
 def test_a_run_that_defers_ends_at_once_and_its_call_is_made_when_it_is_resumed_with_the_answer(
     midturn: CommandLine, claude_program: Path
 ) -> None:

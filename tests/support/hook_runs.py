@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
+from midturn.core.asker import ProcessMark
 from midturn.core.json_value import JsonObject
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, asker_of
@@ -14,6 +18,9 @@ from support.clocks import FakeClock
 
 CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
 """What Claude Code tells its hooks where nobody sits before it."""
+
+
+_GONE = ProcessMark(pid=os.getpid(), started="before")  # a hook that has ended is a process that is gone
 
 
 class HookRuns:
@@ -28,7 +35,8 @@ class HookRuns:
         """Run one; return what it printed, None where that is nothing."""
         said: list[Said] = []
         ticking = clock or FakeClock()
-        errands = Errands(self.store, asker_of(self._agent, document, self._environment), ticking)
+        asker = replace(asker_of(self._agent, document, self._environment), process=_GONE)
+        errands = Errands(self.store, asker, ticking)
         going = HookRun(
             agent=self._agent,
             document=document,

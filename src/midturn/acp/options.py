@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
+from midturn.core.form.elicitation import one_line
 from midturn.foreign.errand import Approved, Outcome, Refused, RepliedTo
 
 Kind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
@@ -19,9 +20,20 @@ class Option(Protocol):
         ...
 
     @property
+    def name(self) -> str:
+        """What it says to its user."""
+        ...
+
+    @property
     def kind(self) -> Kind:
         """What it does."""
         ...
+
+
+def kept(options: Sequence[Option]) -> str:
+    """Say in the agent's own words what it keeps of a yes that goes beyond this once; nothing where it offers that not at all, or twice."""
+    offered = [option.name for option in options if option.kind == "allow_always"]
+    return f'in the words of the agent, "{one_line(offered[0])}"' if len(offered) == 1 else ""
 
 
 def choice(outcome: Outcome | None, options: Sequence[Option]) -> str | None:
@@ -30,8 +42,8 @@ def choice(outcome: Outcome | None, options: Sequence[Option]) -> str | None:
     A yes with changed arguments is a no to the call as it is: what a person changed is told afterwards.
     """
     match outcome:
-        case Approved(arguments=None):
-            wanted: Kind = "allow_once"
+        case Approved(arguments=None, always=always):
+            wanted: Kind = "allow_always" if always else "allow_once"
         case Refused() | RepliedTo() | Approved():
             wanted = "reject_once"
         case _:

@@ -15,7 +15,7 @@ from acp import PROTOCOL_VERSION, Agent, RequestError, connect_to_agent, schema,
 from msgspec import Struct
 
 from midturn import __version__
-from midturn.acp.options import choice
+from midturn.acp.options import choice, kept
 from midturn.core.asker import Asker
 from midturn.core.form.elicitation import form_of
 from midturn.core.form.form import Form
@@ -143,7 +143,7 @@ class AskingClient:
         errands = self._errands(session_id)
         title = tool_call.title or tool_call.tool_call_id
         arguments: JsonObject = members(tool_call.raw_input) or {"call": title}
-        errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments)
+        errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments, kept(options))
         outcome = await errands.wait(errand, _FOR_EVER)
         chosen = choice(outcome, options)
         self._note(title, outcome)

@@ -22,13 +22,20 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
 def _about(question: OpenQuestion) -> list[str]:
     """Say what is decided about: the arguments of a call that is to be approved, the options that there are."""
     arguments = [_shortened(msgspec.json.encode(question.arguments).decode())] if question.kind == "run" else []
-    return [*arguments, *([f"[{allowed}]"] if (allowed := _allowed(question)) else [])]
+    always = _always(question)
+    kept = [f"always: {always}"] if always else []
+    return [*arguments, *([f"[{allowed}]"] if (allowed := _allowed(question)) else []), *kept]
+
+
+def _always(question: OpenQuestion) -> str:
+    """Say what the agent that asks keeps of a yes, where it offers that."""
+    return _shortened(question.asker.always) if question.asker and question.kind == "run" else ""
 
 
 def _allowed(question: OpenQuestion) -> str:
     """Name the answers that there are, where they can be named."""
     if question.kind in ("run", "deliver"):
-        return 'y | n | {"edit": …}'
+        return 'y | n | always | {"edit": …}' if _always(question) else 'y | n | {"edit": …}'
     match question.question.answer_type:
         case BooleanType():
             return "y | n"

@@ -27,7 +27,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
     `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
-    `itself` is the agent's process where that is certain: what descends from it may not answer.
+    `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent keeps of a yes
+    to this call, in its own terms; empty where it offers nothing to keep.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     serves: ProcessMark | None = None
     itself: ProcessMark | None = None
     waits: bool = False
+    always: str = ""
 
     @property
     def source(self) -> Source:
@@ -47,7 +49,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return what everybody may see of it."""
-        return {"name": self.name, "session": self.session, "waits": self.waits}
+        always: dict[str, Json] = {"always": self.always} if self.always else {}
+        return {"name": self.name, "session": self.session, "waits": self.waits, **always}
 
     def metadata(self) -> dict[str, Json]:
         """Return what the first event of its turn carries."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from midturn.core.form import Form
 from midturn.core.form.elicitation import form_of, one_line
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import members, objects, text
+from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
@@ -40,7 +40,8 @@ class Claude(SpeaksLikeClaude):
             case "PermissionRequest" if tool == ASKS:
                 return questions_of(arguments, gates=alone)
             case "PermissionRequest":
-                return Permit(id="", tool=tool or "tool", arguments=arguments, gates=alone)
+                kept = suggested(document.get("permission_suggestions"))
+                return Permit(id="", tool=tool or "tool", arguments=arguments, gates=alone, always=kept)
             case "Elicitation":
                 return _elicitation(document, alone=alone)
             case "PostToolUse" | "PostToolUseFailure" if not alone:
@@ -54,10 +55,11 @@ class Claude(SpeaksLikeClaude):
 
     def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
         """Tell what was decided about a call."""
-        del document, occasion
+        del occasion
         match outcome:
-            case Approved(arguments=None):
-                return permission({"behavior": "allow"})
+            case Approved(arguments=None, always=always):
+                kept: JsonObject = {"updatedPermissions": document.get("permission_suggestions")} if always else {}
+                return permission({"behavior": "allow", **kept})
             case Approved(arguments=arguments):
                 return permission({"behavior": "allow", "updatedInput": arguments})
             case Refused(reason):
@@ -105,6 +107,35 @@ def is_alone(environment: Mapping[str, str]) -> bool:
     """Say whether it runs without a person at its terminal (`claude -p`)."""
     attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
     return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
+
+
+# What it keeps of a yes -------------------------------------------------------------------------------------------------
+
+
+def suggested(suggestions: Json) -> str:
+    """Say in its own terms what it would keep of a yes; nothing where it offers something that we cannot name, or that is no yes."""
+    said = [_suggestion(one) for one in objects(suggestions)]
+    return "; ".join(said) if said and all(said) and len(said) == len(items(suggestions)) else ""
+
+
+def _suggestion(suggestion: JsonObject) -> str:
+    where = f" ({text(suggestion.get('destination'))})"
+    match suggestion.get("type"):
+        case "addRules" if suggestion.get("behavior") == "allow":
+            rules = [_rule(rule) for rule in objects(suggestion.get("rules"))]
+            return f"allow {', '.join(rules)}{where}" if rules else ""
+        case "addDirectories":
+            folders = [text(folder) for folder in items(suggestion.get("directories"))]
+            return f"work in {', '.join(folders)}, too{where}" if folders else ""
+        case "setMode":
+            return f"permission mode {text(suggestion.get('mode'))}{where}"
+        case _:
+            return ""
+
+
+def _rule(rule: JsonObject) -> str:
+    content = text(rule.get("ruleContent"))
+    return f"{text(rule.get('toolName'))}({content})" if content else f"every call of {text(rule.get('toolName'))}"
 
 
 # Its own questions ------------------------------------------------------------------------------------------------------

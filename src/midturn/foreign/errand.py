@@ -38,9 +38,10 @@ class Errand(Struct, frozen=True, kw_only=True):
 
 
 class Approved(Struct, frozen=True):
-    """The call may run; with `arguments`, where the person changed them."""
+    """The call may run; with `arguments`, where the person changed them. `always` is what the agent is to keep of it, as it was shown."""
 
     arguments: JsonObject | None = None
+    always: str = ""
 
 
 class Refused(Struct, frozen=True):
@@ -109,7 +110,7 @@ def decided(turn: Sequence[Event]) -> Outcome | None:
         return TurnStopped()
     permissions = _permissions(turn)
     if permissions:
-        return _permitted(permissions[-1])
+        return _permitted(permissions[-1], asker_of(turn))
     closed = [response for _, response in pairs(turn) if isinstance(response, InquiryCancelled)]
     reasons = {response.reason for response in closed}
     if "reply" in reasons:
@@ -180,10 +181,10 @@ def _permissions(turn: Sequence[Event]) -> list[Approval]:
     return [event for event in turn if isinstance(event, Approval) and event.kind == "run"]
 
 
-def _permitted(approval: Approval) -> Outcome | None:
+def _permitted(approval: Approval, asker: Asker | None) -> Outcome | None:
     match approval.state:
         case "approved":
-            return Approved()
+            return Approved(always=asker.always if asker and approval.remembered else "")
         case "edited":
             return Approved(members(approval.arguments))
         case "skipped":

@@ -57,17 +57,22 @@ class Errands:
         self._clock = clock
         self._ids = event_ids()
 
-    async def permission(self, id: str, tool: str, arguments: JsonObject) -> Errand:
-        """Ask whether a call may run; a call that was asked about before is not asked about again."""
+    async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "") -> Errand:
+        """Ask whether a call may run; a call that was asked about before is not asked about again. `always`: see `Permit`."""
         known = await self._known(id, tool_name(tool), arguments)
-        return known or await self._opened(id, tool, arguments, f"{tool}: {_shortened(arguments)}", to_permit=True)
+        if known:
+            return known
+        asker = replace(self._asker, always=always)
+        errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
+        return await self._opened(errand, f"{tool}: {_shortened(arguments)}", to_permit=True)
 
     async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         """Ask the questions of a form."""
         known = await self._known(id, tool_name(tool), arguments)
         if known:
             return known
-        errand = await self._opened(id, tool, arguments, form.questions[0].text, to_permit=False)
+        asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
+        errand = await self._opened(asking, form.questions[0].text, to_permit=False)
         await self._collect(errand, Form(form.questions))
         return errand
 
@@ -160,12 +165,10 @@ class Errands:
             await asyncio.sleep(_LOOK)
         raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
 
-    async def _opened(self, id: str, tool: str, arguments: JsonObject, words: str, *, to_permit: bool) -> Errand:
+    async def _opened(self, asking: Errand, words: str, *, to_permit: bool) -> Errand:
         async with await self._store.create(f"{self._asker.name}: {words}") as journal:
             call = next(self._ids)
-            errand = Errand(
-                conversation=journal.conversation, call=call, id=id or call, tool=tool_name(tool), arguments=arguments, asker=self._asker
-            )
+            errand = replace(asking, conversation=journal.conversation, call=call, id=asking.id or call, tool=tool_name(asking.tool))
             events = [*begin(errand, words), *([permission(errand)] if to_permit else [])]
             named = [event if event.event_id else replace(event, event_id=next(self._ids)) for event in events]
             await journal.append(stamped(named, self._clock))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.core.asker import Asker
 from midturn.core.json_value import JsonObject, canonical
@@ -128,7 +129,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # A call, a question ------------------------------------------------------------------------------------------------------
 
     async def _permit(self, occasion: Permit) -> None:
-        errand = await self._taken_up(occasion) or await self.errands.permission(occasion.id, occasion.tool, occasion.arguments)
+        errand = await self._taken_up(occasion) or await self.errands.permission(
+            occasion.id, occasion.tool, occasion.arguments, occasion.always
+        )
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
@@ -136,6 +139,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
         if isinstance(outcome, Elsewhere) and occasion.gates:  # silence would let it run
             self.say(self._without_answer(occasion, words.FAILED))
             return
+        if isinstance(outcome, Approved) and outcome.always != occasion.always:  # what was shown is kept, and nothing else
+            outcome = replace(outcome, always="")
         self.say(self.agent.permitted(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
 

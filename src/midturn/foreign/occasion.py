@@ -13,7 +13,8 @@ from midturn.core.json_value import Json, JsonObject
 class Permit(Struct, frozen=True, kw_only=True):
     """May this call run? `gates`: without an answer of ours nobody is asked, so silence would decide.
 
-    `seconds`: how long the agent's own dialog may be kept from its user; None where both are open at the same time.
+    `seconds`: how long the agent's own dialog may be kept from its user; None where both are open at the same time. `always`: what the
+    agent keeps of a yes that goes beyond this once, in its own terms.
     """
 
     id: str
@@ -21,6 +22,7 @@ class Permit(Struct, frozen=True, kw_only=True):
     arguments: JsonObject
     gates: bool
     seconds: float | None = None
+    always: str = ""
 
 
 class Ask(Struct, frozen=True, kw_only=True):

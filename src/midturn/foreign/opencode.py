@@ -146,12 +146,16 @@ class Bridge:
         errands = self._errands(text(asked.get("sessionID")))
         patterns: Json = [text(pattern) for pattern in items(asked.get("patterns"))]
         arguments: JsonObject = {"patterns": patterns, **members(asked.get("metadata"))}
-        errand = await errands.permission(id, text(asked.get("permission")) or "tool", arguments)
+        kept = [text(pattern) for pattern in items(asked.get("always"))]
+        always = f"allow {', '.join(kept)} until opencode ends" if kept else ""
+        errand = await errands.permission(id, text(asked.get("permission")) or "tool", arguments, always)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, Elsewhere):
             return
         why = words.denial(outcome)
-        reply: JsonObject = {"reply": "reject", "message": why} if why or not isinstance(outcome, Approved) else {"reply": "once"}
+        allowed = isinstance(outcome, Approved) and not why
+        how = "always" if isinstance(outcome, Approved) and outcome.always else "once"
+        reply: JsonObject = {"reply": how} if allowed else {"reply": "reject", "message": why}
         await self._deliver(errands, errand, f"/permission/{quote(id)}/reply", reply, outcome)
 
     async def _ask(self, id: str, asked: JsonObject) -> None:

@@ -50,8 +50,8 @@ def answer_in_words(value: Json) -> str:
 def decided(outcome: Outcome) -> str:
     """Say for the record what came of a call."""
     match outcome:
-        case Approved(arguments=None):
-            return ALLOWED
+        case Approved(arguments=None, always=always):
+            return f"{ALLOWED} And from now on: {always}." if always else ALLOWED
         case AnswersGiven(answers):
             return canonical(answers).decode()
         case _:

@@ -41,7 +41,7 @@ def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for e
 def answered_text(prompt: Prompt, reply: Answered) -> str:
     """Say what was answered, whether it is remembered, and the reason that was typed."""
     text = HIDDEN if isinstance(reply.value, SecretValue) else value_text(prompt.question, reply.value)
-    remembered = ", for this turn" if reply.remember else ""
+    remembered = "" if not reply.remember else ", always" if prompt.always else ", for this turn"
     reason = f": {quoted(reply.reason)}" if reply.reason else ""
     return text + remembered + reason
 
@@ -56,6 +56,8 @@ def covered_text(prompt: Prompt, reply: Reply) -> str:
     """Say what a remembered answer covers from now on; empty where nothing is remembered."""
     if not isinstance(reply, Answered) or not reply.remember:
         return ""
+    if prompt.always:
+        return f"From now on: {scope(prompt)}."
     return f"From now on {'yes' if reply.value is True else 'no'} to {scope(prompt)}."
 
 

@@ -107,6 +107,8 @@ def leaves(prompt: Prompt) -> str:
 
 def scope(prompt: Prompt) -> str:
     """Say what a remembered answer covers."""
+    if prompt.always:
+        return one_line(prompt.always)
     tool = one_line(prompt.tool or prompt.asked_by)
     if prompt.kind in {"run", "deliver"}:
         return f"every call of {tool} in this turn"
@@ -163,6 +165,12 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
     if not prompt.may_remember:
         return (Command("y", words.yes, Answered(True), word=words.y), Command("n", words.no, Answered(False), word=words.n))
     covered = scope(prompt)
+    if prompt.always:
+        return (
+            Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
+            Command("Y", f"{words.yes}, and always: {covered}", Answered(True, remember=True), word=f"always: {covered}", spoken="always"),
+            Command("n", words.no, Answered(False), word=words.n),
+        )
     return (
         Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
         Command("Y", f"{words.yes}, and so for {covered}", Answered(True, remember=True), word=f"{words.y} to {covered}", spoken="always"),

@@ -65,6 +65,7 @@ class Deciding(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
     covers: str = ""
+    always: str = ""
     editable: str | None = None
 
 
@@ -227,7 +228,7 @@ class Answering:
                 return Deciding(kind="review", answers=rows_of_review(subject, {}))
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
-                return Deciding(kind="run", arguments=prompt.arguments, covers=_covers(prompt), editable=editable)
+                return Deciding(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
 
     # ----------------------------------------------------------------------------------------------------------------------
 
@@ -298,7 +299,7 @@ def _edited(text: str) -> Json:
 
 
 def _covers(prompt: Prompt) -> str:
-    return scope(prompt) if prompt.may_remember else ""
+    return scope(prompt) if prompt.may_remember and not prompt.always else ""
 
 
 def _remember(sent: Fields) -> bool:

@@ -56,7 +56,7 @@ def command(**given: object) -> ExitStatus:
     """Answer the open question ID (or a unique beginning of it).
 
     VALUE names an option, or its number; elsewhere it is JSON where that fits the question, else the bare words. For a form it may be
-    an object by question id, for an approval it is y, n, or {"edit": ...}. Without a VALUE you are asked at the terminal.
+    an object by question id, for an approval it is y, n, always, never, or {"edit": ...}. Without a VALUE you are asked at the terminal.
     """
     return run_answer(AnswerFlags(**given))  # type: ignore[arg-type]  # click has checked every field
 

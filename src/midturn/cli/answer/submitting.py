@@ -17,6 +17,8 @@ from midturn.prompts.answer_text import value_text
 from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 
+_FROM_NOW_ON = {"always": True, "never": False}
+
 
 class TypedValue(Struct, frozen=True):
     """An answer to a question, or a map of answers to a form."""
@@ -25,9 +27,10 @@ class TypedValue(Struct, frozen=True):
 
 
 class TypedDecision(Struct, frozen=True):
-    """Whether a call may run, a result may be delivered, answers may be sent."""
+    """Whether a call may run, a result may be delivered, answers may be sent; `remember` goes beyond this once."""
 
     approve: bool
+    remember: bool = False
 
 
 class TypedEdit(Struct, frozen=True):
@@ -56,8 +59,8 @@ def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, s
     """Return what was recorded, question by question, to be shown to whoever answered."""
     text = question.question.text
     match submitted:
-        case TypedDecision(approve):
-            return [(text, "yes" if approve else "no")]
+        case TypedDecision(approve, remember):
+            return [(text, f"{'yes' if approve else 'no'}{', from now on' if remember else ''}")]
         case TypedEdit():
             return [(text, "yes, edited")]
         case TypedValue(json) if question.form is not None and isinstance(json, dict):
@@ -81,8 +84,8 @@ class Submitting:
         match submitted:
             case TypedValue(json):
                 return self._answer(value=json, reason=self._reason)
-            case TypedDecision(approve):
-                return self._answer(approve=approve, reason=self._reason)
+            case TypedDecision(approve, remember):
+                return self._answer(approve=approve, remember=remember, reason=self._reason)
             case TypedEdit(json):
                 return self._answer(arguments=json, reason=self._reason)
 
@@ -99,13 +102,15 @@ class Submitting:
 
 
 def _decision(words: str) -> Typed:
-    decided = YES_OR_NO.get(words.strip().lower())
-    if decided is not None:
-        return TypedDecision(decided)
+    said = words.strip().lower()
+    if said in YES_OR_NO:
+        return TypedDecision(YES_OR_NO[said])
+    if said in _FROM_NOW_ON:
+        return TypedDecision(_FROM_NOW_ON[said], remember=True)
     edit = _json(words) if words.lstrip().startswith("{") else None
     if isinstance(edit, dict) and list(edit) == ["edit"]:
         return TypedEdit(edit["edit"])
-    raise AnswerError([Problem("", 'This is an approval: it takes y, n, or {"edit": …} with what to use instead.')])
+    raise AnswerError([Problem("", 'This is an approval: it takes y, n, always, never, or {"edit": …} with what to use instead.')])
 
 
 def _json(words: str) -> Json:

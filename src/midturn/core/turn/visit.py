@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
+from midturn.core.asker import asker_of
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest, ToolCallRequest
 from midturn.core.form import Form
 from midturn.core.json_value import Json
@@ -83,7 +86,12 @@ class Visit:
     def prompt(self) -> Prompt | None:
         """Return what a person is shown; None when the visit is over."""
         ticket = self._ticket()
-        return ticket.decision.prompt() if ticket else None
+        prompt = ticket.decision.prompt() if ticket else None
+        asker = asker_of(self._window)
+        if prompt is None or asker is None:
+            return prompt
+        always = asker.always if prompt.kind == "run" else ""
+        return replace(prompt, may_remember=bool(always), always=always)  # a call of somebody else's agent is a turn of its own
 
     def take(self, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
         """Return the batch that a reply appends, durably, before anybody is shown what comes next.
