@@ -153,7 +153,7 @@ def test_where_others_could_read_it_or_nobody_could_use_it_a_secret_is_not_taken
     with browsing(inbox(agent if app == "agent" else store, user=ada)) as client:
         page = client.get(f"/q/{waiting.id}", headers=headers)
         assert said in page.text
-        assert "midturn answer" in page.text
+        assert "Answer it where the turn runs" in page.text
         assert 'type="password"' not in page.text
         sent = client.post(f"/q/{waiting.id}", data={"act": "answer", "secret": SECRET}, headers={**OWN, **headers})
         assert (sent.status_code, said in sent.text, SECRET in sent.text) == (422, True, False)

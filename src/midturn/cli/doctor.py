@@ -15,7 +15,7 @@ from midturn import __version__
 from midturn.cli.attachment import SWITCHES, is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
-from midturn.cli.loading import load_here
+from midturn.cli.loading import load_here, said_of_ignored
 from midturn.cli.log import log_file
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
@@ -77,7 +77,7 @@ def _workspace() -> Iterator[Finding]:
         return
     user = shown(user_config_file())
     yield Finding("configuration", works=True, said=f"readable; your own file would be {user}")
-    for sentence in loaded.ignored:
+    for sentence in said_of_ignored(loaded):
         yield Finding("trust", works=False, said=sentence)
 
 

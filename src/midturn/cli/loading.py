@@ -19,6 +19,8 @@ from midturn.core.json_value import Json
 from midturn.errors import ConfigError
 from midturn.store.workspace import Workspace
 
+_HOW_TO_TRUST = "`midturn trust` shows what it enables and asks you."
+
 
 class Flags(Struct, frozen=True, kw_only=True):
     """What a command's flags set: `--cfg`, `-t` and `-T`, every flag that stands for a key. `defer` makes every question wait."""
@@ -65,10 +67,17 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
     Raises:
         ConfigError: Nobody is there to read it (exit status 2).
     """
-    if loaded.ignored and not attached:
-        raise ConfigError("\n".join(loaded.ignored))
-    for sentence in (*loaded.ignored, *_unconfined(loaded)):
+    said = said_of_ignored(loaded)
+    if said and not attached:
+        raise ConfigError("\n".join(said))
+    for sentence in (*said, *_unconfined(loaded)):
         note(line("midturn: {}", block(sentence)))
+
+
+def said_of_ignored(loaded: Loaded) -> list[str]:
+    """Return what has no effect, a sentence a file, and for each that waits to be trusted what shows it."""
+    files = {file.notice for file in loaded.files}
+    return [f"{sentence} {_HOW_TO_TRUST}" if sentence in files else sentence for sentence in loaded.ignored]
 
 
 def _unconfined(loaded: Loaded) -> Iterator[str]:

@@ -41,11 +41,11 @@ class FileTrust(Struct, frozen=True, kw_only=True):
 
     @property
     def notice(self) -> str | None:
-        """Say what has no effect, by name, and what to do; None where all of it holds anyway."""
+        """Say what has no effect, by name; None where all of it holds anyway."""
         idle = [one.key for one in self.enables if one.differs]
         if not idle:
             return None
-        return f"{self.name} is not trusted, so {no_effect(idle)}. `midturn trust` shows what it enables and asks you."
+        return f"{self.name} is not trusted, so {no_effect(idle)}."
 
 
 def no_effect(names: Sequence[str]) -> str:

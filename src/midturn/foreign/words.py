@@ -7,7 +7,7 @@ from midturn.core.loose_json import members, text
 from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
 
 NOBODY = (
-    "Nobody has answered yet. The question stays open: the user finds it with `midturn inbox`. "
+    "Nobody has answered yet. The question stays open: the user finds it in the inbox. "
     "This is not a no, and not a yes. Do not try the same thing another way; go on without it, or end your turn."
 )
 ENDED = "The user ended the turn. Stop here."

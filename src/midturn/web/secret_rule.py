@@ -12,12 +12,10 @@ from midturn.store.port import HeldBy
 from midturn.web.port import Port
 from midturn.web.site import Site
 
-_AT_A_TERMINAL = "Answer it at a terminal: midturn answer {id}"
-
 
 async def secret_elsewhere(request: Request, site: Site, question: OpenQuestion) -> str:
     """Say why a secret is not taken on this page, and where it is; empty where it is taken."""
-    there = _AT_A_TERMINAL.format(id=question.id)
+    there = site.elsewhere.format(id=question.id)
     if site.secrets is False:
         return f"A secret is not taken in the browser here: web.secrets is off. {there}"
     if site.resumer is None:

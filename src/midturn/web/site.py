@@ -46,6 +46,7 @@ class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
 
     `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where nobody else can read them.
+    `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
     """
 
     board: Board
@@ -56,6 +57,7 @@ class Site(Struct, frozen=True, kw_only=True):
     signs_in: bool = False
     secrets: bool | None = None
     notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
+    elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
     vault: Vault = field(default_factory=Vault)
     drafts: Drafts = field(default_factory=Drafts)
 

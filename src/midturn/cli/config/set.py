@@ -9,7 +9,7 @@ import click
 from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.config.toml import toml
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.loading import load_here
+from midturn.cli.loading import load_here, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import environment
 from midturn.config.approvals import Approvals
@@ -70,5 +70,5 @@ def _warn_if_overridden(loaded: Loaded, key: str) -> None:
     found = explain(loaded, key)
     if len(found) == 1 and found[0].settings and found[0].settings[0].layer != "workspace":
         note("midturn: it has no effect here: {} sets it, too, and comes first.", found[0].settings[0].place)
-    for sentence in loaded.ignored:
+    for sentence in said_of_ignored(loaded):
         note("midturn: {}", sentence)

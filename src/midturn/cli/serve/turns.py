@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from midturn.cli.loading import Flags, load_for, load_here
+from midturn.cli.loading import Flags, load_for, load_here, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import Place
 from midturn.cli.serve.given import Serve
@@ -44,6 +44,7 @@ def site_of(place: Place, given: Serve) -> Site:
         resumer=resumer,
         signs_in=isinstance(access, CookieAccess),
         secrets=settings.web.secrets,
+        elsewhere="Answer it at a terminal: midturn answer {id}",
         notifying=_notifying(settings.notifications, given),
         drafts=Drafts(directory_of(given.port) / "drafts"),
     )
@@ -58,8 +59,8 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
     """
     async with await place.store.open(conversation) as journal:
         loaded = load_for(place, Flags(), journal.events, journal.conversation)
-        if loaded.ignored:
-            raise ConfigError("\n".join(loaded.ignored))
+        if said := said_of_ignored(loaded):
+            raise ConfigError("\n".join(said))
         attached = prompter is not None
         asks = asks_somebody(loaded.settings, attached=attached)
         servers = await asyncio.to_thread(Connected, loaded.settings, place.root, asks=asks)

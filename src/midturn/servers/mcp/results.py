@@ -46,7 +46,7 @@ def answered(asked: AskedFor, outcome: Outcome) -> Answer:
 def waiting(id: str, ticket: int, advice: str) -> Answer:
     """Say that nobody has answered yet."""
     text = (
-        f"Nobody has answered yet. This is not a no, and not a yes. The question stays open: the user finds it with `midturn inbox`. "
+        f"Nobody has answered yet. This is not a no, and not a yes. The question stays open: the user finds it in the inbox. "
         f'{advice} (check_answer {{"id": "{id}", "ticket": {ticket}}})'
     )
     return Answer(text, {"status": "waiting", "id": id, "ticket": ticket})
