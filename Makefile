@@ -14,7 +14,7 @@ FOLDER_postgres := tests/store tests/torture
 FOLDER_web := tests/web/browser
 FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
-FOLDER_sandbox := tests/sandbox
+FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
 
 .PHONY: extras pythons attacks audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
 .PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))

@@ -1,17 +1,27 @@
-"""What a confined start costs: `true`, started a hundred times with each means, in turn, against the same without."""
+"""What a confined start costs: `true`, started a hundred times with each means, in turn, against the same without.
+
+Each confined start is compared with the plain one right beside it, so that a busy machine is as hard on both; the processor's time is the
+children's and our own, and no machine's business but the program's.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from midturn.sandbox import bubblewrap, landlock
-from midturn.sandbox.confine import Confined, offer
-from midturn.sandbox.profile import Declared, Profile, Workplace, profile
+from msgspec import Struct
+
+from midturn.sandbox import box, bubblewrap, confine, landlock
+from midturn.sandbox.box import Box, Own
+from midturn.sandbox.confine import Means, Offer, offer
+from midturn.sandbox.profile import Declared
 from midturn.tools.process import Command, run_process
 
 ROUNDS = 100
@@ -19,38 +29,71 @@ BAR = 10.0  # milliseconds
 TRUE = ("/bin/true",)
 
 
+class Start(Struct, frozen=True):
+    """One start: milliseconds on the clock, and of the processors."""
+
+    wall: float
+    cpu: float
+
+
 def main() -> None:
-    """Print the medians."""
+    """Print what each means costs."""
+    means: list[Means] = ["none"]
+    if landlock.abi():
+        means.append("landlock")
+    if bubblewrap.program():
+        means.append("bubblewrap")
+    print(f"here tools run with: {offer().means}; bar: {BAR:g} ms more a start")
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        reached = profile(Declared(), Workplace(root=root, home=Path.home(), private=()), network=False)
-        ways: dict[str, Callable[[], Confined]] = {"none": lambda: Confined(TRUE)}
-        if landlock.abi():
-            ways["landlock"] = lambda: Confined(TRUE, lambda: _enter(reached))
-        if bubblewrap.program():
-            ways["bubblewrap"] = lambda: Confined(bubblewrap.wrapped(TRUE, reached, (), folder))
-        times = asyncio.run(_timed(ways, folder))
-    bare = statistics.median(times["none"])
-    print(f"here tools run with: {offer().means}")
-    for name, taken in times.items():
-        middle = statistics.median(taken)
-        print(f"{name:<11} {middle:6.2f} ms a start, {middle - bare:+6.2f} ms; bar {BAR:g} ms more")
+        taken = asyncio.run(_taken(means, Path(folder)))
+    bare = taken["none"]
+    print(f"{'none':<11} {_both([one.wall for one in bare])}; processors {_both([one.cpu for one in bare])}")
+    for name in means[1:]:
+        wall = [one.wall - beside.wall for one, beside in zip(taken[name], bare, strict=True)]
+        cpu = [one.cpu - beside.cpu for one, beside in zip(taken[name], bare, strict=True)]
+        least = min(one.wall for one in taken[name]) - min(one.wall for one in bare)
+        print(f"{name:<11} +{statistics.median(wall):.2f} ms, least to least +{least:.2f}; processors +{statistics.median(cpu):.2f}")
 
 
-async def _timed(ways: dict[str, Callable[[], Confined]], folder: str) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {name: [] for name in ways}
+async def _taken(means: Sequence[Means], root: Path) -> dict[Means, list[Start]]:
+    home = root / "home"
+    home.mkdir()
+    taken: dict[Means, list[Start]] = {one: [] for one in means}
+    boxes = {one: Box(Declared(enable=one != "none"), Own(home=Path.home(), private=(home,), cache=home)) for one in means}
     for _ in range(ROUNDS):
-        for name, way in ways.items():
-            confined = way()
-            begun = time.perf_counter()
-            done = await run_process(Command(argv=confined.argv, cwd=folder, environment={}, enter=confined.enter))
-            times[name].append((time.perf_counter() - begun) * 1000)
-            assert done.status == 0, done
-    return times
+        for one in means:
+            with _offered(one):
+                taken[one].append(await _start(boxes[one], root))
+    return taken
 
 
-def _enter(reached: Profile) -> None:
-    landlock.restrict(landlock.ruleset(reached.read, reached.write, network=reached.network))
+async def _start(around: Box, root: Path) -> Start:
+    clock, used = time.perf_counter(), _cpu()
+    with around.around(TRUE, root, str(root), os.environ["PATH"]) as started:
+        argv, enter = started.confined.argv, started.confined.enter
+        done = await run_process(Command(argv=argv, cwd=str(root), environment=dict(started.environment), enter=enter))
+    assert done.status == 0, done
+    return Start((time.perf_counter() - clock) * 1000, (_cpu() - used) * 1000)
+
+
+@contextmanager
+def _offered(means: Means) -> Generator[None]:
+    """Have the sandbox use one means, whatever else there is."""
+    before = confine.offer
+    box.offer = confine.offer = lambda: Offer(means)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        box.offer = confine.offer = before
+
+
+def _cpu() -> float:
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in spent)
+
+
+def _both(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ms (least {min(values):.2f})"
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ class Finished:
 class CommandLine:
     """Runs `midturn` in `root`, a workspace unless `workspace` says otherwise. No terminal is attached, except by `on_a_terminal`."""
 
+    program: Sequence[str] = (sys.executable, "-m", "midturn")
+
     def __init__(self, directory: Path, *, workspace: bool = True) -> None:
         self.root = directory / "work"
         self.home = directory / "home"
@@ -65,7 +67,7 @@ class CommandLine:
         """Run a command to its end, without any terminal."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         completed = subprocess.run(
-            [sys.executable, "-m", "midturn", *arguments],
+            [*self.program, *arguments],
             input=given,
             capture_output=True,
             cwd=self.root,
@@ -85,7 +87,7 @@ class CommandLine:
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start a command without any terminal, and let it run."""
         return subprocess.Popen(
-            [sys.executable, "-m", "midturn", *arguments],
+            [*self.program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -98,7 +100,7 @@ class CommandLine:
     def on_a_terminal(self, *arguments: str, size: tuple[int, int] = (80, 40), plain: bool = True, **environment: str) -> PtySession:
         """Run a command on a terminal of its own."""
         mode = {"TERM": "dumb" if plain else "xterm-256color"}
-        return self.on_a_terminal_run(sys.executable, "-m", "midturn", *arguments, size=size, **{**mode, **environment})
+        return self.on_a_terminal_run(*self.program, *arguments, size=size, **{**mode, **environment})
 
     def on_a_terminal_run(self, *command: str, size: tuple[int, int] = (80, 40), **environment: str) -> PtySession:
         """Run any command there; `python` is the one of the tests."""

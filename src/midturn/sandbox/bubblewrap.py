@@ -10,6 +10,7 @@ from pathlib import Path
 from midturn.sandbox.profile import Profile
 
 _ETC = "/etc"
+_MADE = frozenset({"/proc"})  # it gets one of its own
 
 
 def program() -> str | None:
@@ -35,8 +36,8 @@ def wrapped(argv: Sequence[str], profile: Profile, masked: Sequence[str], cwd: s
 
 def _bound(read: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield how to make paths readable, with few mounts, for each of them costs: `/etc` is one, with what is secret in it covered."""
-    reached = set(read)
-    outermost = [path for path in read if not any(str(above) in reached for above in Path(path).parents)]
+    reached = set(read) - _MADE
+    outermost = [path for path in read if path in reached and not any(str(above) in reached for above in Path(path).parents)]
     in_etc = {path for path in outermost if path.startswith(f"{_ETC}/")}
     yield from (("--ro-bind-try", path, path) for path in outermost if path not in in_etc)
     if in_etc:
