@@ -121,7 +121,8 @@ def _sandbox() -> Iterator[Finding]:
     from midturn.sandbox.confine import offer
 
     found = offer()
-    means = {"landlock": "tools run under Landlock. ", "bubblewrap": "tools run under bubblewrap. ", "none": ""}[found.means]
+    names = {"landlock": "Landlock", "bubblewrap": "bubblewrap", "sandbox-exec": "macOS's sandbox-exec", "none": ""}
+    means = f"tools run under {names[found.means]}. " if names[found.means] else ""
     yield Finding("sandbox", works=found.means != "none", said=(means + " ".join(found.lacks)).strip())
 
 

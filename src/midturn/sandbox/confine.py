@@ -12,10 +12,10 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from midturn.sandbox import bubblewrap
+from midturn.sandbox import bubblewrap, seatbelt
 from midturn.sandbox.profile import Profile
 
-Means: TypeAlias = Literal["landlock", "bubblewrap", "none"]
+Means: TypeAlias = Literal["landlock", "bubblewrap", "sandbox-exec", "none"]
 
 _LAUNCHER: Final = Path(__file__).with_name("landlock.py")
 
@@ -40,7 +40,10 @@ def offer() -> Offer:
         return Offer("landlock", ("It leaves UDP, and sockets in the file system that other programs of yours listen on.",))
     if bubblewrap.program():
         return Offer("bubblewrap")
-    missing = "There is no sandbox for tools here (Linux with Landlock, or bubblewrap): one that you let run can do whatever you can."
+    if seatbelt.works():
+        return Offer("sandbox-exec", ("Nobody has tried this profile on a Mac yet: look whether your tools do what they should.",))
+    missing = "There is no sandbox for tools here (Linux with Landlock or bubblewrap, or `sandbox-exec` of macOS):"
+    missing += " one that you let run can do whatever you can."
     return Offer("none", (missing,), is_whole=False)
 
 
@@ -62,6 +65,8 @@ def confined(argv: Sequence[str], profile: Profile, *, cwd: str, masked: Sequenc
             return Confined(tuple(argv), functools.partial(_enter, profile))
         case "bubblewrap":
             return Confined(bubblewrap.wrapped(argv, profile, masked, cwd))
+        case "sandbox-exec":
+            return Confined(seatbelt.wrapped(argv, profile, masked))
         case "none":
             return Confined(tuple(argv))
 
@@ -74,6 +79,8 @@ def confine(argv: Sequence[str], profile: Profile, *, cwd: str | None = None, ma
             return (sys.executable, "-I", "-S", str(_LAUNCHER), grants, *argv)
         case "bubblewrap":
             return bubblewrap.wrapped(argv, profile, masked, cwd)
+        case "sandbox-exec":
+            return seatbelt.wrapped(argv, profile, masked)
         case "none":
             return tuple(argv)
 

@@ -13,11 +13,16 @@ from msgspec.structs import replace
 
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/snap", "/gnu"),
+    *("/System", "/Library/Apple", "/Library/Developer", "/Library/Frameworks"),
+    *("/private/var/db/dyld", "/private/var/db/timezone", "/private/var/select"),
     *("/proc", "/sys", "/run/systemd/resolve", "/run/resolvconf", "/var/lib/ca-certificates", "/var/cache/fontconfig"),
 )
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/shm")  # noqa: S108 (shared memory)
 _SECRETS_OF_ETC: Final = frozenset(
-    {"shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab", "security", "wireguard"}
+    {
+        *("shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "ssh", "ssl/private", "krb5.keytab", "security"),
+        *("wireguard", "master.passwd"),
+    }
 )
 _OF_HOME: Final = (
     *(".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"),
@@ -70,8 +75,8 @@ def profile(declared: Declared, where: Workplace, *, network: bool) -> Profile:
 
 def _etc() -> Iterator[str]:
     """Yield what is in `/etc` without its secrets."""
-    hidden = [Path("/etc", name) for name in _SECRETS_OF_ETC]
-    yield from _uncovered([Path("/etc")], hidden)
+    etc = Path("/etc").resolve()
+    yield from _uncovered([etc], [etc / name for name in _SECRETS_OF_ETC])
 
 
 def _programs(where: Workplace) -> Iterator[Path]:
