@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -72,8 +73,19 @@ def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(_advice(name))
-    value = globals()[name] = getattr(import_module(home, __name__), name)
+    value = globals()[name] = getattr(_loaded(home), name)
     return value
+
+
+def _loaded(home: str) -> object:
+    """Load a module. Nothing becomes garbage meanwhile, so nobody looks for any."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(home, __name__)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

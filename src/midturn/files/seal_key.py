@@ -6,8 +6,6 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from platformdirs.unix import Unix
-
 from midturn.files.private import create_private, ensure_private, read_private
 
 NAME: Final = "seal-key"
@@ -15,7 +13,10 @@ NAME: Final = "seal-key"
 
 def seal_key(state: Path | None = None) -> bytes | None:
     """Return the key, made where there is none yet; None where it can neither be read nor made."""
-    state = Unix("midturn", appauthor=False).user_state_path if state is None else state
+    if state is None:
+        from platformdirs.unix import Unix  # only where a store is sealed
+
+        state = Unix("midturn", appauthor=False).user_state_path
     found = known_seal_key(state)
     if found:
         return found

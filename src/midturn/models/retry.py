@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from http import HTTPStatus
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -25,12 +24,13 @@ Failure: TypeAlias = Literal[
 ]
 """What can go wrong at a provider."""
 WORTH_ANOTHER_TRY: Final[frozenset[Failure]] = frozenset({"busy", "server", "unreachable", "broken", "silent", "garbled"})
-_MAY_PASS: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
+_MAY_PASS: Final = frozenset({408, 409, 429})  # a request that took too long, a conflict, too many requests
+_SERVER_ERRORS: Final = 500
 
 
 def is_transient(status: int | None) -> bool:
     """Say whether trying again may help: 408, 409, 429, 5xx, and a connection that broke (no status at all)."""
-    return status is None or status in _MAY_PASS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return status is None or status in _MAY_PASS or status >= _SERVER_ERRORS
 
 
 class RetryPolicy(Struct, frozen=True, kw_only=True):

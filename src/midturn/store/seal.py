@@ -17,7 +17,6 @@ from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
-from platformdirs.unix import Unix
 
 from midturn.files.seal_key import seal_key
 from midturn.store.tail import mark
@@ -52,6 +51,8 @@ class Seals(Struct, frozen=True):
 @cache
 def _own(*_environment: str | None) -> str:
     """Return the real path of the user's data directory, once for each environment that says where it is."""
+    from platformdirs.unix import Unix  # only where a store is written
+
     return os.path.realpath(Unix("midturn", appauthor=False).user_data_path)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -99,6 +98,8 @@ def shortened(text: str, run: ToolRun) -> str:
 
 
 def _kept(data: bytes, root: Path) -> str:
+    import tempfile  # only for an output that is too long
+
     try:
         return f"the whole output is in {keep(data, root) or _write(data, Path(tempfile.mkdtemp(prefix='midturn-')))}"
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus
@@ -105,6 +104,8 @@ def _plain_run(secret: str) -> str:
 
 
 def _html(secret: str) -> set[str]:
+    import html  # only where there is a secret
+
     escaped = html.escape(secret)
     return {escaped, html.escape(secret, quote=False), escaped.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")} - {secret}
 
