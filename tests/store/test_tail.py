@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.store.tail import FileEnd, committed_end, ends_finished, last_turn, lines_backwards
+from midturn.store.tail import FileEnd, committed_end, last_turn, lines_backwards, unfinished_turn
 
 PADDING = st.integers(0, 40) | st.sampled_from([8_000, 8_191, 8_192, 20_000])
 BATCHES = st.lists(st.lists(PADDING, min_size=1, max_size=4), max_size=5)
@@ -123,7 +123,8 @@ def test_the_last_turn_is_found_behind_a_long_history(tmp_path: Path) -> None:
 def test_the_end_says_whether_the_turn_is_over(kinds: list[str], *, finished: bool) -> None:
     content = b"".join(line(0, kind=kind) for kind in kinds)
     with opened(content) as file:
-        assert ends_finished(file, len(content)) is finished
+        found = b"".join(each.text + b"\n" for each in unfinished_turn(file, len(content)))
+        assert found == (b"" if finished else content[content.rfind(line(0, kind="turn_start")) :] if "turn_start" in kinds else content)
 
 
 def test_a_turn_that_begins_with_a_damaged_event_still_begins_there() -> None:

@@ -16,6 +16,7 @@ from typing import Self
 
 from midturn.errors import StoreError
 
+_BLOCK = 65_536
 _PRIVATE = 0o600
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is not ours.
@@ -143,8 +144,14 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         """Return what a file in here holds."""
-        with os.fdopen(self.open(name, os.O_RDONLY), "rb") as file:
-            return file.read()
+        fd = self.open(name, os.O_RDONLY)
+        try:
+            parts = [os.read(fd, _BLOCK)]
+            while parts[-1]:
+                parts.append(os.read(fd, _BLOCK))
+        finally:
+            os.close(fd)
+        return b"".join(parts)
 
     def write_new(self, name: str, content: bytes) -> None:
         """Create a file with this content, and wait until it is on the disk; an existing one is an error."""

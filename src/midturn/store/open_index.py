@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from midturn.errors import StoreError
@@ -112,5 +113,6 @@ def _boot() -> str:
     return boot() or f"process {os.getpid()}"
 
 
+@cache
 def _boot_file() -> str:
     return ".boot-" + re.sub(r"[^A-Za-z0-9.-]", "_", os.uname().nodename)[:64]

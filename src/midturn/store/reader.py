@@ -12,7 +12,7 @@ from midturn.core.codec import clean, decode_lines, decode_stream
 from midturn.core.events import Event, OpaqueEvent
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder, telling
-from midturn.store.tail import FileEnd, Line, committed_end, ends_finished, last_turn
+from midturn.store.tail import FileEnd, Line, committed_end, last_turn, unfinished_turn
 
 
 class Stream(Struct, frozen=True):
@@ -67,8 +67,7 @@ class EventReader:
     def unfinished_turn(self) -> tuple[Event, ...]:
         """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
         with telling("read", self._folder.path, NAME):
-            finished = ends_finished(self._file, self._end)
-        return () if finished else self.last_turn()
+            return turn_of(self._file, unfinished_turn(self._file, self._end), self._folder)
 
     def _all(self) -> bytes:
         with telling("read", self._folder.path, NAME):

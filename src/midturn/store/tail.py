@@ -119,10 +119,17 @@ def last_turn(file: FileEnd, end: int) -> list[Line]:
     return found[::-1]
 
 
-def ends_finished(file: FileEnd, end: int) -> bool:
-    """Say whether the last turn says that it is over; a legacy one may be without saying so."""
-    kinds = (mark(line.text).type for line in lines_backwards(file, end))
-    return next((kind for kind in kinds if kind in {"turn_start", "turn_end"}), "") == "turn_end"
+def unfinished_turn(file: FileEnd, end: int) -> list[Line]:
+    """Return the lines of the last turn; none where it says that it is over. A legacy one may be without saying so."""
+    found: list[Line] = []
+    for line in lines_backwards(file, end):
+        found.append(line)
+        kind = mark(line.text).type
+        if kind == "turn_end":
+            return []
+        if kind == "turn_start":
+            break
+    return found[::-1]
 
 
 def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[Line]:
