@@ -17,6 +17,7 @@ from acp.stdio import spawn_agent_process
 
 from midturn.cli.acp.serving import editor_agent
 from midturn.cli.loading import Flags
+from midturn.clock import SYSTEM, SystemClock
 from midturn.config.assign import Assignment
 from midturn.servers.acp.agent import serve
 from support.cli import CommandLine
@@ -27,10 +28,16 @@ _READING = 0.6
 _PATIENCE = 60.0
 
 
+class _StandingClock(SystemClock):
+    def monotonic(self) -> float:
+        return 0.0
+
+
 class Editor:
     """The client's side. `choose` says which option is taken, by its id, and `fill` what a form is answered with: a dictionary accepts it.
 
-    What it is not told, it does not do: it never answers.
+    What it is not told, it does not do: it never answers. Where it takes no time for `reading`, no time passes for the agent beside it,
+    however slow the machine is.
     """
 
     def __init__(self, *, name: str = "zed", forms: bool = False, reading: float = _READING) -> None:
@@ -143,7 +150,7 @@ async def beside(midturn: CommandLine, editor: Editor, model: str = "") -> Async
     assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
     ours, theirs = socket.socketpair()
     with patch.dict(os.environ, midturn.environment, clear=True):
-        agent = editor_agent(Flags(assignments=assignments), None)
+        agent = editor_agent(Flags(assignments=assignments), None, SYSTEM if editor.reading else _StandingClock())
         from_editor, to_editor = await asyncio.open_connection(sock=ours)
         serving = asyncio.ensure_future(serve(agent, to_editor, from_editor))
         from_agent, to_agent = await asyncio.open_connection(sock=theirs)

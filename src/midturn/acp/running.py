@@ -45,13 +45,14 @@ class AgentFailed(MidturnError):  # noqa: N818  it says what happened
 
 
 class AcpRun(Struct, frozen=True, kw_only=True):
-    """What is run: `command` is the agent, in `cwd`; `say` prints what it says."""
+    """What is run: `command` is the agent, in `cwd`, in one of its modes or in the one that it begins in; `say` prints what it says."""
 
     command: Sequence[str]
     cwd: Path
     store: ConversationStore
     clock: Clock
     say: Callable[[str], None]
+    mode: str | None = None
 
     async def go(self, prompt: str) -> str:
         """Run one prompt to its end; return why it ended, as the protocol says it (`end_turn`).
@@ -117,13 +118,23 @@ class AskingClient:
         began = await connection.initialize(PROTOCOL_VERSION, capabilities, ours)
         if began.agent_info:
             self._name = began.agent_info.title or began.agent_info.name
-        self._session = (await connection.new_session(str(self._run.cwd.absolute()))).session_id
+        session = await connection.new_session(str(self._run.cwd.absolute()))
+        self._session = session.session_id
+        if self._run.mode is not None:
+            await self._change_mode(connection, self._run.mode, session.modes)
         self._cancel = lambda: asyncio.ensure_future(connection.cancel(self._session))
         ended = await connection.prompt(self._session, [text_block(prompt)])
         while self._unsaid and ended.stop_reason == "end_turn":
             said, self._unsaid = "\n".join(self._unsaid), []
             ended = await connection.prompt(self._session, [text_block(said)])
         return ended.stop_reason
+
+    async def _change_mode(self, connection: Agent, mode: str, offered: schema.SessionModeState | None) -> None:
+        modes = [known.id for known in offered.available_modes] if offered else []
+        if mode not in modes:
+            listed = f"it has {', '.join(f'`{known}`' for known in modes)}" if modes else "it has no modes"
+            raise AgentFailed(f"{self._name} has no mode `{mode}`: {listed}.")
+        await connection.set_session_mode(self._session, mode)
 
     # What the agent calls -----------------------------------------------------------------------------------------------------
 
@@ -212,6 +223,9 @@ class AskingClient:
         agent = mark(self._pid)
         asker = Asker(name=name, session=session, via=VIA, cwd=str(self._run.cwd), process=here, serves=agent, itself=agent)
         return Errands(self._run.store, asker, self._run.clock)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Take note of something that only this agent knows of: nothing is to be done then."""
 
     # What is not offered ------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from midturn.cli.acp.command import check_installed
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note
-from midturn.cli.place import place_in
+from midturn.cli.place import Place, place_in
 from midturn.cli.signals import with_signals
 from midturn.core.visible import prose
 from midturn.sandbox import marks
@@ -22,8 +22,9 @@ from midturn.sandbox import marks
 @click.command("run")
 @click.argument("agent", nargs=-1, required=True, metavar="-- AGENT [ARGUMENT]...")
 @click.option("-p", "--prompt", metavar="TEXT", help="What the agent is to do; without it, what is piped into stdin.")
+@click.option("--mode", metavar="MODE", help="One of the agent's own modes, such as one in which it asks before it edits.")
 @with_store
-def command(*, agent: tuple[str, ...], prompt: str | None, store: Path | None) -> ExitStatus:
+def command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None, store: Path | None) -> ExitStatus:
     """Run AGENT, such as `gemini --acp`, with one prompt. What it says goes to stdout.
 
     What it asks waits in `midturn inbox`, for as long as it takes: silence is never an answer.
@@ -32,16 +33,15 @@ def command(*, agent: tuple[str, ...], prompt: str | None, store: Path | None) -
     text = prompt if prompt is not None else "" if sys.stdin.isatty() else sys.stdin.read()
     if not text.strip():
         raise click.UsageError("There is nothing to do: give `--prompt TEXT`, or pipe it into stdin.")
-    return asyncio.run(_run(agent, text, store))
+    return asyncio.run(_run(place_in(Path.cwd(), store, local=True), agent, text, mode))
 
 
-async def _run(agent: tuple[str, ...], prompt: str, store: Path | None) -> ExitStatus:
+async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
     from midturn.acp.running import AcpRun
     from midturn.clock import SYSTEM
 
     marks.mark(os.getpid())  # whatever the agent starts has it, too; this process answers nothing
-    place = place_in(Path.cwd(), store, local=True)
-    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=_say)
+    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=_say, mode=mode)
     going = asyncio.ensure_future(run.go(prompt))
 
     async def work() -> str | None:

@@ -20,7 +20,7 @@ from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
 from midturn.compose.mcp import Servers, asks_somebody
 from midturn.config.places import state_directory
 from midturn.core.turn.inputs import TurnRequested
-from midturn.ports import Display, Notice
+from midturn.ports import Clock, Display, Notice
 from midturn.runtime.driver import RunEnding
 from midturn.servers.acp.agent import AssistantAgent, serve
 from midturn.servers.acp.turns import Interrupt
@@ -79,11 +79,11 @@ class ConfiguredTurns:
         await asyncio.to_thread(self._servers.close)
 
 
-def editor_agent(flags: Flags, store: StoreAddress | None) -> AssistantAgent:
+def editor_agent(flags: Flags, store: StoreAddress | None, clock: Clock = SYSTEM) -> AssistantAgent:
     """Return our assistant, as it is configured in whichever directory a session is begun."""
     absolute = store.absolute() if isinstance(store, Path) else store
     waiting = replace(flags, defer=True)
-    return AssistantAgent(lambda cwd: ConfiguredTurns(place_in(cwd, absolute), waiting), SYSTEM)
+    return AssistantAgent(lambda cwd: ConfiguredTurns(place_in(cwd, absolute), waiting), clock)
 
 
 def serve_editor(flags: Flags, store: StoreAddress | None) -> ExitStatus:
