@@ -69,7 +69,7 @@ def interviewed(read: Callable[[], float]) -> tuple[float, float]:
     """Run one turn of many questions; return by how much a gauge went up in the first ten of them, and in the last ten."""
     seen: list[float] = []
 
-    class Person:
+    class Person(mt.Prompter):
         async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
             del prompt
             seen.append(read())

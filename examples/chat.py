@@ -18,7 +18,7 @@ async def deploy(env: str, ctx: mt.ToolContext) -> str:
     return f"{env} is live."
 
 
-class Chat:
+class Chat(mt.Prompter):
     """Stands for a chat service: a message with two buttons for each question."""
 
     concurrent = True

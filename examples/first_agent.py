@@ -32,7 +32,7 @@ SCRIPT = mt.ScriptedModel(
 )
 
 
-class Person:
+class Person(mt.Prompter):
     """Whoever is at this terminal; where there is none, a script."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ def may_answer(question: mt.OpenQuestion, user: str | None) -> bool:
     return user is not None and (user.startswith("rm-") or not question.question.exclusive)
 
 
-class Page:
+class Page(mt.Prompter):
     """The page of whoever asked, for as long as it stays open. It shows any number of questions at once."""
 
     concurrent = True

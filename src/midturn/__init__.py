@@ -8,7 +8,7 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _HOMES: dict[str, str] = {
-    ".agent.agent": "Agent ResumeOptions RunOptions",
+    ".agent.agent": "Agent",
     ".agent.turn_events": "Asked ModelRetried QuestionAnswered Streamed ToolFinished ToolStarted TurnEnded",
     ".agent.inbox_prompter": "InboxPrompter",
     ".agent.input_prompter": "InputPrompter",
@@ -45,8 +45,8 @@ _HOMES: dict[str, str] = {
     ".models.provider_model": "ProviderModel",
     ".models.scripted": "ScriptedModel",
     ".ports": "Model Tool ToolRun",
+    ".prompter": "Prompter",
     ".runtime.foreign_turn": "CallContent",
-    ".runtime.prompter": "Prompter",
     ".store.outside_answers": "Receipt",
     ".store.conversation": "Conversation",
     ".store.store": "ConversationStore",

@@ -1,6 +1,6 @@
 from msgspec import UNSET as UNSET
 
-from midturn.agent.agent import Agent as Agent, ResumeOptions as ResumeOptions, RunOptions as RunOptions
+from midturn.agent.agent import Agent as Agent
 from midturn.agent.history import HistoryMessage as HistoryMessage
 from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
 from midturn.agent.input_prompter import InputPrompter as InputPrompter
@@ -113,8 +113,8 @@ from midturn.models.library_model import LibraryModel as LibraryModel
 from midturn.models.provider_model import ProviderModel as ProviderModel
 from midturn.models.scripted import ScriptedModel as ScriptedModel
 from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
+from midturn.prompter import Prompter as Prompter
 from midturn.runtime.foreign_turn import CallContent as CallContent
-from midturn.runtime.prompter import Prompter as Prompter
 from midturn.store.conversation import Conversation as Conversation
 from midturn.store.outside_answers import Receipt as Receipt
 from midturn.store.store import ConversationStore as ConversationStore

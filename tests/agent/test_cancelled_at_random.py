@@ -40,7 +40,7 @@ def as_a_form(ctx: mt.ToolContext) -> mt.Form | str:
     return " ".join(str(ctx.answers[question.id]) for question in QUESTIONS) if "q2" in ctx.answers else mt.Form(QUESTIONS)
 
 
-class Person:
+class Person(mt.Prompter):
     """Answers now, later, or is not there."""
 
     def __init__(self, dice: random.Random) -> None:

@@ -172,7 +172,7 @@ def {name}(ctx: mt.ToolContext) -> str:
     "Ask first."
     return str(ctx.ask_sync(mt.Question.boolean("confirm", "Sure?")))
 
-class Person:
+class Person(mt.Prompter):
     async def prompt(self, prompt):
         print("asked", flush=True)
         await asyncio.Event().wait()

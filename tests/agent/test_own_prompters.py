@@ -158,7 +158,7 @@ def test_a_prompter_that_fails_to_hear_who_answered_does_not_harm_the_turn(caplo
     assert "the line is dead" in caplog.text
 
 
-class Raises:
+class Raises(mt.Prompter):
     """A prompter whose device is gone."""
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
@@ -166,7 +166,7 @@ class Raises:
         raise OSError(f"no line to {prompt.asked_by}")
 
 
-class CancelsItself:
+class CancelsItself(mt.Prompter):
     """A prompter whose own time is up."""
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
@@ -174,7 +174,7 @@ class CancelsItself:
         raise asyncio.CancelledError(prompt.id)
 
 
-class ReturnsAValue:
+class ReturnsAValue(mt.Prompter):
     """A prompter that forgets to say that it is an answer."""
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
@@ -190,7 +190,7 @@ class IsNotAsync:
         return mt.Answered(bool(prompt.id))
 
 
-class NeverFits:
+class NeverFits(mt.Prompter):
     """A prompter that answers something else."""
 
     def __init__(self) -> None:

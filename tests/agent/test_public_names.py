@@ -34,7 +34,7 @@ OF_THE_SIGNATURES = """
 BESIDE_THEM = """
     ask_user FunctionTool ToolRun ToolDefinition ToolCall Source FormAnswers SecretValue Limits Problem CallContent CallEnded InquirerCall
     InputPrompter REDACTED HistoryMessage LibraryModel SyncTurnStream TurnUsage
-    RunOptions ResumeOptions Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
+    Streamed TurnStream Receipt StoreChange Busy Reply Step CallSubject ResultSubject AnswersSubject
     ModelRequest ModelEvent InquiryAsked Finished Part TextPart ReasoningPart StructuredPart ToolCallPart ReasoningDelta Usage
 """
 """What people need who write a prompter, a tool, a model or a store of their own, or an annotation."""

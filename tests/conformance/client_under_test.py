@@ -13,9 +13,10 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Reply, Submitted
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from midturn.prompter import Prompter
 
 
-class Taker:
+class Taker(Prompter):
     """Answers with the default, or else yes."""
 
     async def prompt(self, prompt: Prompt) -> Reply:

@@ -16,7 +16,7 @@ CALLS = 5
 QUESTIONS = 3
 
 
-class Loop:
+class Loop(mt.Prompter):
     """A loop that makes calls until each of them has its result, whatever happens to them on the way."""
 
     def __init__(self, dice: random.Random) -> None:
@@ -35,11 +35,6 @@ class Loop:
             return mt.Unavailable()
         return mt.Answered(f"{prompt.tool} {prompt.question.id}")
 
-    @property
-    def concurrent(self) -> bool:
-        """Whether several prompts may be open."""
-        return self.dice.random() < 0.5
-
     async def call(self, inquirer: mt.Inquirer, number: int) -> None:
         """Make one call, with questions one after the other or at once."""
         async with inquirer.call(f"tool_{number}", "call_1") as call:
@@ -54,6 +49,7 @@ class Loop:
 
     async def round(self) -> None:
         """Make every call that has no result yet; some of them are cancelled on the way."""
+        self.concurrent = self.dice.random() < 0.5
         inquirer = mt.Inquirer(self.store, self.conversation, self if self.dice.random() < 0.7 else None)
         calls = [asyncio.create_task(self.call(inquirer, number)) for number in range(CALLS) if number not in self.results]
         for task in calls:

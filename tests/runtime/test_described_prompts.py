@@ -13,7 +13,7 @@ from midturn.core.turn.inputs import TurnRequested
 from support.sessions import OneConversation
 
 
-class Listening:
+class Listening(mt.Prompter):
     """Says yes, and keeps what it was told before each prompt."""
 
     def __init__(self) -> None:

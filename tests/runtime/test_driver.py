@@ -73,7 +73,7 @@ def test_tools_of_one_cycle_run_at_the_same_time() -> None:
 
 
 def test_a_prompter_that_raises_closes_the_question_and_the_turn_goes_on() -> None:
-    class Broken:
+    class Broken(mt.Prompter):
         async def prompt(self, prompt: Prompt) -> Reply:
             raise OSError(f"no screen for {prompt.question.id}")
 
@@ -131,7 +131,7 @@ def test_siblings_go_on_while_a_question_waits() -> None:
 
 
 def test_an_answer_from_elsewhere_closes_the_prompt_and_says_who_answered() -> None:
-    class Patient:
+    class Patient(mt.Prompter):
         """Waits for ever, and hears that somebody else answered."""
 
         asked: Prompt | None = None

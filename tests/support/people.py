@@ -7,7 +7,7 @@ import asyncio
 import midturn as mt
 
 
-class Chat:
+class Chat(mt.Prompter):
     """Any number of prompts at once; whoever comes by answers one by the question's id."""
 
     concurrent = True

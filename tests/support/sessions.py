@@ -8,7 +8,7 @@ from typing import Any
 from midturn.compose import AgentParts, RunParts, compose_agent
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.ports import Happening, Model, Tool
-from midturn.runtime.prompter import Prompter
+from midturn.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.stores import MemoryStore
 from midturn.store.sync_forms import drive

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, cast, overload
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from midturn.errors import TurnOpen
 from midturn.models.library_model import LibraryModel
 from midturn.models.wrapper import SPENT, Spent
 from midturn.ports import Journal, Model
-from midturn.runtime.prompter import Prompter
+from midturn.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
@@ -54,24 +54,15 @@ else:
     Answer = TypeVar("Answer")
 
 
-class RunOptions(TypedDict, total=False):
-    """How a turn is run; see `Agent.run`."""
+class _Options(TypedDict, total=False):
+    """How a turn is run (see `Agent.run`) or continued."""
 
     conversation: str | None
     history: Sequence[HistoryMessage] | None
-    deps: object
+    deps: Any
     author: str | None
     prompter: Prompter | None
     schema: JsonObject | type | None
-    on_event: OnEvent | None
-
-
-class ResumeOptions(TypedDict, total=False):
-    """How a turn is continued; see `Agent.resume`."""
-
-    deps: object
-    prompter: Prompter | None
-    on_event: OnEvent | None
 
 
 class Agent(Generic[Deps]):
@@ -210,7 +201,7 @@ class Agent(Generic[Deps]):
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open, and `error.conversation` says where.
         """
-        how = RunOptions(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
+        how = _Options(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
         return await self._ran(text, how, on_event)
 
     @overload
@@ -273,7 +264,7 @@ class Agent(Generic[Deps]):
             RuntimeError: An event loop is running in this thread; use `await agent.run(…)` there.
         """
         refuse_inside_a_loop("run_sync", "await agent.run(…)")
-        how = RunOptions(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
+        how = _Options(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
 
         async def once() -> RunResult[Any]:
             async with self:
@@ -284,7 +275,13 @@ class Agent(Generic[Deps]):
     async def resume(
         self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
     ) -> RunResult[Any]:
-        """Continue the open turn of a conversation exactly where it stopped. Arguments are those of `run`.
+        """Continue the open turn of a conversation exactly where it stopped.
+
+        Args:
+            conversation: The id of the conversation.
+            deps: What tools find as `ctx.deps`.
+            prompter: Who answers in this run, in place of the agent's own.
+            on_event: Hears of everything as it happens, as for `run`.
 
         Raises:
             NotOpen: Its last turn has ended.
@@ -296,7 +293,7 @@ class Agent(Generic[Deps]):
             async with self.stream_resume(conversation, deps=deps, prompter=prompter) as events:
                 return await events.watched(on_event)
         async with await self.store.open(conversation) as journal:
-            return await self._unwatched(journal, RunOptions(deps=deps, prompter=prompter), None)
+            return await self._unwatched(journal, _Options(deps=deps, prompter=prompter), None)
 
     def resume_sync(
         self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
@@ -315,24 +312,63 @@ class Agent(Generic[Deps]):
         return asyncio.run(once())
 
     @asynccontextmanager
-    async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
+    async def stream(  # noqa: PLR0913  a public signature
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: JsonObject | type | None = None,
+    ) -> AsyncGenerator[TurnStream]:
         """Run one turn, and watch it: `async with agent.stream(…) as events: async for event in events: …`.
 
         The events are `TextDelta`, `ReasoningDelta`, `ModelRetried`, `ToolStarted`, `Asked`, `QuestionAnswered`, `ToolFinished`, and at
         last `TurnEnded` with the result.
-        Leaving the block early stops the run and leaves the turn open. Arguments and errors are those of `run`.
+        Leaving the block early stops the run and leaves the turn open. Errors are those of `run`, raised while iterating.
+
+        Args:
+            text: What the user says.
+            conversation: The id of a conversation whose last turn has ended; a new one where none is given.
+            history: Earlier messages with which a new conversation begins, as for `run`.
+            deps: What tools find as `ctx.deps`.
+            author: Who says it; recorded.
+            prompter: Who answers in this run, in place of the agent's own.
+            schema: The type of the answer, or its JSON Schema, as for `run`.
         """
+        how = _Options(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
         requested = _requested(text, how)
-        async with await self._journal(how.get("conversation"), text) as journal:
-            await begin_with(journal, how.get("history") or ())
+        async with await self._journal(conversation, text) as journal:
+            await begin_with(journal, history or ())
             async with self._streamed(journal, how, requested) as events:
                 yield events
 
     @contextmanager
-    def stream_sync(self, text: str, **how: Unpack[RunOptions]) -> Generator[SyncTurnStream]:
+    def stream_sync(  # noqa: PLR0913  a public signature
+        self,
+        text: str,
+        *,
+        conversation: str | None = None,
+        history: Sequence[HistoryMessage] | None = None,
+        deps: Deps | None = None,
+        author: str | None = None,
+        prompter: Prompter | None = None,
+        schema: JsonObject | type | None = None,
+    ) -> Generator[SyncTurnStream]:
         """Run one turn, and watch it, in a program without an event loop: `with agent.stream_sync(…) as events: for event in events: …`.
 
         It goes on in a thread of its own while you do something else. Otherwise like `stream`.
+
+        Args:
+            text: What the user says.
+            conversation: The id of a conversation whose last turn has ended; a new one where none is given.
+            history: Earlier messages with which a new conversation begins, as for `run`.
+            deps: What tools find as `ctx.deps`.
+            author: Who says it; recorded.
+            prompter: Who answers in this run, in place of the agent's own.
+            schema: The type of the answer, or its JSON Schema, as for `run`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with agent.stream(…)` there.
@@ -340,18 +376,29 @@ class Agent(Generic[Deps]):
         refuse_inside_a_loop("stream_sync", "async with agent.stream(…)")
         from midturn.runtime.loop_thread import loop_thread  # who has a loop needs none
 
+        how = _Options(conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema)
         with loop_thread() as thread, thread.entered(self), thread.entered(self.stream(text, **how)) as events:
             yield SyncTurnStream(events, thread)
 
     @asynccontextmanager
-    async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
-        """Continue the open turn of a conversation, and watch it as `stream` does. Arguments and errors are those of `resume`."""
-        options = RunOptions(deps=how.get("deps"), prompter=how.get("prompter"))
+    async def stream_resume(
+        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None
+    ) -> AsyncGenerator[TurnStream]:
+        """Continue the open turn of a conversation, and watch it as `stream` does. Errors are those of `resume`.
+
+        Args:
+            conversation: The id of the conversation.
+            deps: What tools find as `ctx.deps`.
+            prompter: Who answers in this run, in place of the agent's own.
+        """
+        options = _Options(deps=deps, prompter=prompter)
         async with await self.store.open(conversation) as journal, self._streamed(journal, options, None) as events:
             yield events
 
     @contextmanager
-    def stream_resume_sync(self, conversation: str, **how: Unpack[ResumeOptions]) -> Generator[SyncTurnStream]:
+    def stream_resume_sync(
+        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None
+    ) -> Generator[SyncTurnStream]:
         """Continue the open turn of a conversation, and watch it, in a program without an event loop (see `stream_sync`).
 
         Raises:
@@ -360,10 +407,11 @@ class Agent(Generic[Deps]):
         refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
         from midturn.runtime.loop_thread import loop_thread  # as above
 
-        with loop_thread() as thread, thread.entered(self), thread.entered(self.stream_resume(conversation, **how)) as events:
+        resumed = self.stream_resume(conversation, deps=deps, prompter=prompter)
+        with loop_thread() as thread, thread.entered(self), thread.entered(resumed) as events:
             yield SyncTurnStream(events, thread)
 
-    async def _ran(self, text: str, how: RunOptions, on_event: OnEvent | None) -> RunResult[Any]:
+    async def _ran(self, text: str, how: _Options, on_event: OnEvent | None) -> RunResult[Any]:
         if on_event is not None:
             async with self.stream(text, **how) as events:
                 return await events.watched(on_event)
@@ -372,7 +420,7 @@ class Agent(Generic[Deps]):
             await begin_with(journal, how.get("history") or ())
             return await self._unwatched(journal, how, requested)
 
-    async def _unwatched(self, journal: Journal, how: RunOptions, requested: TurnRequested | None) -> RunResult[Any]:
+    async def _unwatched(self, journal: Journal, how: _Options, requested: TurnRequested | None) -> RunResult[Any]:
         """Run a turn here, in the task of whoever waits for it: nobody watches, so no task of its own is needed."""
         session = self._session(journal, self._run(how.get("prompter"), how.get("deps")))
         watched = WATCHING.set(None)
@@ -382,7 +430,7 @@ class Agent(Generic[Deps]):
             WATCHING.reset(watched)
 
     @asynccontextmanager
-    async def _streamed(self, journal: Journal, how: RunOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
+    async def _streamed(self, journal: Journal, how: _Options, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
         """Run a turn beside whoever watches it."""
         watching = Watching(journal)
         run = self._run(how.get("prompter"), how.get("deps"))
@@ -433,6 +481,22 @@ class Agent(Generic[Deps]):
         """Close what was opened to reach models; the agent can be used again all the same."""
         await self._models.aclose()
 
+    def aclose_sync(self) -> None:
+        """Close what was opened to reach models, in a program without an event loop (see `aclose`).
+
+        Raises:
+            RuntimeError: An event loop is running in this thread; use `await agent.aclose()` there.
+        """
+        refuse_inside_a_loop("agent.aclose_sync", "agent.aclose()")
+        asyncio.run(self.aclose())
+
+    def __enter__(self) -> Self:
+        refuse_inside_a_loop("with agent", "async with agent")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.aclose_sync()
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -450,7 +514,7 @@ class Agent(Generic[Deps]):
         return compose_agent(replace(self._parts, instructions=instructions), run, journal)
 
 
-def _requested(text: str, how: RunOptions) -> TurnRequested:
+def _requested(text: str, how: _Options) -> TurnRequested:
     wanted = how.get("schema")
     return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Reply, Unavailable
-from midturn.runtime.prompter import Prompter
+from midturn.prompter import Prompter
 
 Announce: TypeAlias = Callable[[Prompt], Awaitable[Any] | None]
 Withdrawn: TypeAlias = Callable[[str, str], Awaitable[Any] | None]

@@ -6,10 +6,10 @@ import getpass
 
 from midturn.core.prompt import Prompt
 from midturn.core.reply import EndedTurn, Reply, Unavailable
+from midturn.prompter import Prompter
 from midturn.prompts.plain.dialog import Dialog, Say, Saying
 from midturn.prompts.plain.prompt import plain_dialog
 from midturn.prompts.plain.scene import Scene
-from midturn.runtime.prompter import Prompter
 
 
 class InputPrompter(Prompter):

@@ -14,7 +14,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
 from midturn.errors import ConfigError
-from midturn.runtime.prompter import Prompter, ask_once
+from midturn.prompter import Prompter, ask_once
 from midturn.terminal.gate import Gate
 
 ASKED_BY = "midturn"

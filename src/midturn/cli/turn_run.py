@@ -29,8 +29,8 @@ from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
 from midturn.models.wrapper import SPENT, Spent
+from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
-from midturn.runtime.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
 from midturn.terminal.restore import HUSH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from midturn.ports import Display, Happening
-from midturn.runtime.prompter import Prompter
+from midturn.prompter import Prompter
 
 _UNBOUNDED = 1_000_000
 

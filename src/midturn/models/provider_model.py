@@ -77,7 +77,7 @@ class ProviderModel:
         return self._model.stream(replace(request, parameters=parameters, timeout=self._timeout))
 
     async def aclose(self) -> None:
-        """Close the connection of this event loop."""
+        """Close the connection of this event loop; a program without one has none to close."""
         await self._model.aclose()
 
     def __repr__(self) -> str:

@@ -19,10 +19,10 @@ from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
 from midturn.core.turn.pending import pending
 from midturn.errors import TerminalGone
 from midturn.ports import Journal
+from midturn.prompter import Prompter
 from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.foretold import Foretold
-from midturn.runtime.prompter import Prompter
 from midturn.runtime.tool_runs import Spawn
 
 _LOG = logging.getLogger("midturn.prompts")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from midturn.ports import AnswerFeed, Clock, Consultant, Display, Journal, Model, Tool
-from midturn.runtime.prompter import Prompter
+from midturn.prompter import Prompter
 
 
 class Services(Struct, frozen=True, kw_only=True):

@@ -212,6 +212,10 @@ class ConversationStore:
         """Return the conversations whose turn can go on, see `ready`."""
         return self.run_sync("ready", self.ready())
 
+    def open_turns_sync(self, conversation: str | None = None) -> set[str]:
+        """Return the conversations whose last turn is open, see `open_turns`."""
+        return self.run_sync("open_turns", self.open_turns(conversation))
+
     def answer_sync(  # noqa: PLR0913  a public signature
         self,
         id: str,

@@ -13,6 +13,7 @@ from midturn.core.reply import EndedTurn, Reply, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact
 from midturn.errors import TerminalGone
+from midturn.prompter import Prompter
 from midturn.prompts.jump import BackTo, Jump
 from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
@@ -25,7 +26,7 @@ from midturn.terminal.settings import PrompterSettings
 _HANGING_UP = 0.05  # seconds: some programs that give somebody a terminal send the end of input before they close it
 
 
-class TerminalPrompter:
+class TerminalPrompter(Prompter):
     """Asks on the controlling terminal, whatever stdin, stdout and stderr are; one prompt at a time.
 
     `gate` holds back what others write to the same screen while a prompt is open.

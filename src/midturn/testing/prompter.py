@@ -12,6 +12,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
+from midturn.prompter import Prompter
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
 Said: TypeAlias = "Reply | Json | SecretValue"
@@ -23,7 +24,7 @@ class UnscriptedPrompt(AssertionError):  # noqa: N818 (an assertion, not an erro
     """A prompt was shown that the script has no reply for."""
 
 
-class ScriptedPrompter:
+class ScriptedPrompter(Prompter):
     """Answer prompts by `<tool>.<question id>`; approvals are `<tool>.__run__` and `<tool>.__deliver__`.
 
     A value is an answer, a reply (`Replied("…")`, `EndedTurn()`, …), or a function of the prompt, which replies as often as it is asked.

@@ -10,7 +10,7 @@ from typing import Protocol
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, MidturnError, NotOpen, Problem, StoreLocked
-from midturn.runtime.prompter import Prompter
+from midturn.prompter import Prompter
 from midturn.web.port import Port
 from midturn.web.secret_replies import SecretReplies
 

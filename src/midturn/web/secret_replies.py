@@ -15,6 +15,7 @@ from midturn.core.reply import Answered, Reply, Submitted, Unavailable
 from midturn.core.secret import SecretValue
 from midturn.core.stream import OpenQuestion
 from midturn.errors import QuestionError
+from midturn.prompter import Prompter
 
 _KEPT_SECONDS = 15 * 60  # while a form is filled in
 _MOST = 100
@@ -41,7 +42,7 @@ class Vault:
         return kept[1] if kept and time.monotonic() - kept[0] < _KEPT_SECONDS else None
 
 
-class SecretReplies:
+class SecretReplies(Prompter):
     """Answers what people saw on a page, and typed there, as long as this turn runs in this process; a secret would have to be asked anew.
 
     A prompter for one run of the turn. What others answer in the inbox reaches the turn, too: then the prompt is taken away.

@@ -19,7 +19,7 @@ from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Subm
 from midturn.core.stream import OpenQuestion
 from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError, NotOpen, Problem
-from midturn.runtime.prompter import Prompter, ask_once
+from midturn.prompter import Prompter, ask_once
 from midturn.store.ids import event_ids
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore

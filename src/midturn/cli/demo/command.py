@@ -28,8 +28,8 @@ from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply, WentBack
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
+from midturn.prompter import Prompter
 from midturn.prompts.answer_text import reply_text
-from midturn.runtime.prompter import Prompter
 from midturn.store.event_file import NAME
 from midturn.store.workspace import Workspace
 from midturn.testing.prompter import Scripted, ScriptedPrompter

@@ -18,8 +18,8 @@ from midturn.compose.mcp import Connected, asks_somebody
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
 from midturn.ports import Journal
+from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
-from midturn.runtime.prompter import Prompter
 from midturn.web.access import Access, CookieAccess, HeaderAccess
 from midturn.web.board import Board
 from midturn.web.drafts import Drafts
