@@ -66,6 +66,10 @@ def _write(stream: TextIO | None, text: str) -> None:
 def _encodable(text: str, stream: TextIO) -> str:
     """Write what the stream cannot encode as escapes."""
     encoding = stream.encoding or "utf-8"
+    if _is_terminal(stream) and encoding.replace("-", "").lower() != "utf8":
+        from midturn.terminal.ascii import as_ascii  # hardly anybody's terminal needs it
+
+        return as_ascii(text)
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from midturn.errors import TerminalGone
-from midturn.prompts.rich.screen import POINTER
+from midturn.terminal.ascii import as_ascii
 from midturn.terminal.attributes import Attributes
 
 _CANDIDATES = (2, 0, 1)
@@ -19,7 +19,6 @@ _FALLBACK = "/dev/tty"
 _DEFAULT_COLUMNS = 80
 _DEFAULT_ROWS = 24
 _CHUNK = 65_536
-_ASCII = str.maketrans(POINTER[0] + "│…⏎⇥·↑↓⟨⟩", ">|~/>-^v<>")
 
 
 class NoTerminal(Exception):  # noqa: N818 (it says what is the case)
@@ -64,7 +63,7 @@ class Device:
         Raises:
             TerminalGone: It was closed.
         """
-        data = text.encode("utf-8", "backslashreplace") if self.unicode else text.translate(_ASCII).encode("ascii", "backslashreplace")
+        data = text.encode("utf-8", "backslashreplace") if self.unicode else as_ascii(text).encode("ascii")
         try:
             while data:
                 data = data[os.write(self.fd, data) :]

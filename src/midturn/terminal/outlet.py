@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
+from midturn.terminal.ascii import as_ascii
 from midturn.terminal.gate import Gate
 
 _NOBODY_READS = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF})
@@ -54,13 +55,18 @@ class Outlet:
         if self._stream is None:
             return
         try:
-            self._stream.write(text.encode(self._encoding, "backslashreplace").decode(self._encoding))
+            self._stream.write(self._encodable(text))
             self._stream.flush()
         except OSError as error:
             if error.errno not in _NOBODY_READS:
                 raise
             self._stream = None
             self._gone()
+
+    def _encodable(self, text: str) -> str:
+        if self.is_terminal and not self.unicode:
+            return as_ascii(text)
+        return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def flush(self) -> None:
         """Do nothing: everything is sent at once."""

@@ -1,0 +1,51 @@
+"""Where a terminal shows nothing but ASCII, different texts have different pictures, too."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from midturn.core.visible import exact
+from midturn.prompts.content import code_line, one_line
+from midturn.prompts.rich.screen import POINTER
+from midturn.terminal.ascii import as_ascii
+
+ALIKE = [
+    *("café", r"caf\xe9", r"caf\x5cxe9", "cafe\u0301", "echo a\tb", "echo a>  b", r"echo a\x09b", "echo a⇥  b", r"echo a\tb"),
+    *("a│b", "a|b", "a|~b", "a…", "a~", "a.~", "a...", "wait·", "wait-", "wait-~", "wait^", "wait↑", "wait^~", "↓", "v", "v~"),
+    *("a\u202eb", r"a\u202eb", "a<U+202E>b", "a⟨U+202E⟩b", "🇳🇱", "<NL>", "⟨NL⟩", "👍", r"\U0001f44d", "👍🏽", "a\nb", r"a\x0ab", "a⏎b"),
+    *("\u0430", "a", r"\u0430", "\uff41", "😀", "]~"),
+]
+_LOOKALIKES = {f"{alike}~": sign for sign, alike in zip(f"{POINTER[0]}│·…↑↓⇥⏎⟨⟩", "}|-.^v]<()", strict=True)}
+
+
+@pytest.mark.parametrize("show", [one_line, code_line, exact])
+def test_texts_that_look_alike_do_not(show: object) -> None:
+    assert callable(show)
+    for one, other in combinations(ALIKE, 2):
+        assert as_ascii(f"> {show(one)}") != as_ascii(f"> {show(other)}"), (one, other)
+
+
+def read_back(shown: str) -> str:
+    def character(found: re.Match[str]) -> str:
+        return _LOOKALIKES.get(found[0]) or chr(int(found[0][2:], 16))  # noqa: FURB166
+
+    return re.sub(r"\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}|[|}\-.^v\]<()]~", character, shown)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("abx0123456789\\uU |}-.^v]<()~│·…↑↓⇥⏎⟨⟩é\u202e漢\t\n😀"), max_size=24))
+def test_what_is_shown_can_be_read_back(text: str) -> None:
+    shown = as_ascii(f"> {exact(text)}")
+
+    assert shown.isascii()
+    assert read_back(shown) == f"> {text}"
+
+
+def test_our_own_signs_look_alike_where_a_row_begins() -> None:
+    assert (
+        as_ascii(f"│ deploy asks:\n\x1b[1m{POINTER}yes\n· deploy\n  ↑↓ scrolls") == "| deploy asks:\n\x1b[1m> yes\n- deploy\n  ^~v~ scrolls"
+    )
