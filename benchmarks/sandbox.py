@@ -22,7 +22,7 @@ from midturn.sandbox import box, bubblewrap, confine, landlock
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, offer
 from midturn.sandbox.profile import Declared
-from midturn.tools.process import Command, run_process
+from midturn.tools.process import Program, run_process
 
 ROUNDS = 100
 BAR = 10.0  # milliseconds
@@ -71,7 +71,7 @@ async def _start(around: Box, root: Path) -> Start:
     clock, used = time.perf_counter(), _cpu()
     with around.around(TRUE, root, str(root), os.environ["PATH"]) as started:
         argv, enter = started.confined.argv, started.confined.enter
-        done = await run_process(Command(argv=argv, cwd=str(root), environment=dict(started.environment), enter=enter))
+        done = await run_process(Program(argv=argv, cwd=str(root), environment=dict(started.environment), enter=enter))
     assert done.status == 0, done
     return Start((time.perf_counter() - clock) * 1000, (_cpu() - used) * 1000)
 

@@ -24,15 +24,16 @@ from midturn.core.json_text import NotJson, read_json
 from midturn.core.outcome import NeedsInput
 from midturn.core.question import Question
 from midturn.core.schema import check_schema, validate
-from midturn.core.stream import Window, open_turn, pending, provider_view, turns
+from midturn.core.stream import Window, open_turn, provider_view, turns
 from midturn.core.turn.effects import Record
+from midturn.core.turn.pending import pending
 from midturn.core.turn.turn import Turn
 from midturn.core.visible import exact, exact_block, prose
 from midturn.errors import AnswerError, ConfigError
 from midturn.prompts.content import code_line, one_line
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.keyboard import Keyboard
-from midturn.store.seal import Chain
+from midturn.store.seal import SealChain
 from midturn.store.stores import MemoryStore
 from midturn.store.tail import FileEnd, committed_end, last_turn
 from midturn.tools.wire import WireError, read_outcome
@@ -60,7 +61,7 @@ def events(data: bytes) -> int:
         else:
             again = decode_event(encode_event(event), "events.jsonl:1")
             assert encode_event(again) == encode_event(event)
-    Chain(_KEY, b"").follow(lines)
+    SealChain(_KEY, b"").follow(lines)
     _read_from_the_end(data)
     for view in (turns, provider_view, functools.partial(pending, conversation="1")):
         view(found)

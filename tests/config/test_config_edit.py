@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings as hypothesis_settings, strategies as st
 
-from midturn.config.edit import Edited, keep_trust, set_value
+from midturn.config.edit import SetValue, keep_trust, set_value
 from midturn.config.lines import key_lines
 from midturn.errors import ConfigError
 from support.workspaces import Workspace
@@ -87,7 +87,7 @@ def test_a_word_is_spelled_out_when_one_field_of_it_is_set(workspace: Workspace)
 def test_a_file_that_is_not_there_is_made(workspace: Workspace) -> None:
     file = workspace.user_file.parent / "new" / "config.toml"
 
-    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == Edited("a/b", hashlib.sha256(file.read_bytes()).hexdigest())
+    assert set_value(file, "config.toml", "assistant.model.id", "a/b") == SetValue("a/b", hashlib.sha256(file.read_bytes()).hexdigest())
     assert tomllib.loads(file.read_text()) == {"assistant": {"model": {"id": "a/b"}}}
     assert file.stat().st_mode & 0o777 == 0o600
 

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from midturn.config.check import Checker
 from midturn.config.keys import KEYS
 from midturn.config.merge import merge
-from midturn.config.tree import Entry, Origin, Tree, entries
+from midturn.config.tree import Origin, Tree, TreeEntry, entries
 from midturn.core.json_value import Json
 
 _questions = st.dictionaries(
@@ -89,6 +89,6 @@ def test_every_field_of_the_higher_layer_holds_and_the_lower_ones_stay_elsewhere
         assert path in found or _star(above, path) is not None
 
 
-def _star(above: dict[tuple[str, ...], Entry], path: tuple[str, ...]) -> Entry | None:
+def _star(above: dict[tuple[str, ...], TreeEntry], path: tuple[str, ...]) -> TreeEntry | None:
     """What the higher layer says for all questions: it replaces what the lower one says about this one."""
     return above.get((*path[:4], "*", *path[5:])) if path[3:4] == ("questions",) else None

@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from midturn.config.approvals import Approvals, Subject
+from midturn.config.approvals import Approvals, FileSubject
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Leaf, Node
 from midturn.config.untrusted import RULES
@@ -229,7 +229,7 @@ def test_an_approval_that_cannot_be_written_is_an_error(workspace: Workspace) ->
     workspace.state.write_text("in the way")
 
     with pytest.raises(ConfigError, match="the approval cannot be written"):
-        Approvals.of(workspace.state, {}).approve(Subject(path=workspace.file, root=workspace.root, sha256="0" * 64))
+        Approvals.of(workspace.state, {}).approve(FileSubject(path=workspace.file, root=workspace.root, sha256="0" * 64))
 
 
 def test_a_workspace_reached_by_a_link_is_the_same_workspace(workspace: Workspace) -> None:

@@ -19,7 +19,7 @@ from midturn.sandbox import box, bubblewrap, confine as confinement
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, confine, offer
 from midturn.sandbox.profile import Declared, Workplace, profile
-from midturn.tools.process import Command, Finished, run_process
+from midturn.tools.process import ProcessEnd, Program, run_process
 
 FOUND = offer()
 REFUSED = re.compile("Permission denied|No such file")
@@ -63,15 +63,15 @@ class Place:
         own = Own(home=self.home, private=(self.state, self.config), cache=self.home / ".cache" / "midturn" / "tools")
         return Box(declared or Declared(), own, network=network)
 
-    def run(self, script: str, box: Box | None = None, **environment: str) -> Finished:
+    def run(self, script: str, box: Box | None = None, **environment: str) -> ProcessEnd:
         """Run a shell script in the sandbox."""
         path = os.environ["PATH"]
 
-        async def scene() -> Finished:
+        async def scene() -> ProcessEnd:
             with (box or self.box()).around(("/bin/sh", "-c", script), self.root, str(self.root), path) as started:
                 given = {"PATH": path, "HOME": str(self.home), **environment, **started.environment}
                 argv, enter = started.confined.argv, started.confined.enter
-                return await run_process(Command(argv=argv, cwd=str(self.root), environment=given, timeout=20, enter=enter))
+                return await run_process(Program(argv=argv, cwd=str(self.root), environment=given, timeout=20, enter=enter))
 
         return asyncio.run(scene())
 

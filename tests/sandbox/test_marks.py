@@ -11,7 +11,7 @@ import pytest
 
 from midturn.sandbox.ancestry import ancestors, process
 from midturn.sandbox.marks import VARIABLE, tool_above
-from midturn.tools.process import Command, run_process
+from midturn.tools.process import Program, run_process
 
 LOOK = "import os; from midturn.sandbox.marks import tool_above; print(tool_above(os.environ))"
 DOUBLE_FORK = f"""
@@ -34,7 +34,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the ker
 
 def said_by(script: str, **environment: str) -> str:
     """Return what a tool's script prints that looks at itself; `$PYTHON` is ours, `$LOOK` looks."""
-    command = Command(
+    command = Program(
         argv=("/bin/sh", "-c", script),
         cwd="/",
         environment={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "LOOK": LOOK, "FORK": DOUBLE_FORK, **environment},

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from midturn.sandbox import bubblewrap, confine, landlock, seatbelt
-from midturn.sandbox.profile import Profile
+from midturn.sandbox.profile import SandboxProfile
 
 HOSTILE = '/work/") (allow default) ("'
-PROFILE = Profile(read=("/usr", HOSTILE), write=("/work",), network=False)
+PROFILE = SandboxProfile(read=("/usr", HOSTILE), write=("/work",), network=False)
 
 
-def lines(profile: Profile = PROFILE, masked: tuple[str, ...] = ("/work/.midturn",)) -> list[str]:
+def lines(profile: SandboxProfile = PROFILE, masked: tuple[str, ...] = ("/work/.midturn",)) -> list[str]:
     return seatbelt.rules(profile, masked).splitlines()
 
 
@@ -48,7 +48,7 @@ def test_what_is_masked_is_denied_last_for_the_last_rule_counts() -> None:
 
 def test_the_network_is_there_only_where_that_is_said() -> None:
     assert not any("network" in line for line in lines())
-    assert "(allow network* system-socket)" in lines(Profile(read=(), write=(), network=True))
+    assert "(allow network* system-socket)" in lines(SandboxProfile(read=(), write=(), network=True))
 
 
 def test_no_terminal_is_named() -> None:

@@ -15,7 +15,7 @@ from mcp.types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from midturn.clock import SYSTEM
 from midturn.core.events import InquiryAnswered
-from midturn.servers.mcp.asking import Settings
+from midturn.servers.mcp.asking import AskingSettings
 from midturn.servers.mcp.server import make_server
 from midturn.store.stores import FileStore
 from support.cli import CommandLine
@@ -45,7 +45,7 @@ async def leaving(midturn: CommandLine, **environment: str) -> AsyncGenerator[tu
 
 def server_on(folder: Path, quickest: float = 0) -> Server[Any]:
     """Return a server in this process: how fast a person can be is not to depend on how fast this machine is."""
-    return make_server(FileStore(folder), {}, SYSTEM, Settings(slice=0.2, quickest=quickest))
+    return make_server(FileStore(folder), {}, SYSTEM, AskingSettings(slice=0.2, quickest=quickest))
 
 
 @asynccontextmanager

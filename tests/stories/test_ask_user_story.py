@@ -10,7 +10,7 @@ from midturn.core.events import Event, InquiryRequest, ToolCallResponse
 from midturn.core.json_value import Json, JsonObject
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import Recorded, recorded_pairs
-from midturn.tools.ask_user import AskUser
+from midturn.tools.ask_user import AskUserTool
 
 MIGRATION: JsonObject = {
     "questions": [
@@ -30,7 +30,7 @@ MIGRATION: JsonObject = {
 def agent_that_calls(*calls: JsonObject, detached: mt.DetachedPolicy = "defer") -> mt.Agent:
     """Return an agent whose model calls `ask_user` with these arguments, one call after the other, and then is done."""
     replies: list[Mapping[str, Json]] = [{"calls": [{"name": "ask_user", "arguments": arguments}]} for arguments in calls]
-    return mt.Agent(mt.ScriptedModel([*replies, {"text": "Done."}]), tools=[AskUser()], detached=detached)
+    return mt.Agent(mt.ScriptedModel([*replies, {"text": "Done."}]), tools=[AskUserTool()], detached=detached)
 
 
 def events_of(agent: mt.Agent, result: mt.RunResult) -> Sequence[Event]:

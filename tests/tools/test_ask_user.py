@@ -17,7 +17,7 @@ from midturn.core.question.answer_type import MultiSelectType, SelectOption, Sel
 from midturn.core.secret import SecretValue
 from midturn.core.source import ASSISTANT
 from midturn.core.turn.effects import GivenAnswer, NoAnswer
-from midturn.tools.ask_user import AskUser
+from midturn.tools.ask_user import AskUserTool
 from support.tool_running import Around, Responder, Scripted, execute
 
 MIGRATION: list[Json] = [
@@ -35,7 +35,7 @@ MIGRATION: list[Json] = [
 
 def result(arguments: Json, answers: Mapping[str, Scripted]) -> str:
     """Return what the model reads."""
-    outcome = execute(AskUser(), arguments, around=Around(ask=Responder(answers)))
+    outcome = execute(AskUserTool(), arguments, around=Around(ask=Responder(answers)))
     assert isinstance(outcome, Success)
     return outcome.content
 
@@ -43,7 +43,7 @@ def result(arguments: Json, answers: Mapping[str, Scripted]) -> str:
 def asked(arguments: Json, answers: Mapping[str, Scripted]) -> Form:
     """Return the form that a call asks."""
     responder = Responder(answers)
-    execute(AskUser(), arguments, around=Around(ask=responder))
+    execute(AskUserTool(), arguments, around=Around(ask=responder))
     (asking,) = responder.asked
     assert asking.source == ASSISTANT
     assert asking.on_failure == "fail_call"
@@ -51,7 +51,7 @@ def asked(arguments: Json, answers: Mapping[str, Scripted]) -> Form:
 
 
 def test_it_is_the_assistant_who_asks() -> None:
-    assert AskUser().inquiry_source() == ASSISTANT
+    assert AskUserTool().inquiry_source() == ASSISTANT
 
 
 def test_the_single_shape_asks_one_question_named_answer() -> None:
@@ -172,11 +172,11 @@ def test_null_counts_as_left_out() -> None:
 def test_an_answer_that_does_not_match_is_an_error(wrong: Scripted) -> None:
     """Whatever way it took, the model gets the type that it asked for, or hears that it did not."""
     arguments = {"question": "Go?", "answer_type": "boolean"}
-    outcome = execute(AskUser(), arguments, around=Around(ask=Responder({"answer": wrong})))
+    outcome = execute(AskUserTool(), arguments, around=Around(ask=Responder({"answer": wrong})))
     assert outcome == ToolError("the accumulated answer does not match the requested answer type")
 
 
 def test_the_answers_of_a_list_are_checked_too() -> None:
     answers = cast("dict[str, Scripted]", {"apply": True, "env": 3, "note": None})
-    outcome = execute(AskUser(), {"questions": MIGRATION}, around=Around(ask=Responder(answers)))
+    outcome = execute(AskUserTool(), {"questions": MIGRATION}, around=Around(ask=Responder(answers)))
     assert isinstance(outcome, ToolError)

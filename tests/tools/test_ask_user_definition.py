@@ -10,10 +10,10 @@ from typing import cast
 import msgspec
 
 from midturn.core.json_value import Json, JsonObject
-from midturn.tools.ask_user import AskUser
+from midturn.tools.ask_user import AskUserTool
 from midturn.tools.ask_user_arguments import ENTRY_KEYS, SINGLE_KEYS
 
-DEFINITION = AskUser().definition
+DEFINITION = AskUserTool().definition
 
 
 def schemas(schema: JsonObject) -> Iterator[JsonObject]:

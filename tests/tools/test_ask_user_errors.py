@@ -12,7 +12,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import Limits
 from midturn.core.outcome import ToolError
 from midturn.errors import Problem, QuestionError
-from midturn.tools.ask_user import AskUser
+from midturn.tools.ask_user import AskUserTool
 from midturn.tools.ask_user_arguments import ENTRY_KEYS, SINGLE_KEYS, read_arguments
 from support.tool_running import Around, Responder, execute
 
@@ -30,7 +30,7 @@ QUESTION_HAS = (
 def mistakes(arguments: Json, limits: Limits | None = None) -> list[str]:
     """Return the lines of the error; nothing may have been asked."""
     responder = Responder()
-    outcome = execute(AskUser(), arguments, around=Around(ask=responder, limits=limits or Limits()))
+    outcome = execute(AskUserTool(), arguments, around=Around(ask=responder, limits=limits or Limits()))
     assert isinstance(outcome, ToolError)
     assert not responder.asked
     head, *lines = outcome.message.split("\n")

@@ -7,7 +7,7 @@ import json
 from midturn.core.json_value import Json
 from midturn.core.outcome import Outcome, Success, ToolError
 from midturn.core.source import Source
-from midturn.tools.ask_user import AskUser
+from midturn.tools.ask_user import AskUserTool
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec
 from midturn.tools.describe_tools import DescribeTools
@@ -22,7 +22,7 @@ DEPLOY = CommandTool(
         parameters={"env": {"type": "string", "enum": ["staging", "production"], "required": True}},
     )
 )
-TOOLS = DescribeTools([DEPLOY, AskUser()])
+TOOLS = DescribeTools([DEPLOY, AskUserTool()])
 
 
 def described(*names: Json) -> Outcome:
@@ -41,12 +41,12 @@ def test_the_model_is_sent_a_summary_and_can_read_the_rest() -> None:
 def test_a_tool_without_more_to_say_is_described_as_it_is_sent() -> None:
     outcome = described("ask_user")
     assert isinstance(outcome, Success)
-    assert AskUser().definition.description in outcome.content
+    assert AskUserTool().definition.description in outcome.content
 
 
 def test_the_definition_names_the_tools_that_have_more_to_say() -> None:
     assert TOOLS.definition.description.endswith("Tools with more documentation than you see: `deploy`.")
-    assert "more documentation than" not in DescribeTools([AskUser()]).definition.description
+    assert "more documentation than" not in DescribeTools([AskUserTool()]).definition.description
 
 
 def test_several_tools_are_described_in_the_order_asked_and_once_each() -> None:

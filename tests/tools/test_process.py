@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from midturn.tools.process import Command, Finished, run_process
+from midturn.tools.process import ProcessEnd, Program, run_process
 
 MIB = 1024 * 1024
 ESCAPE = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(30)"
 
 
-def command(script: str, **fields: object) -> Command:
+def command(script: str, **fields: object) -> Program:
     given = {"argv": ("/bin/sh", "-c", script), "cwd": "/", "environment": {"PATH": os.environ["PATH"]}, "timeout": 20.0, **fields}
-    return Command(**given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # fields of a test
+    return Program(**given)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # fields of a test
 
 
-def run(script: str, **fields: object) -> Finished:
+def run(script: str, **fields: object) -> ProcessEnd:
     return asyncio.run(run_process(command(script, **fields)))
 
 
@@ -45,7 +45,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 def test_output_errors_and_status_come_back() -> None:
-    assert run("echo out; echo err >&2; exit 3") == Finished("exited", 3, b"out\n", b"err\n")
+    assert run("echo out; echo err >&2; exit 3") == ProcessEnd("exited", 3, b"out\n", b"err\n")
 
 
 def test_a_signal_is_a_negative_status() -> None:
@@ -60,7 +60,7 @@ def test_the_child_leads_a_session_without_a_terminal_and_dumps_no_core() -> Non
 
 
 def test_the_environment_is_exactly_what_was_given() -> None:
-    finished = asyncio.run(run_process(Command(argv=("/usr/bin/env",), cwd="/", environment={"A": "1", "PWD": "/"}, timeout=20)))
+    finished = asyncio.run(run_process(Program(argv=("/usr/bin/env",), cwd="/", environment={"A": "1", "PWD": "/"}, timeout=20)))
 
     assert set(finished.stdout.decode().split()) <= {"A=1", "PWD=/", "_=/usr/bin/env", "SHLVL=0", "OLDPWD=/"}
 
@@ -68,7 +68,7 @@ def test_the_environment_is_exactly_what_was_given() -> None:
 @pytest.mark.parametrize("script", ["cat >/dev/null; echo read", "exec 0<&-; sleep 0.2; echo read", "echo read", "sleep 0.2; echo read"])
 def test_a_document_larger_than_the_pipe_holds_up_nobody(script: str) -> None:
     """Whether the child reads all, closes its input, or never looks at it."""
-    assert run(script, stdin=b"x" * 4 * MIB) == Finished("exited", 0, b"read\n", b"")
+    assert run(script, stdin=b"x" * 4 * MIB) == ProcessEnd("exited", 0, b"read\n", b"")
 
 
 def test_a_large_document_arrives_whole_while_output_flows_back() -> None:
@@ -79,7 +79,7 @@ def test_a_large_document_arrives_whole_while_output_flows_back() -> None:
 def test_a_child_that_hangs_is_ended_when_its_time_is_over() -> None:
     finished = run("echo begun; sleep 600", timeout=0.3)
 
-    assert finished == Finished("timeout", None, b"begun\n", b"")
+    assert finished == ProcessEnd("timeout", None, b"begun\n", b"")
 
 
 def test_a_child_that_ignores_the_polite_signal_is_killed() -> None:
@@ -181,19 +181,19 @@ def test_nothing_stays_open_and_nobody_stays_a_zombie() -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
-async def several(start: Callable[[], Awaitable[Finished]]) -> None:
+async def several(start: Callable[[], Awaitable[ProcessEnd]]) -> None:
     await asyncio.gather(*(start() for _ in range(5)))
 
 
 def test_many_run_at_once() -> None:
-    async def scene() -> list[Finished]:
+    async def scene() -> list[ProcessEnd]:
         return list(await asyncio.gather(*(run_process(command(f"cat; echo {n}", stdin=b"in ")) for n in range(20))))
 
     assert [finished.stdout for finished in asyncio.run(scene())] == [f"in {n}\n".encode() for n in range(20)]
 
 
 def test_it_runs_on_a_loop_that_is_not_in_the_main_thread() -> None:
-    async def scene() -> Finished:
+    async def scene() -> ProcessEnd:
         return await asyncio.to_thread(run, "echo x")
 
     assert asyncio.run(scene()).stdout == b"x\n"
@@ -201,13 +201,13 @@ def test_it_runs_on_a_loop_that_is_not_in_the_main_thread() -> None:
 
 def test_a_nul_character_is_refused_before_anything_starts() -> None:
     with pytest.raises(ValueError, match="null byte"):
-        asyncio.run(run_process(Command(argv=("/bin/echo", "a\0b"), cwd="/", environment={})))
+        asyncio.run(run_process(Program(argv=("/bin/echo", "a\0b"), cwd="/", environment={})))
 
 
 def test_no_more_than_eight_run_at_once_and_waiting_costs_no_time(tmp_path: Path) -> None:
     script = f"touch {tmp_path}/$$; ls {tmp_path} | wc -l; sleep 0.2; rm {tmp_path}/$$"
 
-    async def scene() -> list[Finished]:
+    async def scene() -> list[ProcessEnd]:
         return list(await asyncio.gather(*(run_process(command(script, timeout=1.5)) for _ in range(24))))
 
     finished = asyncio.run(scene())

@@ -12,7 +12,7 @@ from midturn.core.question.answer_type import BooleanType
 from midturn.core.secret import SecretValue
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec
-from midturn.tools.wire import WireError, Workspace, read_outcome, request_document
+from midturn.tools.wire import WireError, WireWorkspace, read_outcome, request_document
 from support.tool_running import tool_run
 
 
@@ -28,7 +28,7 @@ def test_a_command_reads_its_call_its_answers_and_its_surroundings() -> None:
     tool = CommandTool(CommandSpec(name="deploy", command=("true",)))
     run = tool_run(tool, {"env": "staging"}, {"confirm": True, "passphrase": SecretValue("correct horse")})
 
-    assert json.loads(request_document(run, Workspace("/srv/app", "w1"))) == {
+    assert json.loads(request_document(run, WireWorkspace("/srv/app", "w1"))) == {
         "tool": {"name": "deploy", "arguments": {"env": "staging"}, "answers": {"confirm": True, "passphrase": "correct horse"}},
         "context": {"root": "/srv/app", "action": "run", "workspace_id": "w1", "conversation_id": "c1"},
     }

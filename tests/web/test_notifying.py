@@ -18,7 +18,7 @@ from midturn.core.question import Question
 from midturn.errors import ConfigError
 from midturn.store.store import ConversationStore
 from midturn.web.board import Board
-from midturn.web.notifying import Notice, Notifying, Services
+from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
 from support.pages import agent_with, asking
 from support.waiting import until
@@ -63,10 +63,10 @@ def ntfy() -> Generator[Ntfy]:
     server.close()
 
 
-async def _notified(store: ConversationStore, ntfy: Ntfy, notice: Notice, then: Callable[[], Any]) -> None:
+async def _notified(store: ConversationStore, ntfy: Ntfy, notice: NotifyWhen, then: Callable[[], Any]) -> None:
     """Watch a store until `then` has come about."""
     board = Board(Port(store))
-    watching = asyncio.create_task(Notifying(board, Services([ntfy.url]), notice).run())
+    watching = asyncio.create_task(Notifying(board, NotifyServices([ntfy.url]), notice).run())
     try:
         await then()
     finally:
@@ -79,7 +79,7 @@ async def _notified(store: ConversationStore, ntfy: Ntfy, notice: Notice, then: 
 def test_a_question_that_nobody_answers_is_sent_once_without_its_context(store: ConversationStore, ntfy: Ntfy, tmp_path: Path) -> None:
     agent = agent_with(store, asking(Question.boolean("q", "Deploy to production?", context="The password is in the drawer.")))
     warned: list[str] = []
-    notice = Notice(after=0.0, address="https://q.example", remembered=tmp_path / "sent.json", warn=warned.append)
+    notice = NotifyWhen(after=0.0, address="https://q.example", remembered=tmp_path / "sent.json", warn=warned.append)
 
     async def one_is_sent() -> None:
         await asyncio.sleep(0)
@@ -103,11 +103,11 @@ def test_a_question_that_nobody_answers_is_sent_once_without_its_context(store: 
     assert warned == []
 
 
-async def _started(store: ConversationStore, ntfy: Ntfy, notice: Notice, then: Callable[[], Any]) -> None:
+async def _started(store: ConversationStore, ntfy: Ntfy, notice: NotifyWhen, then: Callable[[], Any]) -> None:
     """Watch from before the first question on."""
     board = Board(Port(store))
     await board.fresh()
-    watching = asyncio.create_task(Notifying(board, Services([ntfy.url]), notice).run())
+    watching = asyncio.create_task(Notifying(board, NotifyServices([ntfy.url]), notice).run())
     await asyncio.sleep(0.3)
     try:
         await then()
@@ -121,7 +121,7 @@ async def _started(store: ConversationStore, ntfy: Ntfy, notice: Notice, then: C
 def test_what_is_answered_in_time_and_what_lay_there_before_is_not_sent(store: ConversationStore, ntfy: Ntfy) -> None:
     agent = agent_with(store, asking(Question.boolean("q", "Sure?")))
     asyncio.run(agent.run("It lies there."))
-    notice = Notice(after=1.0, address="https://q.example", warn=lambda _: None)
+    notice = NotifyWhen(after=1.0, address="https://q.example", warn=lambda _: None)
 
     async def answered_at_once() -> None:
         await asyncio.sleep(0.3)
@@ -136,7 +136,7 @@ def test_what_is_answered_in_time_and_what_lay_there_before_is_not_sent(store: C
 def test_a_secret_is_called_a_secret_and_a_service_that_fails_is_a_warning(store: ConversationStore, ntfy: Ntfy) -> None:
     ntfy.status = 500
     warned: list[str] = []
-    notice = Notice(after=0.0, address="https://q.example", warn=warned.append)
+    notice = NotifyWhen(after=0.0, address="https://q.example", warn=warned.append)
 
     async def failed() -> None:
         await agent_with(store, asking(Question.secret("q", "What is the PIN of the card 1234?"))).run("Pay.")
@@ -149,7 +149,7 @@ def test_a_secret_is_called_a_secret_and_a_service_that_fails_is_a_warning(store
 
 def test_an_address_that_is_none_is_an_error_that_shows_no_password() -> None:
     with pytest.raises(ConfigError, match=r"the address 2 \(nonsense://…\) is none that Apprise knows") as error:
-        Services(["ntfy://127.0.0.1/x", "nonsense://user:hunter2@host"])
+        NotifyServices(["ntfy://127.0.0.1/x", "nonsense://user:hunter2@host"])
     assert "hunter2" not in str(error.value)
     with pytest.raises(mt.ConfigError, match="without a ://"):
-        Services(["hunter2"])
+        NotifyServices(["hunter2"])

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from midturn.core.form.elicitation import one_line
-from midturn.foreign.errand import Approved, Outcome, Refused, RepliedTo
+from midturn.foreign.errand import Approved, Decided, Refused, RepliedTo
 
-Kind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 
 
 class Option(Protocol):
@@ -25,7 +25,7 @@ class Option(Protocol):
         ...
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> OptionKind:
         """What it does."""
         ...
 
@@ -36,14 +36,14 @@ def kept(options: Sequence[Option]) -> str:
     return f'in the words of the agent, "{one_line(offered[0])}"' if len(offered) == 1 else ""
 
 
-def choice(outcome: Outcome | None, options: Sequence[Option]) -> str | None:
+def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
     """Return the option that a decision is; None where there is none: no yes and no no goes further than what was said.
 
     A yes with changed arguments is a no to the call as it is: what a person changed is told afterwards.
     """
     match outcome:
         case Approved(arguments=None, always=always):
-            wanted: Kind = "allow_always" if always else "allow_once"
+            wanted: OptionKind = "allow_always" if always else "allow_once"
         case Refused() | RepliedTo() | Approved():
             wanted = "reject_once"
         case _:

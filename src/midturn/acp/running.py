@@ -24,7 +24,7 @@ from midturn.core.loose_json import members
 from midturn.core.question import Question
 from midturn.errors import MidturnError, QuestionError
 from midturn.foreign import words
-from midturn.foreign.errand import AnswersGiven, Approved, Errand, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
 from midturn.foreign.naming import asker_name
 from midturn.ports import Clock
@@ -194,18 +194,18 @@ class AskingClient:
         finally:
             await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
 
-    async def _asked(self, session: str, arguments: JsonObject, form: Form) -> tuple[Errands, Errand, Outcome | None]:
+    async def _asked(self, session: str, arguments: JsonObject, form: Form) -> tuple[Errands, Errand, Decided | None]:
         errands = self._errands(session)
         errand = await errands.questions("", "ask", arguments, form)
         return errands, errand, await errands.wait(errand, _FOR_EVER)
 
-    def _unanswered(self, asked: str, outcome: Outcome | None) -> schema.CreateElicitationResponse:
+    def _unanswered(self, asked: str, outcome: Decided | None) -> schema.CreateElicitationResponse:
         self._note(asked, outcome)
         if isinstance(outcome, RepliedTo):
             return schema.DeclineElicitationResponse(action="decline")
         return schema.CancelElicitationResponse(action="cancel")
 
-    def _note(self, asked: str, outcome: Outcome | None) -> None:
+    def _note(self, asked: str, outcome: Decided | None) -> None:
         """Keep what cannot be sent with a decision, and stop what a person has ended."""
         match outcome:
             case Refused(reason=None) | Approved(arguments=None):

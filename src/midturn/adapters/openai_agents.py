@@ -29,7 +29,7 @@ from midturn.inquirer.call import InquirerCall
 from midturn.inquirer.inquirer import Inquirer
 from midturn.runtime.foreign_turn import CallContent
 
-Approval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
+NeedsApproval: TypeAlias = bool | Callable[[RunContextWrapper[Any], dict[str, Any], str], Awaitable[bool]]
 
 
 class Asking:
@@ -44,10 +44,10 @@ class Asking:
 
     def __init__(self, inquirer: Inquirer) -> None:
         self._inquirer = inquirer
-        self._tools: dict[str, tuple[FunctionTool, Approval]] = {}
+        self._tools: dict[str, tuple[FunctionTool, NeedsApproval]] = {}
         self._contents: dict[tuple[str, str, str], CallContent] = {}
 
-    def tool(self, function: Callable[..., Any], *, needs_approval: Approval = False, **options: Any) -> FunctionTool:
+    def tool(self, function: Callable[..., Any], *, needs_approval: NeedsApproval = False, **options: Any) -> FunctionTool:
         """Make a tool of a function, sync or async, as `agents.function_tool` does.
 
         Args:

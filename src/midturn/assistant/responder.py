@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from midturn.core.exchange import ModelEvent
 
-Metadata: TypeAlias = dict[str, Json]
+PartMetadata: TypeAlias = dict[str, Json]
 _BYTES_A_TOKEN = 3  # fewer than any text has, so that an estimate errs on the safe side
 _TRIMS = 3
 
@@ -106,10 +106,10 @@ class _Attempt:
             case Wrong(problem):
                 return AssistantFailed(asked.event_id, f"its second answer was wrong too: {problem}", metadata)
 
-    def metadata(self, said: Mapping[str, object] | None = None) -> Metadata | None:
+    def metadata(self, said: Mapping[str, object] | None = None) -> PartMetadata | None:
         """Return what is recorded with the response: what the model wants kept, and the tokens of all requests."""
         usage = {"usage": msgspec.to_builtins(self._usage)} if self._usage != Usage() else {}
-        return cast("Metadata", {**(said or {}), **usage}) or None
+        return cast("PartMetadata", {**(said or {}), **usage}) or None
 
     def _checked(self, verdict: Verdict) -> Verdict:
         if isinstance(verdict, Wrong):

@@ -11,7 +11,7 @@ from midturn.cli.output import note, tell
 from midturn.cli.place import environment
 from midturn.cli.starter import Starter, choose
 from midturn.cli.used_workspaces import note_use
-from midturn.config.approvals import Approvals, Subject, sha256
+from midturn.config.approvals import Approvals, FileSubject, sha256
 from midturn.config.places import state_directory
 from midturn.errors import StoreError
 from midturn.files.private import create_private
@@ -44,7 +44,7 @@ def _write(file: Path, starter: Starter) -> None:
         create_private(file, data)
     except OSError as error:
         raise StoreError(f"{file} cannot be written: {error.strerror}.") from error
-    subject = Subject(path=file.resolve(), root=file.resolve().parents[1], sha256=sha256(data))
+    subject = FileSubject(path=file.resolve(), root=file.resolve().parents[1], sha256=sha256(data))
     Approvals.of(state_directory(), environment()).approve(subject)
 
 

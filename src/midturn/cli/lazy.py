@@ -33,7 +33,7 @@ class _NarrowFormatter(click.HelpFormatter):
         super().write_dl(rows, col_max=min(col_max, _NAMES), col_spacing=col_spacing)
 
 
-class Entry(Struct, frozen=True):
+class CommandEntry(Struct, frozen=True):
     """One command: the module that has it, as `command`, and what it does, in a few words."""
 
     module: str
@@ -43,14 +43,14 @@ class Entry(Struct, frozen=True):
 class LazyGroup(click.Group):
     """A group whose `sections` name its commands under headings; `shortcuts` are other names for some of them."""
 
-    sections: Mapping[str, Mapping[str, Entry]] = {}
+    sections: Mapping[str, Mapping[str, CommandEntry]] = {}
     shortcuts: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
     """Words that people try for a command, with what they are called here, further words included."""
     context_class = HelpContext
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, CommandEntry]:
         """Every command by name."""
         return {name: entry for section in self.sections.values() for name, entry in section.items()}
 
@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
         return f" There are: {', '.join(self.entries)}."
 
 
-def lazy_group(name: str, help: str, commands: Mapping[str, Entry], meanings: Mapping[str, str] | None = None) -> LazyGroup:
+def lazy_group(name: str, help: str, commands: Mapping[str, CommandEntry], meanings: Mapping[str, str] | None = None) -> LazyGroup:
     """Make a group of commands under one heading."""
     group = LazyGroup(name, help=help)
     group.sections = {"Commands": commands}

@@ -12,43 +12,43 @@ from typing import Any
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.lazy import Entry, LazyGroup
+from midturn.cli.lazy import CommandEntry, LazyGroup
 from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 
 _OWN = ("-h", "--help", "--version")
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
-SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Ask": {
-        "chat": Entry("midturn.cli.chat.command", "Talk, turn after turn; `midturn` alone is the same."),
-        "query": Entry("midturn.cli.query.command", 'Ask; `midturn "two words"` is the same.'),
-        "resume": Entry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
-        "worker": Entry("midturn.cli.worker", "Go on with turns whose questions are answered."),
-        "demo": Entry("midturn.cli.demo.command", "See the whole thing, without any key."),
+        "chat": CommandEntry("midturn.cli.chat.command", "Talk, turn after turn; `midturn` alone is the same."),
+        "query": CommandEntry("midturn.cli.query.command", 'Ask; `midturn "two words"` is the same.'),
+        "resume": CommandEntry("midturn.cli.resume", "Go on with a turn that waits or was interrupted."),
+        "worker": CommandEntry("midturn.cli.worker", "Go on with turns whose questions are answered."),
+        "demo": CommandEntry("midturn.cli.demo.command", "See the whole thing, without any key."),
     },
     "Answer": {
-        "inbox": Entry("midturn.cli.inbox", "List the open questions."),
-        "answer": Entry("midturn.cli.answer.command", "Answer one of them."),
-        "serve": Entry("midturn.cli.serve.command", "Show them on a web page, for your telephone, too."),
+        "inbox": CommandEntry("midturn.cli.inbox", "List the open questions."),
+        "answer": CommandEntry("midturn.cli.answer.command", "Answer one of them."),
+        "serve": CommandEntry("midturn.cli.serve.command", "Show them on a web page, for your telephone, too."),
     },
     "Look": {
-        "conversation": Entry("midturn.cli.conversation", "Show, search, move and remove conversations."),
-        "tools": Entry("midturn.cli.tools", "Show the tools, or run one by hand."),
-        "models": Entry("midturn.cli.models", "List the models that are reachable."),
-        "doctor": Entry("midturn.cli.doctor", "Find out what works here."),
+        "conversation": CommandEntry("midturn.cli.conversation", "Show, search, move and remove conversations."),
+        "tools": CommandEntry("midturn.cli.tools", "Show the tools, or run one by hand."),
+        "models": CommandEntry("midturn.cli.models", "List the models that are reachable."),
+        "doctor": CommandEntry("midturn.cli.doctor", "Find out what works here."),
     },
     "Connect": {
-        "hook": Entry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
-        "mcp": Entry("midturn.cli.mcp", "Let any agent ask you: a server of the Model Context Protocol."),
-        "acp": Entry("midturn.cli.acp.command", "Talk in your editor (ACP); run agents of others there, too."),
+        "hook": CommandEntry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
+        "mcp": CommandEntry("midturn.cli.mcp", "Let any agent ask you: a server of the Model Context Protocol."),
+        "acp": CommandEntry("midturn.cli.acp.command", "Talk in your editor (ACP); run agents of others there, too."),
     },
     "Set up": {
-        "init": Entry("midturn.cli.init", "Make this directory a workspace."),
-        "config": Entry("midturn.cli.config", "Show and change the configuration."),
-        "trust": Entry("midturn.cli.trust", "Approve what the workspace's files enable."),
-        "store": Entry("midturn.cli.store", "Look after conversations in PostgreSQL."),
-        "completions": Entry("midturn.cli.completions", "Print completions for your shell."),
+        "init": CommandEntry("midturn.cli.init", "Make this directory a workspace."),
+        "config": CommandEntry("midturn.cli.config", "Show and change the configuration."),
+        "trust": CommandEntry("midturn.cli.trust", "Approve what the workspace's files enable."),
+        "store": CommandEntry("midturn.cli.store", "Look after conversations in PostgreSQL."),
+        "completions": CommandEntry("midturn.cli.completions", "Print completions for your shell."),
     },
 }
 
@@ -81,7 +81,7 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
-class Commands(LazyGroup):
+class AllCommands(LazyGroup):
     """All commands. Several words in one argument are a query: `midturn "two words"`."""
 
     sections = SECTIONS
@@ -134,7 +134,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 @click.command(
-    cls=Commands,
+    cls=AllCommands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="New here? `midturn demo` shows what this is, `midturn init` sets it up.",
 )

@@ -50,12 +50,12 @@ def command(*, seconds: float, address: str | None, agent: str | None, store: St
 async def _serve(seconds: float, address: str | None, store: StoreAddress | None) -> None:
     from midturn.cli.hook.where import woken_agents
     from midturn.clock import SYSTEM
-    from midturn.servers.mcp.asking import Settings
+    from midturn.servers.mcp.asking import AskingSettings
     from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store, local=True)
     note_use(place.workspace)
-    settings = Settings(slice=seconds, woken=woken_agents())
+    settings = AskingSettings(slice=seconds, woken=woken_agents())
     server = make_server(place.store, {} if address else environment(), SYSTEM, settings)
     if address is None:
         await serve_stdio(server)

@@ -30,7 +30,7 @@ from midturn.sandbox.doors import for_people_only
 _LOOK = 0.5  # seconds between two looks for answers (`--watch`)
 
 
-class Resume(Struct, frozen=True, kw_only=True):
+class ResumeFlags(Struct, frozen=True, kw_only=True):
     """What was asked on the command line."""
 
     id: str | None = None
@@ -56,10 +56,10 @@ class Resume(Struct, frozen=True, kw_only=True):
 @with_output
 def command(**given: object) -> ExitStatus:
     """Go on with the open turn of conversation ID (by default the current one)."""
-    return run_resume(Resume(**given))  # type: ignore[arg-type]  # click has checked every field
+    return run_resume(ResumeFlags(**given))  # type: ignore[arg-type]  # click has checked every field
 
 
-def run_resume(resume: Resume) -> ExitStatus:
+def run_resume(resume: ResumeFlags) -> ExitStatus:
     """Resume or discard an open turn, or resume all that are ready."""
     _check(resume)
     for_people_only("go on with turns")
@@ -117,7 +117,7 @@ def discard(held: Held) -> None:
     note("midturn: the open turn of conversation {} was ended.", held.conversation)
 
 
-def _check(resume: Resume) -> None:
+def _check(resume: ResumeFlags) -> None:
     if resume.all and (not resume.adopt or resume.id):
         raise click.UsageError("`--all` adopts every turn that came from elsewhere: use it with `--adopt`, and without an ID.")
     if resume.adopt and (resume.discard or resume.ready):
@@ -128,7 +128,7 @@ def _check(resume: Resume) -> None:
         raise click.UsageError("`--ready` goes on with every turn that is ready: give neither an ID nor `--discard`.")
 
 
-def _resume_ready(resume: Resume, place: Place) -> ExitStatus:
+def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
     """Go on with turns that are ready, until Ctrl-C; the first status that is not 0 is the status of all."""
     statuses: list[ExitStatus] = []
     if resume.watch:
@@ -142,7 +142,7 @@ def _resume_ready(resume: Resume, place: Place) -> ExitStatus:
     return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
 
 
-def _resume_one(resume: Resume, place: Place, conversation: str) -> ExitStatus:
+def _resume_one(resume: ResumeFlags, place: Place, conversation: str) -> ExitStatus:
     note("midturn: conversation {}", conversation)
     try:
         with Held.existing(place, conversation) as held:
@@ -170,5 +170,5 @@ def _ready(place: Place, *, watch: bool) -> Iterator[str]:
         time.sleep(_LOOK)
 
 
-def _attached(resume: Resume) -> bool:
+def _attached(resume: ResumeFlags) -> bool:
     return is_attached(environment(), non_interactive=resume.non_interactive)

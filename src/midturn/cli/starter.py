@@ -19,7 +19,7 @@ PREFERRED = {
 """Per provider: who writes, and who reviews what was written."""
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class FoundModels(Struct, frozen=True, kw_only=True):
     """Two models, the second one None where there is no other; `why` says what was found, `then` what is still to be done."""
 
     writes: str
@@ -42,7 +42,7 @@ def choose(environment: Mapping[str, str], *, review: bool) -> Starter:
     return Starter("\n".join([*_text(choice), *(_review(choice) if review else [])]) + "\n", [*_says(choice, review=review)])
 
 
-def _choice(at_hand: Sequence[AtHand], environment: Mapping[str, str]) -> Choice | None:
+def _choice(at_hand: Sequence[AtHand], environment: Mapping[str, str]) -> FoundModels | None:
     """Prefer a provider whose key is set, then a local server."""
     by_name = {found.provider: found for found in at_hand}
     for provider, (writes, reviews) in PREFERRED.items():
@@ -50,16 +50,16 @@ def _choice(at_hand: Sequence[AtHand], environment: Mapping[str, str]) -> Choice
         if variable:
             missing = by_name[provider].missing
             then = line("Its library is not installed yet: {}", missing) if missing else None
-            return Choice(writes=writes, reviews=reviews, why=line("because {} is set", variable), then=then)
+            return FoundModels(writes=writes, reviews=reviews, why=line("because {} is set", variable), then=then)
     server = next((found for found in at_hand if found.base_url and found.models), None)
     if server is None:
         return None
     writes, *others = server.models
     reviews = others[0] if others else None
-    return Choice(writes=writes, reviews=reviews, why=line("because a server answers at {}", server.base_url), server=server)
+    return FoundModels(writes=writes, reviews=reviews, why=line("because a server answers at {}", server.base_url), server=server)
 
 
-def _text(choice: Choice | None) -> Iterator[str]:
+def _text(choice: FoundModels | None) -> Iterator[str]:
     yield "# `midturn config explain KEY` says what a key means, and who set it."
     yield ""
     yield "[assistant]"
@@ -74,7 +74,7 @@ def _text(choice: Choice | None) -> Iterator[str]:
         yield f"base_url = {_quoted(choice.server.base_url or '')}"
 
 
-def _review(choice: Choice | None) -> Iterator[str]:
+def _review(choice: FoundModels | None) -> Iterator[str]:
     """Have patches reviewed by another model than the one that writes them."""
     yield ""
     yield "# Another model reviews each change to a file; what it rejects goes to you."
@@ -86,7 +86,7 @@ def _review(choice: Choice | None) -> Iterator[str]:
     yield "escalation = true"
 
 
-def _says(choice: Choice | None, *, review: bool) -> Iterator[Shown]:
+def _says(choice: FoundModels | None, *, review: bool) -> Iterator[Shown]:
     if choice is None:
         names = ", ".join(KEYS[provider][0] for provider in PREFERRED)
         yield line("No model was chosen: none of {} is set, and no local server answers. `midturn demo` needs none.", names)

@@ -87,9 +87,9 @@ def own_things() -> Own:
 
 def _built_in(name: str) -> Tool:
     if name == ASK_USER:
-        from midturn.tools.ask_user import AskUser
+        from midturn.tools.ask_user import AskUserTool
 
-        return AskUser()
+        return AskUserTool()
     from midturn.tools.fs import FILE_TOOLS  # describing their arguments takes a moment
 
     return next(tool for tool in FILE_TOOLS if tool.name == name)

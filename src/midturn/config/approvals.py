@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from midturn.config.scripts import Script
+from midturn.config.scripts import BoundScript
 from midturn.errors import ConfigError
 from midturn.files.private import ensure_private, read_private, write_private
 
@@ -24,13 +24,13 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class Subject(Struct, frozen=True, kw_only=True):
+class FileSubject(Struct, frozen=True, kw_only=True):
     """What is approved: a file of a workspace with this content, for this `root`, with these scripts behind its commands."""
 
     path: Path
     root: Path
     sha256: str
-    scripts: tuple[Script, ...] = ()
+    scripts: tuple[BoundScript, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -58,11 +58,11 @@ class Approvals(Struct, frozen=True):
             raise ConfigError(f"{VARIABLE}: `{wrong}` is not a SHA-256 hash; `sha256sum` of the configuration file prints one")
         return cls(directory / "trust", frozenset(words))
 
-    def approved(self, subject: Subject) -> bool:
+    def approved(self, subject: FileSubject) -> bool:
         """Say whether exactly this was approved. A record that others could have written counts as none."""
         return subject.sha256 in self.named or read_private(self._record(subject.path)) == _written(subject)
 
-    def approve(self, subject: Subject) -> None:
+    def approve(self, subject: FileSubject) -> None:
         """Remember the approval; the former one of this file is forgotten.
 
         Raises:
@@ -78,5 +78,5 @@ class Approvals(Struct, frozen=True):
         return self.directory / sha256(os.fsencode(path))
 
 
-def _written(subject: Subject) -> bytes:
+def _written(subject: FileSubject) -> bytes:
     return f"{subject.digest}  {subject.path}".encode(errors="surrogateescape")

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Leaf, Node
-from midturn.config.tree import Entry, KeyPath, Origin, Tree, dotted
+from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.config.values import WrongValue, checked
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
@@ -39,7 +39,7 @@ class Checker:
             self.problems.append(f"{self.origin.name}: what else is wrong is not listed")
 
     def _table(self, table: Mapping[str, Any], node: Branch, path: KeyPath, at: KeyPath | None = None) -> Tree:
-        tree: Tree = {name: Entry(value, self.origin, path) for name, value in node.implied.items()}
+        tree: Tree = {name: TreeEntry(value, self.origin, path) for name, value in node.implied.items()}
         for name, value in table.items():
             if len(self.problems) >= _MOST:
                 break
@@ -53,7 +53,7 @@ class Checker:
                     tree[name] = found
         return tree
 
-    def _node(self, value: Any, node: Node, path: KeyPath, at: KeyPath | None) -> Tree | Entry | None:
+    def _node(self, value: Any, node: Node, path: KeyPath, at: KeyPath | None) -> Tree | TreeEntry | None:
         if isinstance(node, Leaf):
             return self._leaf(value, node, path, at)
         if isinstance(value, Mapping):
@@ -69,13 +69,13 @@ class Checker:
         if short is None or found is None:
             return None
         fields = dict(short.expand(found.value))
-        unwritten = {name: Entry(fields.pop(name), self.origin, path) for name in node.implied if name in fields}
+        unwritten = {name: TreeEntry(fields.pop(name), self.origin, path) for name in node.implied if name in fields}
         tree = self._table(fields, Branch(keys=node.keys, names=node.names), path, path)
         return {**unwritten, **tree}
 
-    def _leaf(self, value: Any, leaf: Leaf, path: KeyPath, at: KeyPath | None, alternative: str = "") -> Entry | None:
+    def _leaf(self, value: Any, leaf: Leaf, path: KeyPath, at: KeyPath | None, alternative: str = "") -> TreeEntry | None:
         try:
-            return Entry(checked(value, leaf, self.origin), self.origin, at or path)
+            return TreeEntry(checked(value, leaf, self.origin), self.origin, at or path)
         except WrongValue as wrong:
             self.problem(path, f"`{dotted(path)}`: expected {wrong.expected}{alternative}, not {_shown(value, leaf)}")
             return None

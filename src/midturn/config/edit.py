@@ -22,17 +22,17 @@ from midturn.core.json_value import Json
 from midturn.errors import ConfigError
 from midturn.files.private import ensure_private, write_private
 
-Table: TypeAlias = MutableMapping[str, Any]
+TomlTable: TypeAlias = MutableMapping[str, Any]
 
 
-class Edited(Struct, frozen=True):
+class SetValue(Struct, frozen=True):
     """The value that was set, and the hash of the file that it was written into."""
 
     value: Json
     sha256: str
 
 
-def set_value(file: Path, name: str, key: str, words: str) -> Edited:
+def set_value(file: Path, name: str, key: str, words: str) -> SetValue:
     """Write `key = words` (TOML, or else a string) into `file`, which messages call `name`.
 
     The file is made where there is none. A symbolic link is refused: pass what it leads to.
@@ -51,10 +51,10 @@ def set_value(file: Path, name: str, key: str, words: str) -> Edited:
     if (read_bytes(file, name, follow=False) or b"") != before:
         raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
     _write(file, name, after.encode())
-    return Edited(value, sha256(after.encode()))
+    return SetValue(value, sha256(after.encode()))
 
 
-def keep_trust(before: Loaded, after: Loaded, edited: Edited, approvals: Approvals) -> bool:
+def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Approvals) -> bool:
     """Approve a workspace file that its user has just edited through us, unless something else in it waited for approval `before`.
 
     Only what was written here is approved: a file that somebody else has changed since is another one. Says whether it was approved.
@@ -80,7 +80,7 @@ def _edited(text: str, name: str, path: KeyPath, value: Json) -> str:
     raise ConfigError(f"{name}: `{dotted(path)}` cannot be set without harm to the rest; edit the file by hand")
 
 
-def _with(text: str, path: KeyPath, value: Json, make: Callable[[object], Table]) -> str:
+def _with(text: str, path: KeyPath, value: Json, make: Callable[[object], TomlTable]) -> str:
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -88,7 +88,7 @@ def _with(text: str, path: KeyPath, value: Json, make: Callable[[object], Table]
     return tomlkit.dumps(document)
 
 
-def _put(table: Table, path: KeyPath, value: Json, make: Callable[[object], Table]) -> None:
+def _put(table: TomlTable, path: KeyPath, value: Json, make: Callable[[object], TomlTable]) -> None:
     """Set a value in nested tables. A plain value on the way (`detached = "deny"`) is spelled out as the table that it means."""
     node: Node = KEYS
     for name in path[:-1]:
@@ -101,7 +101,7 @@ def _put(table: Table, path: KeyPath, value: Json, make: Callable[[object], Tabl
     table[path[-1]] = value
 
 
-def _sections(parent: object) -> Table:
+def _sections(parent: object) -> TomlTable:
     """Make a table with a header of its own, or an inline one in an inline one."""
     import tomlkit
     from tomlkit.items import InlineTable
@@ -109,7 +109,7 @@ def _sections(parent: object) -> Table:
     return tomlkit.inline_table() if isinstance(parent, InlineTable) else tomlkit.table(is_super_table=True)
 
 
-def _inline_tables(_: object) -> Table:
+def _inline_tables(_: object) -> TomlTable:
     """Make an inline table: beside dotted keys a header cannot stand."""
     import tomlkit
 

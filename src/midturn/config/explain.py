@@ -13,7 +13,7 @@ from midturn.config.keys import KEYS
 from midturn.config.layers import Layer
 from midturn.config.load import Loaded
 from midturn.config.nodes import Branch, Leaf, Node
-from midturn.config.tree import Entry, KeyPath, Tree, branch, dotted, entries, entry
+from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
 
@@ -67,7 +67,7 @@ def get(loaded: Loaded, key: str) -> Json:
     found = _find(loaded.merged, path)
     if found is None:
         raise ConfigError(f"`{dotted(path)}` has no value.")
-    return found.value if isinstance(found, Entry) else _readable(found, node)
+    return found.value if isinstance(found, TreeEntry) else _readable(found, node)
 
 
 def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
@@ -80,18 +80,18 @@ def explain(loaded: Loaded, key: str) -> tuple[Explanation, ...]:
     found = _find(loaded.merged, path)
     if found is None:
         return (Explanation(dotted(path), None, (), node.help if isinstance(node, Leaf) else ""),)
-    leaves = [(path, found)] if isinstance(found, Entry) else list(_leaves(found, path))
+    leaves = [(path, found)] if isinstance(found, TreeEntry) else list(_leaves(found, path))
     return tuple(_explained(loaded, at, below) for at, below in leaves)
 
 
-def _leaves(tree: Tree, path: KeyPath) -> Iterator[tuple[KeyPath, Entry]]:
+def _leaves(tree: Tree, path: KeyPath) -> Iterator[tuple[KeyPath, TreeEntry]]:
     """Yield every value, without what a word in place of a table stands for: the word itself is shown."""
     for at, found in entries(tree, path):
         if at[-1] != "escalation" or found.at == at:
             yield at, found
 
 
-def _explained(loaded: Loaded, path: KeyPath, holding: Entry) -> Explanation:
+def _explained(loaded: Loaded, path: KeyPath, holding: TreeEntry) -> Explanation:
     written = [(layer, found, word) for layer in reversed(loaded.layers) for found, word in _in_layer(layer, path)]
     first = [one for one in written if one[1] is holding]
     others = [one for one in written if one[1] is not holding]
@@ -102,14 +102,14 @@ def _explained(loaded: Loaded, path: KeyPath, holding: Entry) -> Explanation:
     return Explanation(dotted(shown), value, settings, node.help if isinstance(node, Leaf) else "")
 
 
-def _in_layer(layer: Layer, path: KeyPath) -> Iterator[tuple[Entry, Json]]:
+def _in_layer(layer: Layer, path: KeyPath) -> Iterator[tuple[TreeEntry, Json]]:
     for spelled in spellings(path):
         found = entry(layer.tree, *spelled)
         if found is not None:
             yield found, _value(layer.tree, spelled, found)
 
 
-def _value(tree: Tree, path: KeyPath, found: Entry) -> Json:
+def _value(tree: Tree, path: KeyPath, found: TreeEntry) -> Json:
     """Return a value as it is written: the word where a table was meant by one."""
     if path[-1]:
         return _readable(found, _known(dotted(path))[1])
@@ -127,7 +127,7 @@ def _known(key: str) -> tuple[KeyPath, Node]:
     return path, node
 
 
-def _find(merged: Tree, path: KeyPath) -> Entry | Tree | None:
+def _find(merged: Tree, path: KeyPath) -> TreeEntry | Tree | None:
     effective = effective_tree(merged)
     found = (entry(effective, *spelled) or branch(effective, *spelled) for spelled in spellings(path))
     return next(filter(None, found), None)
@@ -137,8 +137,8 @@ def _table(tree: Tree, node: Node) -> dict[str, Json]:
     return {name: _readable(found, node.child(name) if isinstance(node, Branch) else node) for name, found in tree.items() if name}
 
 
-def _readable(found: Entry | Tree, node: Node) -> Json:
-    if isinstance(found, Entry):
+def _readable(found: TreeEntry | Tree, node: Node) -> Json:
+    if isinstance(found, TreeEntry):
         return HIDDEN if isinstance(node, Leaf) and node.private and isinstance(found.value, str) else found.value
     who = entry(found, "")
     if who is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import get_args
 
 from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
-from midturn.config.settings import Protocol, Style, ToolSource
+from midturn.config.settings import Protocol, ToolSource, ToolStyle
 from midturn.core.enabling import AllowToggle
 from midturn.core.exchange import Family
 from midturn.core.json_value import Json
@@ -147,7 +147,7 @@ _ANY_TOOL: dict[str, Node] = {
     "network": Leaf(kind="boolean", why="sets whether a program has the network", help="may it use the network?"),
     "sandbox": SANDBOX,
     "hidden": Leaf(kind="boolean", help="calls and results are not drawn"),
-    "style": Leaf(allowed=get_args(Style), help="how calls and results are drawn"),
+    "style": Leaf(allowed=get_args(ToolStyle), help="how calls and results are drawn"),
 }
 PARAMETER = Branch(
     keys={

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from midturn.config.approvals import Approvals, Subject, sha256
+from midturn.config.approvals import Approvals, FileSubject, sha256
 from midturn.config.assign import Assignment
 from midturn.config.check import Checker
 from midturn.config.delta import Delta
@@ -19,7 +19,7 @@ from midturn.config.merge import merge
 from midturn.config.places import shown
 from midturn.config.scripts import scripts
 from midturn.config.tree import KeyPath, Origin, Tree
-from midturn.config.trust import FileTrust, Waiting, enabled, restrained, waiting, without
+from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, waiting, without
 from midturn.core.json_value import overlay
 from midturn.errors import ConfigError
 
@@ -155,7 +155,7 @@ class Layers:
             self._unapproved.append(tree)
             return tree
         root = document.path.parents[len(Path(document.name).parts) - 1]
-        subject = Subject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
+        subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
         file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))
         self.files.append(file)
         if file.approved:
@@ -167,7 +167,7 @@ class Layers:
         self._unapproved.append(kept)
         return kept
 
-    def _withhold(self, weak: tuple[Waiting, ...]) -> None:
+    def _withhold(self, weak: tuple[NeedsTrust, ...]) -> None:
         self.withheld.update(one.path for one in weak)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from midturn.config.nodes import Branch, Node
-from midturn.config.tree import Entry, Tree
+from midturn.config.tree import Tree, TreeEntry
 
 
 def merge(low: Tree, high: Tree, node: Node) -> Tree:
@@ -23,7 +23,7 @@ def merge(low: Tree, high: Tree, node: Node) -> Tree:
     return merged
 
 
-def _without_fields(named: Tree, star: Tree | Entry | None) -> Tree:
+def _without_fields(named: Tree, star: Tree | TreeEntry | None) -> Tree:
     if not isinstance(star, dict):
         return named
     return {name: _minus(tree, star) if isinstance(tree, dict) and name != "*" else tree for name, tree in named.items()}

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.core.json_value import Json
 
-Kind: TypeAlias = Literal[
+ValueKind: TypeAlias = Literal[
     "string", "boolean", "integer", "number", "seconds", "argv", "model", "cache", "variable", "paths", "json_type", "required", "json"
 ]
 
@@ -20,7 +20,7 @@ class Leaf(Struct, frozen=True, kw_only=True):
     `why` says what it does, where a workspace's file sets it and its user is asked for approval (`runs a program`).
     """
 
-    kind: Kind = "string"
+    kind: ValueKind = "string"
     allowed: tuple[str, ...] = ()
     aliases: Mapping[str, str] = {}
     least: float | None = None

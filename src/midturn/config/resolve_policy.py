@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from midturn.config.assign import ANSWER
-from midturn.config.tree import Entry, Tree, branch, entry, plain
+from midturn.config.tree import Tree, TreeEntry, branch, entry, plain
 from midturn.core.json_value import Json
 from midturn.core.names import ASK_USER
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, ResultPolicy, RunPolicy, Target, TargetKind, ToolPolicy, Words
@@ -40,7 +40,7 @@ def _question(fields: Tree) -> QuestionPolicy:
     )
 
 
-def _answer(answer: Entry) -> Json | Words:
+def _answer(answer: TreeEntry) -> Json | Words:
     """Return a configured answer: a flag gives the words that were typed, everything else a value."""
     is_typed = answer.origin.name == ANSWER and isinstance(answer.value, str)
     return Words(str(answer.value)) if is_typed else answer.value

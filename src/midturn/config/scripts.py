@@ -12,7 +12,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from midturn.config.tree import Entry, Tree, branch, entry
+from midturn.config.tree import Tree, TreeEntry, branch, entry
 
 _COMMANDS = (("conversation", "tools"), ("providers", "mcp"))
 _SUFFIXES = frozenset({".bash", ".cjs", ".js", ".lua", ".mjs", ".php", ".pl", ".ps1", ".py", ".rb", ".sh", ".ts", ".zsh"})
@@ -23,21 +23,21 @@ _INTERPRETER = re.compile(
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
-class Script(Struct, frozen=True):
+class BoundScript(Struct, frozen=True):
     """One script: its path relative to the root, and what an approval is bound to: mode and hash, or `absent`."""
 
     name: str
     state: str
 
 
-def scripts(tree: Tree, root: Path) -> tuple[Script, ...]:
+def scripts(tree: Tree, root: Path) -> tuple[BoundScript, ...]:
     """Find the files beneath the root that the commands of a layer name as programs.
 
     Those are the command itself, what an interpreter is told to read, and every other word that names something executable or has the
     name of a script. One that is absent counts as well: it could come with the next pull.
     """
     real = root.resolve()
-    found: dict[Path, Script | None] = {}
+    found: dict[Path, BoundScript | None] = {}
     for table in _tables(tree):
         for base in _bases(table, real):
             for word, is_program in _words(table):
@@ -77,7 +77,7 @@ def _words(table: Tree) -> Iterator[tuple[str, bool]]:
         expected = (expected and is_option) or bool(_INTERPRETER.fullmatch(word))
 
 
-def _split(command: Entry, *, is_shell: bool) -> Sequence[str]:
+def _split(command: TreeEntry, *, is_shell: bool) -> Sequence[str]:
     if isinstance(command.value, list | tuple):
         words = [str(word) for word in command.value]
         return [words[0], *_BETWEEN_WORDS.split(words[0]), *words[1:]] if is_shell else words
@@ -90,7 +90,7 @@ def _split(command: Entry, *, is_shell: bool) -> Sequence[str]:
         return text.split()
 
 
-def _script(path: Path, root: Path, *, is_program: bool) -> Script | None:
+def _script(path: Path, root: Path, *, is_program: bool) -> BoundScript | None:
     import hashlib  # only a file that needs approval needs it
 
     name = str(path.relative_to(root))
@@ -102,9 +102,9 @@ def _script(path: Path, root: Path, *, is_program: bool) -> Script | None:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         real = path.resolve(strict=True)
     except OSError:
-        return Script(name, "absent") if path.suffix in _SUFFIXES or (is_program and path.parent != root) else None
+        return BoundScript(name, "absent") if path.suffix in _SUFFIXES or (is_program and path.parent != root) else None
     leads = "" if real == path else f" -> {real}"
-    return Script(name, f"{stat.S_IMODE(status.st_mode):04o} {digest}{leads}")
+    return BoundScript(name, f"{stat.S_IMODE(status.st_mode):04o} {digest}{leads}")
 
 
 def _looks_like_one(path: Path, mode: int) -> bool:

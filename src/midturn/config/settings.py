@@ -19,7 +19,7 @@ from midturn.sandbox.profile import Declared
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
 Protocol: TypeAlias = Literal["text", "outcome"]
-Style: TypeAlias = Literal["line", "full"]
+ToolStyle: TypeAlias = Literal["line", "full"]
 
 
 class ModelSettings(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     rename: str | None = None
     hidden: bool = False
     enable: Enable = Enable()
-    style: Style = "line"
+    style: ToolStyle = "line"
 
 
 class LlmProvider(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from midturn.config.lines import key_lines
 from midturn.core.json_value import Json
 
 KeyPath: TypeAlias = tuple[str, ...]
-Tree: TypeAlias = "dict[str, Tree | Entry]"
+Tree: TypeAlias = "dict[str, Tree | TreeEntry]"
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -40,7 +40,7 @@ class Origin(Struct, frozen=True):
 BUILT_IN = Origin("built-in")
 
 
-class Entry(Struct, frozen=True):
+class TreeEntry(Struct, frozen=True):
     """One value, and the key `at` which it was written (`detached`, where `detached.run` was meant, too)."""
 
     value: Json
@@ -76,16 +76,16 @@ def branch(tree: Tree, *path: str) -> Tree:
     return tree
 
 
-def entry(tree: Tree, *path: str) -> Entry | None:
+def entry(tree: Tree, *path: str) -> TreeEntry | None:
     """Return the entry at `path`, if there is one."""
     found = branch(tree, *path[:-1]).get(path[-1])
-    return found if isinstance(found, Entry) else None
+    return found if isinstance(found, TreeEntry) else None
 
 
-def entries(tree: Tree, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Entry]]:
+def entries(tree: Tree, path: KeyPath = ()) -> Iterator[tuple[KeyPath, TreeEntry]]:
     """Yield every entry with its path."""
     for name, below in tree.items():
-        if isinstance(below, Entry):
+        if isinstance(below, TreeEntry):
             yield (*path, name), below
         else:
             yield from entries(below, (*path, name))
@@ -95,5 +95,5 @@ def plain(tree: Tree) -> dict[str, Json]:
     """Return the values alone. The unwritten key `''` (see `keys.TARGET`) is left out."""
     return cast(
         "dict[str, Json]",
-        {name: below.value if isinstance(below, Entry) else plain(below) for name, below in tree.items() if name},
+        {name: below.value if isinstance(below, TreeEntry) else plain(below) for name, below in tree.items() if name},
     )

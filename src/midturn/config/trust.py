@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from midturn.config.approvals import Subject
+from midturn.config.approvals import FileSubject
 from midturn.config.keys import KEYS
 from midturn.config.merge import merge
 from midturn.config.nodes import Branch, Node
-from midturn.config.tree import Entry, KeyPath, Tree, branch, dotted, entries, entry
+from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entries, entry
 from midturn.config.untrusted import RULES
 from midturn.core.json_value import Json
 
@@ -34,7 +34,7 @@ class Enabled(Struct, frozen=True):
 class FileTrust(Struct, frozen=True, kw_only=True):
     """One workspace file that does something which needs approval; `name` is how messages call it."""
 
-    subject: Subject
+    subject: FileSubject
     name: str
     approved: bool
     enables: tuple[Enabled, ...]
@@ -54,16 +54,16 @@ def no_effect(names: Sequence[str]) -> str:
     return f"{keys} {'has' if len(names) == 1 else 'have'} no effect"
 
 
-class Waiting(Struct, frozen=True):
+class NeedsTrust(Struct, frozen=True):
     """One value that needs approval, and what it would do."""
 
     path: KeyPath
-    entry: Entry
+    entry: TreeEntry
     why: str
     differs: bool
 
 
-def waiting(tree: Tree, below: Tree) -> tuple[Waiting, ...]:
+def waiting(tree: Tree, below: Tree) -> tuple[NeedsTrust, ...]:
     """Find what a layer must not do unasked; `below` holds the layers beneath it."""
     return tuple(_walk(tree, _At(KEYS), below))
 
@@ -86,7 +86,7 @@ class _At(Struct, frozen=True):
 _PARAMETERS: Final = ("assistant", "model", "parameters")
 
 
-def _walk(tree: Tree, at: _At, below: Tree) -> Iterator[Waiting]:
+def _walk(tree: Tree, at: _At, below: Tree) -> Iterator[NeedsTrust]:
     for name, found in tree.items():
         here = at.child(name)
         if isinstance(found, dict):
@@ -97,7 +97,7 @@ def _walk(tree: Tree, at: _At, below: Tree) -> Iterator[Waiting]:
         rule = RULES.get(".".join(here.pattern))
         if same or rule is None or not rule.allows(found.value, standing) or _is_locked(below, here.path):
             loosens = rule.otherwise if rule and not same else ""
-            yield Waiting(here.path, found, loosens or here.why or _OTHER, not same)
+            yield NeedsTrust(here.path, found, loosens or here.why or _OTHER, not same)
 
 
 def _standing(below: Tree, path: KeyPath) -> Json:
@@ -134,14 +134,14 @@ def restrained(merged: Tree, kept: Tree, below: Tree) -> Tree:
     return merged
 
 
-def _nested(path: KeyPath, leaf: Entry) -> Tree:
+def _nested(path: KeyPath, leaf: TreeEntry) -> Tree:
     tree: Tree = {path[-1]: leaf}
     for name in reversed(path[:-1]):
         tree = {name: tree}
     return tree
 
 
-def without(tree: Tree, weak: tuple[Waiting, ...]) -> Tree:
+def without(tree: Tree, weak: tuple[NeedsTrust, ...]) -> Tree:
     """Return the layer with these values left out, and the tables that held nothing else."""
     return _without(tree, {one.path for one in weak}, ())
 
@@ -158,7 +158,7 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
     return kept
 
 
-def enabled(weak: tuple[Waiting, ...]) -> tuple[Enabled, ...]:
+def enabled(weak: tuple[NeedsTrust, ...]) -> tuple[Enabled, ...]:
     """Describe each value once, under the key that is written."""
     from json import dumps  # only a file that needs approval needs it
 

@@ -16,7 +16,7 @@ LABEL: Final = 64
 """Characters of a label that nobody has approved."""
 
 
-class Rule(Struct, frozen=True):
+class AllowedIf(Struct, frozen=True):
     """When a value is allowed: `allows` is given it and the one that holds without it.
 
     `allowed` says the same in words, `otherwise` what another value would do.
@@ -27,19 +27,19 @@ class Rule(Struct, frozen=True):
     otherwise: str = ""
 
 
-def _later(otherwise: str, *order: tuple[str, ...]) -> Rule:
+def _later(otherwise: str, *order: tuple[str, ...]) -> AllowedIf:
     """Allow what comes later in this order than what holds."""
     rank: dict[Json, int] = {name: place for place, names in enumerate(order) for name in names}
-    return Rule(lambda value, standing: rank.get(value, -1) > rank.get(standing, -1), "a stricter one", otherwise)
+    return AllowedIf(lambda value, standing: rank.get(value, -1) > rank.get(standing, -1), "a stricter one", otherwise)
 
 
-def _smaller(otherwise: str) -> Rule:
+def _smaller(otherwise: str) -> AllowedIf:
     """Allow numbers below the one that holds; any where there is none."""
-    return Rule(_is_less, "a smaller one", otherwise)
+    return AllowedIf(_is_less, "a smaller one", otherwise)
 
 
-def _only(wanted: bool, otherwise: str) -> Rule:  # noqa: FBT001 (the value that is allowed)
-    return Rule(lambda value, _: value is wanted, f"`{str(wanted).lower()}`", otherwise)
+def _only(wanted: bool, otherwise: str) -> AllowedIf:  # noqa: FBT001 (the value that is allowed)
+    return AllowedIf(lambda value, _: value is wanted, f"`{str(wanted).lower()}`", otherwise)
 
 
 def _is_less(value: Json, standing: Json) -> bool:
@@ -50,7 +50,7 @@ def _is_short(value: Json, _: Json) -> bool:
     return isinstance(value, str) and len(value) <= LABEL
 
 
-_ANY = Rule(lambda _value, _standing: True, "any")
+_ANY = AllowedIf(lambda _value, _standing: True, "any")
 _ASKING = (("unattended",), ("ask", "edit"), ("skip",))
 _DETACHED = _later("goes on without a human", ("auto",), ("defaults",), ("defer",), ("deny",))
 _LIMIT = _smaller("raises a limit")
@@ -63,12 +63,12 @@ _PARAMETERS = (
 )  # fmt: skip
 _TOOL = "conversation.tools.*"
 
-RULES: Final[Mapping[str, Rule]] = {
+RULES: Final[Mapping[str, AllowedIf]] = {
     "assistant.name": _ANY,
     "display.reasoning": _ANY,
     "prompt.mode": _ANY,
     "prompt.text_menu": _ANY,
-    f"{_TOOL}.questions.*.prompt_label": Rule(_is_short, f"up to {LABEL} characters", f"is longer than {LABEL} characters"),
+    f"{_TOOL}.questions.*.prompt_label": AllowedIf(_is_short, f"up to {LABEL} characters", f"is longer than {LABEL} characters"),
     f"{_TOOL}.questions.*.exclusive": _only(True, "lets others than a human answer"),
     f"{_TOOL}.run": _later("asks less before a tool runs", *_ASKING),
     f"{_TOOL}.result": _later("asks less before a model reads a result", *_ASKING),

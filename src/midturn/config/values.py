@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from midturn.config.nodes import Kind, Leaf
+from midturn.config.nodes import Leaf, ValueKind
 from midturn.config.tree import Origin
 from midturn.core.json_value import Json
 
@@ -181,7 +181,7 @@ def _json(value: Any, leaf: Leaf, depth: int = 0) -> Json:
     return _string(value, leaf, "JSON (write dates and times as strings)")
 
 
-_CHECKS: dict[Kind, Callable[[Any, Leaf], Json]] = {
+_CHECKS: dict[ValueKind, Callable[[Any, Leaf], Json]] = {
     "string": _string,
     "boolean": _boolean,
     "integer": _integer,

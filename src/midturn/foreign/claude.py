@@ -12,9 +12,9 @@ from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
-from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
-from midturn.foreign.installing import Entry, Installation
-from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
 
 TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
 _MARGIN = 60
@@ -53,7 +53,7 @@ class Claude(SpeaksLikeClaude):
             case _:
                 return Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call."""
         del occasion
         match outcome:
@@ -68,10 +68,10 @@ class Claude(SpeaksLikeClaude):
                 return permission({"behavior": "deny", "message": words.replied(said)})
             case TurnStopped():
                 return permission({"behavior": "deny", "message": words.ENDED, "interrupt": True})
-            case Elsewhere() | AnswersGiven():
+            case DecidedElsewhere() | AnswersGiven():
                 return Said()
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered."""
         if text(document.get("hook_event_name")) == "Elicitation":
             return _elicited(document, outcome)
@@ -91,12 +91,12 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=(project / ".claude" if project else own) / "settings.json",
         entries=(
-            Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
-            Entry(event="Elicitation", matcher="*", timeout=TIMEOUT),
-            Entry(event="PostToolUse", matcher="*", timeout=_MARGIN, beside=True),
-            Entry(event="PostToolUseFailure", matcher="*", timeout=_MARGIN, beside=True),
-            Entry(event="UserPromptSubmit", timeout=_MARGIN, beside=True),
-            Entry(event="Stop", timeout=TIMEOUT),
+            HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
+            HookEntry(event="Elicitation", matcher="*", timeout=TIMEOUT),
+            HookEntry(event="PostToolUse", matcher="*", timeout=_MARGIN, beside=True),
+            HookEntry(event="PostToolUseFailure", matcher="*", timeout=_MARGIN, beside=True),
+            HookEntry(event="UserPromptSubmit", timeout=_MARGIN, beside=True),
+            HookEntry(event="Stop", timeout=TIMEOUT),
         ),
         advice="A session that runs already keeps the hooks that it began with. In a project, Claude Code asks once whether you trust it.",
         killed="If the hook is killed, Claude Code's own dialog decides; without a terminal (`claude -p`) it denies.",
@@ -156,7 +156,7 @@ def questions_of(arguments: JsonObject, *, gates: bool) -> Occasion:
         form = Form.from_json([_question(number, asked) for number, asked in enumerate(listed)])
     except QuestionError as error:
         return Unaskable(why=str(error), gates=gates)
-    return Ask(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)
+    return PutForm(id="", tool=ASKS, arguments=_asked(arguments), form=form, gates=gates)
 
 
 def _question(number: int, asked: JsonObject) -> Json:
@@ -191,10 +191,10 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
     except QuestionError:
         return Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
-    return Ask(id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN)
+    return PutForm(id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN)
 
 
-def _elicited(document: JsonObject, outcome: Outcome) -> Said:
+def _elicited(document: JsonObject, outcome: Decided) -> Said:
     answer: dict[str, Json] = {"hookEventName": "Elicitation"}
     match outcome:
         case AnswersGiven(answers):
@@ -204,5 +204,5 @@ def _elicited(document: JsonObject, outcome: Outcome) -> Said:
             return Said({"hookSpecificOutput": {**answer, "action": "decline"}})
         case TurnStopped():
             return Said({"hookSpecificOutput": {**answer, "action": "cancel"}})
-        case Approved() | Elsewhere():
+        case Approved() | DecidedElsewhere():
             return Said()

@@ -15,9 +15,9 @@ from midturn.core.loose_json import members, text
 from midturn.foreign import claude, words
 from midturn.foreign.claude import ASKS, Claude, answers_by_text, is_alone, questions_of
 from midturn.foreign.claude_words import before_tool
-from midturn.foreign.errand import AnswersGiven, Approved, Outcome
-from midturn.foreign.installing import Entry, Installation
-from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.errand import AnswersGiven, Approved, Decided
+from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 
 _EVENT = "PreToolUse"  # no other event lets it end in the middle of a call
 _ASKED = f"Bash|Write|Edit|MultiEdit|NotebookEdit|WebFetch|WebSearch|{ASKS}|mcp__.*"
@@ -36,9 +36,9 @@ class DeferringClaude(Claude):
         if not is_alone(environment):
             return super().read(document, environment)
         occasion = _before_tool(document) if document.get("hook_event_name") == _EVENT else super().read(document, environment)
-        return replace(occasion, seconds=0.0) if isinstance(occasion, Permit | Ask | Stopping) else occasion
+        return replace(occasion, seconds=0.0) if isinstance(occasion, Permit | PutForm | Stopping) else occasion
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call."""
         if document.get("hook_event_name") != _EVENT:
             return super().permitted(document, occasion, outcome)
@@ -50,7 +50,7 @@ class DeferringClaude(Claude):
             case _:
                 return before_tool("deny", words.denial(outcome) or words.FAILED)
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered."""
         if document.get("hook_event_name") != _EVENT:
             return super().answered(document, occasion, outcome)
@@ -77,7 +77,7 @@ def _before_tool(document: JsonObject) -> Occasion:
     if tool != ASKS:
         return Permit(id=call, tool=tool, arguments=arguments, gates=True)
     asked = questions_of(arguments, gates=True)
-    return replace(asked, id=call) if isinstance(asked, Ask) else asked
+    return replace(asked, id=call) if isinstance(asked, PutForm) else asked
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
@@ -85,7 +85,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     waiting = claude.installation(home, project, environment)
     return replace(
         waiting,
-        entries=(Entry(event=_EVENT, matcher=_ASKED, timeout=_TIMEOUT), *waiting.entries),
+        entries=(HookEntry(event=_EVENT, matcher=_ASKED, timeout=_TIMEOUT), *waiting.entries),
         advice=f"{waiting.advice} Where nobody sits before it (`claude -p`), every command and every change is asked about, and ends the "
         "run; `midturn answer ID VALUE --resume` answers, and goes on.",
         killed=f"{waiting.killed} A call that was to be deferred is decided by its permission rules then.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.foreign import words
-from midturn.foreign.errand import Outcome
-from midturn.foreign.occasion import Ask, Said
+from midturn.foreign.errand import Decided
+from midturn.foreign.occasion import PutForm, Said
 from midturn.foreign.running import Runs
 
 
@@ -23,7 +23,7 @@ def before_tool(decision: str, reason: str = "", **besides: Json) -> Said:
 class SpeaksLikeClaude(Runs):
     """What most agents say as Claude Code does: a denial by the event that asks, and a turn that goes on."""
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Say nothing: most ask no questions through hooks."""
         del document, occasion, outcome
         return Said()

@@ -17,9 +17,9 @@ from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectType, TextType
 from midturn.foreign.naming import asker_name
 
-Kind: TypeAlias = Literal["boolean", "choice", "several", "text", "number"]
-_ALL: Final[frozenset[Kind]] = frozenset(("boolean", "choice", "several", "text", "number"))
-_PLAIN: Final[frozenset[Kind]] = frozenset(("boolean", "choice", "text"))
+FieldKind: TypeAlias = Literal["boolean", "choice", "several", "text", "number"]
+_ALL: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "several", "text", "number"))
+_PLAIN: Final[frozenset[FieldKind]] = frozenset(("boolean", "choice", "text"))
 
 
 class Client(Struct, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class Client(Struct, frozen=True, kw_only=True):
 
     agent: str = ""
     name: str = ""
-    kinds: frozenset[Kind] = _ALL
+    kinds: frozenset[FieldKind] = _ALL
     can_decline: bool = False
     sorts: bool = False
     holds_clock: bool = False
@@ -67,7 +67,7 @@ def can_show(client: Client, questions: Sequence[Question[Any]]) -> bool:
     return all(_kind(question) in client.kinds for question in questions)
 
 
-def _kind(question: Question[Any]) -> Kind | None:
+def _kind(question: Question[Any]) -> FieldKind | None:
     match question.answer_type:
         case BooleanType():
             return "boolean"

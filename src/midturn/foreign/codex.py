@@ -9,8 +9,8 @@ from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
-from midturn.foreign.errand import Approved, Outcome
-from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
 from midturn.foreign.running import started_with
 
@@ -42,7 +42,7 @@ class Codex(SpeaksLikeClaude):
             case _:
                 return Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call. It takes no changed arguments."""
         del occasion
         why = words.denial(outcome)
@@ -58,9 +58,9 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=(project / ".codex" if project else own) / "hooks.json",
         entries=(
-            Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
-            Entry(event="PreToolUse", matcher="Bash|apply_patch", timeout=TIMEOUT),
-            Entry(event="Stop", timeout=TIMEOUT),
+            HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
+            HookEntry(event="PreToolUse", matcher="Bash|apply_patch", timeout=TIMEOUT),
+            HookEntry(event="Stop", timeout=TIMEOUT),
         ),
         advice="Codex asks once, in its terminal, whether you trust these hooks (`/hooks`); until then it does not run them.",
         killed="If the hook is killed, `codex exec` runs the command all the same: Codex goes on where a hook fails.",

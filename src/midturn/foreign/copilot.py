@@ -9,8 +9,8 @@ from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude
-from midturn.foreign.errand import Approved, Outcome
-from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
 from midturn.foreign.running import started_with
 
@@ -40,7 +40,7 @@ class Copilot(SpeaksLikeClaude):
             return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=None if alone else _HIDDEN)
         return Stopping(waits=alone) if "stopReason" in document else Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call. It takes no changed arguments."""
         del occasion
         why = words.denial(outcome)
@@ -59,7 +59,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     own = Path(environment.get("COPILOT_HOME") or home / ".copilot")
     return Installation(
         file=project / ".github" / "hooks" / "midturn.json" if project else own / "settings.json",
-        entries=(Entry(event="permissionRequest", timeout=TIMEOUT), Entry(event="agentStop", timeout=TIMEOUT)),
+        entries=(HookEntry(event="permissionRequest", timeout=TIMEOUT), HookEntry(event="agentStop", timeout=TIMEOUT)),
         written="copilot",
         beside={"version": 1} if project else {},
         advice="Its own dialog opens after 20 seconds if nobody has answered. A project's hooks run only in a folder that you trust.",

@@ -67,11 +67,11 @@ class TurnStopped(Struct, frozen=True):
     """The person ended the agent's turn."""
 
 
-class Elsewhere(Struct, frozen=True):
+class DecidedElsewhere(Struct, frozen=True):
     """It was decided at the agent's own prompt, or the agent has gone on without it: nobody here knows what was said."""
 
 
-Outcome: TypeAlias = Approved | Refused | AnswersGiven | RepliedTo | TurnStopped | Elsewhere
+Decided: TypeAlias = Approved | Refused | AnswersGiven | RepliedTo | TurnStopped | DecidedElsewhere
 
 
 def begin(errand: Errand, words: str) -> tuple[Event, ...]:
@@ -103,7 +103,7 @@ def is_over(turn: Sequence[Event]) -> bool:
     return any(isinstance(event, TurnEnd) for event in turn)
 
 
-def decided(turn: Sequence[Event]) -> Outcome | None:
+def decided(turn: Sequence[Event]) -> Decided | None:
     """Return what a person decided; None while something waits, or answers are still to be collected."""
     ended = next((event for event in turn if isinstance(event, TurnEnd)), None)
     if ended and ended.status == "ended_by_user":
@@ -117,7 +117,7 @@ def decided(turn: Sequence[Event]) -> Outcome | None:
         return RepliedTo(_words(turn))
     if "user" in reasons:
         return TurnStopped()
-    return Elsewhere() if reasons & {"superseded"} and is_over(turn) else None
+    return DecidedElsewhere() if reasons & {"superseded"} and is_over(turn) else None
 
 
 def is_told(turn: Sequence[Event]) -> bool:
@@ -181,7 +181,7 @@ def _permissions(turn: Sequence[Event]) -> list[Approval]:
     return [event for event in turn if isinstance(event, Approval) and event.kind == "run"]
 
 
-def _permitted(approval: Approval, asker: Asker | None) -> Outcome | None:
+def _permitted(approval: Approval, asker: Asker | None) -> Decided | None:
     match approval.state:
         case "approved":
             return Approved(always=asker.always if asker and approval.remembered else "")
@@ -190,7 +190,7 @@ def _permitted(approval: Approval, asker: Asker | None) -> Outcome | None:
         case "skipped":
             return Refused(approval.reason)
         case "superseded":
-            return Elsewhere()
+            return DecidedElsewhere()
         case _:
             return None
 

@@ -17,9 +17,9 @@ from midturn.core.turn.pending import pending
 from midturn.errors import CallEnded, NotOpen, StoreError, StoreLocked, Suspended
 from midturn.foreign.errand import (
     AnswersGiven,
-    Elsewhere,
+    Decided,
+    DecidedElsewhere,
     Errand,
-    Outcome,
     answers_of,
     asked,
     begin,
@@ -76,7 +76,7 @@ class Errands:
         await self._collect(errand, Form(form.questions))
         return errand
 
-    async def outcome(self, errand: Errand) -> Outcome | None:
+    async def outcome(self, errand: Errand) -> Decided | None:
         """Look once what a person decided."""
         turn = await self.turn(errand)
         outcome = decided(turn)
@@ -84,13 +84,13 @@ class Errands:
             return outcome
         first = asked(turn)
         if is_over(turn):
-            return AnswersGiven(answers_of(turn), reason_of(turn)) if answers_of(turn) else Elsewhere()
+            return AnswersGiven(answers_of(turn), reason_of(turn)) if answers_of(turn) else DecidedElsewhere()
         if first is None:
             return None
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
         return await self._collect(errand, form)
 
-    async def wait(self, errand: Errand, seconds: float, needed: Callable[[], bool] = lambda: True) -> Outcome | None:
+    async def wait(self, errand: Errand, seconds: float, needed: Callable[[], bool] = lambda: True) -> Decided | None:
         """Wait until a person has decided; None when the time is up, or nobody needs the answer here any more."""
         began = self._clock.monotonic()
         while True:
@@ -186,7 +186,7 @@ class Errands:
                 return errand if canonical(errand.arguments) == wanted else None
         return None
 
-    async def _collect(self, errand: Errand, form: Form) -> Outcome | None:
+    async def _collect(self, errand: Errand, form: Form) -> Decided | None:
         """Ask what is to be asked next, and return the answers once all are there. The call is left open until its agent has them."""
         inquirer = Inquirer(self._store, errand.conversation, source=errand.asker.source)
         try:

@@ -9,8 +9,8 @@ from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude
-from midturn.foreign.errand import Outcome
-from midturn.foreign.installing import Entry, Installation
+from midturn.foreign.errand import Decided
+from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
 from midturn.foreign.running import started_with
 
@@ -43,7 +43,7 @@ class Gemini(SpeaksLikeClaude):
             case _:
                 return Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call: silence lets it run."""
         del occasion
         why = words.denial(outcome)
@@ -65,8 +65,8 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=(project or home) / ".gemini" / "settings.json",
         entries=(
-            Entry(event="BeforeTool", matcher=_CHANGES, timeout=TIMEOUT * 1000),
-            Entry(event="AfterAgent", timeout=TIMEOUT * 1000),
+            HookEntry(event="BeforeTool", matcher=_CHANGES, timeout=TIMEOUT * 1000),
+            HookEntry(event="AfterAgent", timeout=TIMEOUT * 1000),
         ),
         advice="Without a terminal, run it with `--approval-mode yolo`: it offers its model no tool otherwise, and the hook asks you.",
         killed="If the hook is killed, the call runs where nobody else is asked (`--approval-mode yolo`).",

@@ -15,9 +15,9 @@ from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import text
 from midturn.errors import MidturnError
 from midturn.foreign import words
-from midturn.foreign.errand import Approved, Elsewhere, Errand, Outcome, asked, is_told
+from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
 from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import Ask, Done, MovedOn, Nothing, Occasion, Permit, Said, Stopping, Unaskable
+from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
 from midturn.foreign.running import process_of
 from midturn.ports import Clock
 from midturn.store.processes import lives, mark, parent
@@ -61,11 +61,11 @@ class HookAgent(Protocol):
         """Say what the document is about."""
         ...
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call."""
         ...
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered."""
         ...
 
@@ -111,7 +111,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         match occasion:
             case Permit():
                 await self._permit(occasion)
-            case Ask():
+            case PutForm():
                 await self._ask(occasion)
             case Done(tool=tool, arguments=arguments):
                 await self._close((await self.errands.matching(tool, arguments))[:1])
@@ -136,7 +136,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
             return
-        if isinstance(outcome, Elsewhere) and occasion.gates:  # silence would let it run
+        if isinstance(outcome, DecidedElsewhere) and occasion.gates:  # silence would let it run
             self.say(self._without_answer(occasion, words.FAILED))
             return
         if isinstance(outcome, Approved) and outcome.always != occasion.always:  # what was shown is kept, and nothing else
@@ -144,7 +144,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         self.say(self.agent.permitted(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
 
-    async def _ask(self, occasion: Ask) -> None:
+    async def _ask(self, occasion: PutForm) -> None:
         errand = await self._taken_up(occasion) or await self.errands.questions(
             occasion.id, occasion.tool, occasion.arguments, occasion.form
         )
@@ -155,15 +155,15 @@ class HookRun(Struct, frozen=True, kw_only=True):
         self.say(self.agent.answered(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
 
-    def _seconds(self, occasion: Permit | Ask | Stopping) -> float:
+    def _seconds(self, occasion: Permit | PutForm | Stopping) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
 
-    async def _taken_up(self, occasion: Permit | Ask) -> Errand | None:
+    async def _taken_up(self, occasion: Permit | PutForm) -> Errand | None:
         """Return what was asked before by a process that is gone: it is the same question, and not asked twice."""
         return next(filter(_is_left, await self.errands.matching(occasion.tool, occasion.arguments)), None)
 
     def _without_answer(self, occasion: Occasion, message: str) -> Said:
-        gates = isinstance(occasion, Permit | Ask | Unaskable) and occasion.gates
+        gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
         return self.agent.denied(self.document, message) if gates else Said()
 
     # The end of a turn -------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
     async def _untold(self) -> list[Errand]:
         return [errand for errand in await self.errands.unfinished() if not is_told(await self.errands.turn(errand))]
 
-    async def _bring(self, news: list[tuple[Errand, Outcome]]) -> None:
+    async def _bring(self, news: list[tuple[Errand, Decided]]) -> None:
         lines = [words.told(await self._subject(errand), outcome) for errand, outcome in news]
         self.say(self.agent.goes_on(self.document, "\n".join(lines)))
         for (errand, outcome), line in zip(news, lines, strict=True):

@@ -19,7 +19,7 @@ from midturn.errors import ConfigError
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z-]+)")
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class HookEntry(Struct, frozen=True, kw_only=True):
     """One hook: for which event it runs, for which tools (`matcher`), how long it may take in the agent's own unit.
 
     `beside`: the agent does not wait for it.
@@ -39,7 +39,7 @@ class Installation(Struct, frozen=True, kw_only=True):
     """
 
     file: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[HookEntry, ...]
     advice: str
     killed: str
     """What happens to a call if our process is killed."""
@@ -86,14 +86,14 @@ def installed(installation: Installation, key: str) -> Mapping[str, str]:
     return {event: _commands(group)[0] for event, groups in hooks.items() for group in groups if _is_ours(group, key)}
 
 
-def _group(entry: Entry, command: str) -> dict[str, Any]:
+def _group(entry: HookEntry, command: str) -> dict[str, Any]:
     hook: dict[str, Any] = {"type": "command", "command": command, "timeout": entry.timeout}
     if entry.beside:
         hook["async"] = True
     return {**({"matcher": entry.matcher} if entry.matcher else {}), "hooks": [hook]}
 
 
-def _plain(entry: Entry, command: str) -> dict[str, Any]:
+def _plain(entry: HookEntry, command: str) -> dict[str, Any]:
     return {"type": "command", "bash": command, "timeoutSec": entry.timeout}
 
 

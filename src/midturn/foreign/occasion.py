@@ -25,7 +25,7 @@ class Permit(Struct, frozen=True, kw_only=True):
     always: str = ""
 
 
-class Ask(Struct, frozen=True, kw_only=True):
+class PutForm(Struct, frozen=True, kw_only=True):
     """The agent's model, or a server of it, asks something (`gates`, `seconds` as in `Permit`)."""
 
     id: str
@@ -65,7 +65,7 @@ class Nothing(Struct, frozen=True):
     """Nothing that we know of: a later version, or an event that is not ours."""
 
 
-Occasion: TypeAlias = Permit | Ask | Done | Stopping | MovedOn | Unaskable | Nothing
+Occasion: TypeAlias = Permit | PutForm | Done | Stopping | MovedOn | Unaskable | Nothing
 
 
 class Said(Struct, frozen=True):

@@ -17,9 +17,9 @@ from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
-from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Errand, Outcome, RepliedTo
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, RepliedTo
 from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import Ask
+from midturn.foreign.occasion import PutForm
 from midturn.ports import Clock
 
 NAME = "opencode"
@@ -150,7 +150,7 @@ class Bridge:
         always = f"allow {', '.join(kept)} until opencode ends" if kept else ""
         errand = await errands.permission(id, text(asked.get("permission")) or "tool", arguments, always)
         outcome = await self._waited(errands, errand)
-        if isinstance(outcome, Elsewhere):
+        if isinstance(outcome, DecidedElsewhere):
             return
         why = words.denial(outcome)
         allowed = isinstance(outcome, Approved) and not why
@@ -162,7 +162,7 @@ class Bridge:
         errands = self._errands(text(asked.get("sessionID")))
         questions: list[Json] = [{**one, "multiSelect": one.get("multiple") is True} for one in objects(asked.get("questions"))]
         occasion = questions_of({"questions": questions}, gates=False)
-        if not isinstance(occasion, Ask):
+        if not isinstance(occasion, PutForm):
             _LOG.warning("what opencode asks cannot be shown here, and waits at its own prompt: %s", occasion)
             return
         errand = await errands.questions(id, NAME, {"questions": asked.get("questions")}, occasion.form)
@@ -173,19 +173,19 @@ class Bridge:
         elif isinstance(outcome, RepliedTo):
             said: Json = [[words.replied(outcome.words)] for _ in occasion.form.questions]
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": said}, outcome)
-        elif not isinstance(outcome, Elsewhere):
+        elif not isinstance(outcome, DecidedElsewhere):
             await self._deliver(errands, errand, f"/question/{quote(id)}/reject", {}, outcome)
 
-    async def _waited(self, errands: Errands, errand: Errand) -> Outcome:
+    async def _waited(self, errands: Errands, errand: Errand) -> Decided:
         """Wait for an answer here; what is decided there cancels this, and closes the question."""
         try:
-            return await errands.wait(errand, _FOR_EVER) or Elsewhere()
+            return await errands.wait(errand, _FOR_EVER) or DecidedElsewhere()
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._asked.values():  # it was decided there; otherwise it is us who leave
                 await asyncio.shield(errands.close(errand, words.ELSEWHERE))
             raise
 
-    async def _deliver(self, errands: Errands, errand: Errand, path: str, body: JsonObject, outcome: Outcome) -> None:
+    async def _deliver(self, errands: Errands, errand: Errand, path: str, body: JsonObject, outcome: Decided) -> None:
         taken = await self._server.post(path, body)
         await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
 

@@ -10,9 +10,9 @@ from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
-from midturn.foreign.errand import AnswersGiven, Outcome
-from midturn.foreign.installing import Entry, Installation
-from midturn.foreign.occasion import Ask, Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.errand import AnswersGiven, Decided
+from midturn.foreign.installing import HookEntry, Installation
+from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
@@ -41,8 +41,8 @@ class Qwen(SpeaksLikeClaude):
             case "PermissionRequest" if tool == _ASKS:
                 asked = questions_of(arguments, gates=alone)
                 return (
-                    Ask(id="", tool=tool, arguments=asked.arguments, form=asked.form, gates=alone, seconds=seconds)
-                    if isinstance(asked, Ask)
+                    PutForm(id="", tool=tool, arguments=asked.arguments, form=asked.form, gates=alone, seconds=seconds)
+                    if isinstance(asked, PutForm)
                     else asked
                 )
             case "PermissionRequest":
@@ -54,7 +54,7 @@ class Qwen(SpeaksLikeClaude):
             case _:
                 return Nothing()
 
-    def permitted(self, document: JsonObject, occasion: Permit, outcome: Outcome) -> Said:
+    def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
         """Tell what was decided about a call."""
         del occasion
         why = words.denial(outcome)
@@ -62,7 +62,7 @@ class Qwen(SpeaksLikeClaude):
             return self.denied(document, why)
         return Said() if document.get("hook_event_name") == "PreToolUse" else permission({"behavior": "allow"})
 
-    def answered(self, document: JsonObject, occasion: Ask, outcome: Outcome) -> Said:
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
         if isinstance(outcome, AnswersGiven):
             listed = "\n".join(f"{asked.text} {words.answer_in_words(outcome.answers.get(asked.id))}" for asked in occasion.form.questions)
@@ -77,9 +77,9 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return Installation(
         file=(project or home) / ".qwen" / "settings.json",
         entries=(
-            Entry(event="PermissionRequest", matcher="*", timeout=TIMEOUT * 1000),
-            Entry(event="PreToolUse", matcher=_CHANGES, timeout=TIMEOUT * 1000),
-            Entry(event="Stop", timeout=TIMEOUT * 1000),
+            HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT * 1000),
+            HookEntry(event="PreToolUse", matcher=_CHANGES, timeout=TIMEOUT * 1000),
+            HookEntry(event="Stop", timeout=TIMEOUT * 1000),
         ),
         advice="Its own dialog opens after 20 seconds if nobody has answered. Without a terminal, run it with `--approval-mode yolo`: it "
         "offers its model no tool that changes something otherwise, and the hook asks you.",

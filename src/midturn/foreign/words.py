@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midturn.core.json_value import Json, canonical
 from midturn.core.loose_json import members, text
-from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 
 NOBODY = (
     "Nobody has answered yet. The question stays open: the user finds it in the inbox. "
@@ -47,7 +47,7 @@ def answer_in_words(value: Json) -> str:
             return other or canonical(value).decode()
 
 
-def decided(outcome: Outcome) -> str:
+def decided(outcome: Decided) -> str:
     """Say for the record what came of a call."""
     match outcome:
         case Approved(arguments=None, always=always):
@@ -58,10 +58,10 @@ def decided(outcome: Outcome) -> str:
             return told("The call", outcome).removeprefix("midturn: ")
 
 
-def denial(outcome: Outcome) -> str:
+def denial(outcome: Decided) -> str:
     """Return why a call may not run, for agents that take nothing but that; nothing where it may, or where nobody here has decided."""
     match outcome:
-        case Approved(arguments=None) | Elsewhere() | AnswersGiven():
+        case Approved(arguments=None) | DecidedElsewhere() | AnswersGiven():
             return ""
         case Approved(arguments=arguments):
             return edited(arguments)
@@ -73,7 +73,7 @@ def denial(outcome: Outcome) -> str:
             return ENDED
 
 
-def told(asked: str, outcome: Outcome) -> str:  # noqa: PLR0911  one return an outcome
+def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an outcome
     """Say what became of something that was asked earlier."""
     match outcome:
         case Approved(arguments=None):
@@ -90,5 +90,5 @@ def told(asked: str, outcome: Outcome) -> str:  # noqa: PLR0911  one return an o
             return f"midturn: {asked}: {replied(words)}"
         case TurnStopped():
             return f"midturn: {asked}: {ENDED}"
-        case Elsewhere():
+        case DecidedElsewhere():
             return f"midturn: {asked}: {ELSEWHERE}"

@@ -19,7 +19,7 @@ from midturn.ports import Tool, ToolRun
 from midturn.runtime.executing import execute, failed
 from midturn.runtime.foreign_call import ForeignCall
 from midturn.runtime.foreign_turn import CallContent, ForeignTurn
-from midturn.tools.asker import Asker
+from midturn.tools.asker import CanAsk
 from midturn.tools.call_life import CallLife
 from midturn.tools.context import ToolContext
 from midturn.tools.names import name_problem
@@ -29,7 +29,7 @@ from midturn.tools.returned import deliverable, outcome_of
 T = TypeVar("T")
 
 
-class InquirerCall(Asker):
+class InquirerCall(CanAsk):
     """One call of a tool, and its ways to ask: `ask`, `ask_form`, `try_ask`, and their `_sync` forms for functions in a thread.
 
     It is made by `Inquirer.run` and `Inquirer.call`. Where there is no answer, an ask raises `Suspended` (somebody may come by later) or

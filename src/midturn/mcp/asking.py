@@ -17,16 +17,16 @@ from midturn.core.json_value import Json, canonical
 from midturn.core.question import Question
 from midturn.errors import QuestionError
 
-Ask: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Json] | None]]
+AskForm: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Json] | None]]
 """Asks a form; None where nobody may or can answer."""
 _OPEN = "open_address"
 _CANCEL = types.ElicitResult(action="cancel")
 
 
-class Elicited:
+class ElicitedSoFar:
     """What one call has asked so far: what is asked again after a new start has its answer already."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: AskForm) -> None:
         self._ask = ask
         self._answered: dict[bytes, types.ElicitResult] = {}
 

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
 from midturn.core.loose_json import members, objects
-from midturn.mcp.asking import Elicited
+from midturn.mcp.asking import ElicitedSoFar
 from midturn.mcp.spec import ServerSpec
 
 _LOG = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Connection:
         if self._errors:
             self._errors.close()
 
-    async def call(self, tool: str, arguments: dict[str, Any], asked: Elicited, silence: float) -> types.CallToolResult:
+    async def call(self, tool: str, arguments: dict[str, Any], asked: ElicitedSoFar, silence: float) -> types.CallToolResult:
         """Call a tool; what the server asks meanwhile is asked.
 
         Args:
@@ -190,7 +190,7 @@ class Connection:
 class _Call:
     """One call, over as many rounds as the server asks in."""
 
-    def __init__(self, connection: Connection, session: Any, asked: Elicited, limit: asyncio.Timeout, silence: float) -> None:
+    def __init__(self, connection: Connection, session: Any, asked: ElicitedSoFar, limit: asyncio.Timeout, silence: float) -> None:
         self._connection = connection
         self._session = session
         self._asked = asked

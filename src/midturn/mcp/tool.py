@@ -18,7 +18,7 @@ from midturn.core.outcome import Outcome, ToolError
 from midturn.core.source import Source
 from midturn.core.turn.effects import GivenAnswer
 from midturn.core.turn.inputs import Asking
-from midturn.mcp.asking import Elicited
+from midturn.mcp.asking import ElicitedSoFar
 from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.content import outcome_of
 from midturn.ports import ToolRun
@@ -66,7 +66,7 @@ class McpTool:
             answers = {id: answer.value for id, answer in given.items() if isinstance(answer, GivenAnswer)}  # noqa: A001  the wire's word
             return cast("Mapping[str, Json]", answers) if len(answers) == len(given) else None
 
-        asked = Elicited(lambda form: _in_loop(ask(form), here))
+        asked = ElicitedSoFar(lambda form: _in_loop(ask(form), here))
         arguments = dict(cast("Mapping[str, Any]", run.call.arguments))
         call = self._connection.call(self._tool.name, arguments, asked, self._silence)
         server = f"the MCP server `{self._connection.spec.name}`"

@@ -26,7 +26,7 @@ _TEXTS: Final[dict[Failure, str]] = {
 _SHOWN = 300
 
 
-class Place(Struct, frozen=True):
+class WhatWasAsked(Struct, frozen=True):
     """Whom was asked: the model's id, the server's address, and where its key comes from."""
 
     model: str
@@ -43,7 +43,7 @@ class Report(Struct, frozen=True, kw_only=True):
     suggestion: str = ""
 
 
-def explain(failure: Failure, place: Place, report: Report) -> ModelError:
+def explain(failure: Failure, place: WhatWasAsked, report: Report) -> ModelError:
     """Return the error: what happened where, and what to do."""
     text = _TEXTS[failure].format(
         model=place.model,

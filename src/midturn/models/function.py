@@ -23,8 +23,8 @@ from midturn.errors import ModelError
 from midturn.models.reply_parts import finished, stop_reason
 from midturn.models.script_reader import build_script
 
-Said: TypeAlias = str | JsonObject | Part | Sequence[Part] | Finished
-Function: TypeAlias = Callable[[ModelRequest], Said | Awaitable[Said] | AsyncIterator[ModelEvent]]
+FunctionReply: TypeAlias = str | JsonObject | Part | Sequence[Part] | Finished
+Function: TypeAlias = Callable[[ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]]
 
 
 class FunctionModel:
@@ -70,7 +70,7 @@ class FunctionModel:
         yield answer
 
 
-def _finished(said: Said, request: ModelRequest) -> Finished:
+def _finished(said: FunctionReply, request: ModelRequest) -> Finished:
     match said:
         case Finished():
             return said

@@ -12,7 +12,7 @@ from midturn.core.json_value import JsonObject
 from midturn.core.secret import SecretValue
 
 Shape: TypeAlias = Literal["tail", "native", "tool"]
-Choice: TypeAlias = Literal["main", "none", "answer"]
+ForcedChoice: TypeAlias = Literal["main", "none", "answer"]
 
 
 class ModelSpec(Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class How(Struct, frozen=True):
 
     shape: Shape
     tools: bool = True
-    choice: Choice = "none"
+    choice: ForcedChoice = "none"
 
 
 TAIL_AS_MAIN: Final = How("tail", choice="main")

@@ -40,13 +40,23 @@ from midturn.core.image import checked
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ModelError
-from midturn.models.failures import Place, Report, explain
+from midturn.models.failures import Report, WhatWasAsked, explain
 from midturn.models.nearest import suggested_models
 from midturn.models.parameters import check_parameters, retention
 from midturn.models.profiles import How, ModelSpec, Profile, how_to_ask, how_to_shape, thinking_ends_with_text
 from midturn.models.received import clean, read_arguments
 from midturn.models.retry import Failure
-from midturn.models.transcript import Called, Message, Result, Said, UserMessage, Words, transcript, with_tail, words_in_result
+from midturn.models.transcript import (
+    CallResult,
+    ModelCall,
+    ModelWords,
+    TranscriptMessage,
+    UserMessage,
+    UserWords,
+    transcript,
+    with_tail,
+    words_in_result,
+)
 
 ANSWER_TOOL = "give_answer"
 _AHEAD = 64  # events that may arrive before they are taken
@@ -66,7 +76,7 @@ _SAID_BY_US: Sequence[tuple[str, type[Warning]]] = (
 """Settings that a model ignores (they are configured for every model alike), and its retirement, which we announce ourselves."""
 
 
-class Connection:
+class ProviderConnection:
     """One model of one provider, with its HTTP client. It belongs to the event loop in which it is first used."""
 
     def __init__(self, spec: ModelSpec, given: LibraryModel | None = None) -> None:
@@ -75,7 +85,7 @@ class Connection:
         self._http = create_async_httpx2_client()
         self._http.event_hooks = {"request": [] if spec.key else [_send_no_key], "response": [_note_response]}
         self._model = given or _library_model(spec, self._http)
-        self._place = Place(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
+        self._place = WhatWasAsked(spec.id, httpx2.URL(self._model.base_url or "").host or spec.provider, spec.key_origin)
         self.profile = _profile(spec, self._model.profile)
         self.advice = _retirement(spec)
 
@@ -255,7 +265,7 @@ def _to_library(request: ModelRequest, how: How | None, spec: ModelSpec, profile
     return [lib.ModelRequest(system), *sent] if system else sent
 
 
-def _message(message: Message, spec: ModelSpec, profile: Profile) -> lib.ModelMessage:
+def _message(message: TranscriptMessage, spec: ModelSpec, profile: Profile) -> lib.ModelMessage:
     if isinstance(message, UserMessage):
         return lib.ModelRequest([_user_part(part, profile) for part in message.parts])
     responses = [found for part in message.parts if isinstance(found := _opaque(part, spec).get("response"), dict)]
@@ -263,19 +273,19 @@ def _message(message: Message, spec: ModelSpec, profile: Profile) -> lib.ModelMe
     return lib.ModelResponse([part for each in message.parts for part in _model_part(each, spec)], **kept)
 
 
-def _user_part(part: Words | Result, profile: Profile) -> lib.ModelRequestPart:
+def _user_part(part: UserWords | CallResult, profile: Profile) -> lib.ModelRequestPart:
     """Return the part. OpenAI's wires know no failed result: there the text says it, and is sent as it is."""
     match part:
-        case Words(text):
+        case UserWords(text):
             return lib.UserPromptPart(text)
-        case Result(id, name, _, is_error):
+        case CallResult(id, name, _, is_error):
             failed_outcome = is_error and profile.family in {"anthropic", "google"}
             return lib.ToolReturnPart(name, _content(part, profile), id, outcome="failed" if failed_outcome else "success")
         case _ as other:
             assert_never(other)
 
 
-def _content(result: Result, profile: Profile) -> str | list[str | lib.BinaryContent]:
+def _content(result: CallResult, profile: Profile) -> str | list[str | lib.BinaryContent]:
     """Return the text of a result, and pictures where the model takes them; each is looked at again, for a stream comes from anywhere."""
     pictures = [seen for image in result.images if (seen := checked(image.data))] if profile.images else []
     text = result.content if len(pictures) == len(result.images) else f"{result.content}\n{_UNSEEN}"
@@ -283,24 +293,24 @@ def _content(result: Result, profile: Profile) -> str | list[str | lib.BinaryCon
     return [text, *shown] if shown else text
 
 
-def _model_part(part: Said | Called, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
+def _model_part(part: ModelWords | ModelCall, spec: ModelSpec) -> Iterator[lib.ModelResponsePart]:
     """Yield the part with what its provider wants back. Another model's reasoning is left out: nobody else can read it."""
     opaque = _opaque(part, spec)
     kept = _only(opaque, _KEPT_OF_PART)
     match part:
-        case Said(text, thought=True):
+        case ModelWords(text, thought=True):
             if opaque:
                 yield lib.ThinkingPart(text, **kept, **_only(opaque, ("signature",)))
-        case Said(text):
+        case ModelWords(text):
             if text:
                 yield lib.TextPart(text, **kept)
-        case Called(id, name, arguments):
+        case ModelCall(id, name, arguments):
             yield lib.ToolCallPart(name, dict(arguments), id, **kept)
         case _ as other:
             assert_never(other)
 
 
-def _opaque(part: Said | Called, spec: ModelSpec) -> Mapping[str, Json]:
+def _opaque(part: ModelWords | ModelCall, spec: ModelSpec) -> Mapping[str, Json]:
     """Return what this very model once sent along with the part."""
     kept = (part.metadata or {}).get("provider")
     return kept if isinstance(kept, dict) and kept.get("model") == spec.id else {}
@@ -431,7 +441,7 @@ _KINDS: Sequence[tuple[type[Exception], Failure]] = (
 )
 
 
-def _explained(error: Exception, place: Place, spec: ModelSpec) -> ModelError:
+def _explained(error: Exception, place: WhatWasAsked, spec: ModelSpec) -> ModelError:
     """Say in our words what the library raised; what it has no class for is an answer that could not be read."""
     detail = _detail(error).replace(spec.key.reveal(), "[key]") if spec.key else _detail(error)
     failure: Failure = next(kind for type_, kind in _KINDS if isinstance(error, type_))

@@ -11,7 +11,7 @@ from midturn.models.importing import imported_in_thread
 from midturn.models.profiles import ModelSpec
 
 if TYPE_CHECKING:
-    from midturn.models.providers import Connection
+    from midturn.models.providers import ProviderConnection
 
 
 class ReachedModel:
@@ -25,7 +25,7 @@ class ReachedModel:
         self._given = given
         self._report = report
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._connection: Connection | None = None
+        self._connection: ProviderConnection | None = None
 
     @property
     def name(self) -> str:
@@ -64,11 +64,11 @@ class ReachedModel:
         if connection is not None and self._loop is asyncio.get_running_loop():
             await connection.aclose()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ProviderConnection:
         providers = await imported_in_thread("midturn.models.providers")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
-            self._connection = cast("Connection", providers.Connection(self._spec, self._given))
+            self._connection = cast("ProviderConnection", providers.Connection(self._spec, self._given))
             self._loop = loop
             if self._connection.advice:
                 self._report(self._connection.advice)

@@ -18,7 +18,7 @@ from midturn.models.reply_parts import deltas, failure, finished
 from midturn.models.script import Script, ScriptedAnswer, ScriptedReply
 from midturn.models.script_reader import build_script, read_script
 
-Entry: TypeAlias = Mapping[str, Json]
+ReplyEntry: TypeAlias = Mapping[str, Json]
 _SHOWN = 2_000  # characters of a message that did not hold what was expected
 
 
@@ -38,8 +38,8 @@ class ScriptedModel:
 
     def __init__(
         self,
-        replies: Sequence[Entry] = (),
-        inquiries: Sequence[Entry] = (),
+        replies: Sequence[ReplyEntry] = (),
+        inquiries: Sequence[ReplyEntry] = (),
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

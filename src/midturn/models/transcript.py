@@ -18,13 +18,13 @@ TAIL: Final = (
 )
 
 
-class Words(Struct, frozen=True):
+class UserWords(Struct, frozen=True):
     """What the user says."""
 
     text: str
 
 
-class Result(Struct, frozen=True):
+class CallResult(Struct, frozen=True):
     """What a call returned."""
 
     id: str
@@ -34,7 +34,7 @@ class Result(Struct, frozen=True):
     images: tuple[Image, ...] = ()
 
 
-class Said(Struct, frozen=True):
+class ModelWords(Struct, frozen=True):
     """What the model says; `thought` marks its reasoning."""
 
     text: str
@@ -42,7 +42,7 @@ class Said(Struct, frozen=True):
     metadata: dict[str, Json] | None = None
 
 
-class Called(Struct, frozen=True):
+class ModelCall(Struct, frozen=True):
     """A call of a tool by the model."""
 
     id: str
@@ -51,8 +51,8 @@ class Called(Struct, frozen=True):
     metadata: dict[str, Json] | None = None
 
 
-UserPart: TypeAlias = Words | Result
-ModelPart: TypeAlias = Said | Called
+UserPart: TypeAlias = UserWords | CallResult
+ModelPart: TypeAlias = ModelWords | ModelCall
 
 
 class UserMessage(Struct, frozen=True):
@@ -67,41 +67,41 @@ class ModelMessage(Struct, frozen=True):
     parts: tuple[ModelPart, ...]
 
 
-Message: TypeAlias = UserMessage | ModelMessage
+TranscriptMessage: TypeAlias = UserMessage | ModelMessage
 
 
-def transcript(events: Iterable[Event]) -> list[Message]:
+def transcript(events: Iterable[Event]) -> list[TranscriptMessage]:
     """Group visible events into messages that alternate between the user and the model.
 
     A call's id is unique among the messages even where a provider used it twice.
     """
     parts = list(_Parts().of(events))
-    messages: list[Message] = []
-    for by_user, group in groupby(parts, lambda part: isinstance(part, Words | Result)):
+    messages: list[TranscriptMessage] = []
+    for by_user, group in groupby(parts, lambda part: isinstance(part, UserWords | CallResult)):
         if by_user:
-            messages.append(UserMessage(tuple(part for part in group if isinstance(part, Words | Result))))
+            messages.append(UserMessage(tuple(part for part in group if isinstance(part, UserWords | CallResult))))
         else:
-            messages.append(ModelMessage(tuple(part for part in group if isinstance(part, Said | Called))))
+            messages.append(ModelMessage(tuple(part for part in group if isinstance(part, ModelWords | ModelCall))))
     return messages
 
 
-def with_tail(messages: Sequence[Message], schema: JsonObject) -> list[Message]:
+def with_tail(messages: Sequence[TranscriptMessage], schema: JsonObject) -> list[TranscriptMessage]:
     """Add the demand for a shape to the end of the last user message."""
     demand = f"{TAIL}\n{msgspec.json.encode(schema).decode()}"
     *before, last = messages or [UserMessage(())]
     if isinstance(last, ModelMessage):
-        return [*before, last, UserMessage((Words(demand),))]
-    if last.parts and isinstance(last.parts[-1], Words):
-        return [*before, UserMessage((*last.parts[:-1], Words(f"{last.parts[-1].text}\n\n{demand}")))]
-    return [*before, UserMessage((*last.parts, Words(demand)))]
+        return [*before, last, UserMessage((UserWords(demand),))]
+    if last.parts and isinstance(last.parts[-1], UserWords):
+        return [*before, UserMessage((*last.parts[:-1], UserWords(f"{last.parts[-1].text}\n\n{demand}")))]
+    return [*before, UserMessage((*last.parts, UserWords(demand)))]
 
 
-def words_in_result(messages: Sequence[Message]) -> list[Message]:
+def words_in_result(messages: Sequence[TranscriptMessage]) -> list[TranscriptMessage]:
     """Move the user's last words into the last result before them, for models that forget their thinking at words."""
     if not messages or not isinstance(messages[-1], UserMessage):
         return list(messages)
-    results = [part for part in messages[-1].parts if isinstance(part, Result)]
-    words = [part for part in messages[-1].parts if isinstance(part, Words)]
+    results = [part for part in messages[-1].parts if isinstance(part, CallResult)]
+    words = [part for part in messages[-1].parts if isinstance(part, UserWords)]
     if not results or not words:
         return list(messages)
     content = "\n\n".join([results[-1].content, *(part.text for part in words)])
@@ -119,33 +119,33 @@ class _Parts:
         for event in events:
             match event:
                 case ChatRequest(content=text):
-                    yield Words(text)
+                    yield UserWords(text)
                 case ChatResponse():
                     yield _said(event)
                 case ToolCallRequest():
                     yield self._call(event)
                 case ToolCallResponse(id=id, content=content, is_error=is_error, images=images):
                     wire_id, name = self._calls.get(event.call) or self._calls.get(f"id:{id}") or (id, "unknown")
-                    yield Result(wire_id, name, content, is_error, images)
+                    yield CallResult(wire_id, name, content, is_error, images)
                 case _:
                     continue
 
-    def _call(self, event: ToolCallRequest) -> Called:
+    def _call(self, event: ToolCallRequest) -> ModelCall:
         wire_id, number = event.id, 1
         while wire_id in self._used:
             number += 1
             wire_id = f"{event.id}_{number}"
         self._used.add(wire_id)
         self._calls[event.event_id or f"id:{event.id}"] = self._calls[f"id:{event.id}"] = (wire_id, event.name)
-        return Called(wire_id, event.name, _as_object(event.arguments), event.metadata)
+        return ModelCall(wire_id, event.name, _as_object(event.arguments), event.metadata)
 
 
-def _said(event: ChatResponse) -> Said:
+def _said(event: ChatResponse) -> ModelWords:
     if event.reasoning is not None:
-        return Said(event.reasoning, thought=True, metadata=event.metadata)
+        return ModelWords(event.reasoning, thought=True, metadata=event.metadata)
     if event.structured is not UNSET:
-        return Said(msgspec.json.encode(event.structured).decode(), metadata=event.metadata)
-    return Said(event.message or "", metadata=event.metadata)
+        return ModelWords(msgspec.json.encode(event.structured).decode(), metadata=event.metadata)
+    return ModelWords(event.message or "", metadata=event.metadata)
 
 
 def _as_object(arguments: Json) -> JsonObject:

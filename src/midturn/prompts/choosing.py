@@ -9,7 +9,7 @@ from midturn.core.question.answer_type import MultiSelectType, SelectOption, fol
 from midturn.prompts.accept import NotAccepted
 from midturn.prompts.content import one_line, scalar_text
 
-Options: TypeAlias = tuple[SelectOption, ...]
+SelectOptions: TypeAlias = tuple[SelectOption, ...]
 
 _NUMBER = re.compile(r"(\d{1,4})(\.?)", re.ASCII)
 _NUMBERS = re.compile(r"(\d{1,4}\.?(\s*-\s*\d{1,4})?[\s,]*)+", re.ASCII)
@@ -17,7 +17,7 @@ _AROUND_DASH = re.compile(r"\s*-\s*")
 _RANGE = re.compile(r"(\d{1,4})\s*-\s*(\d{1,4})", re.ASCII)
 
 
-def choose(typed: str, options: Options) -> int:
+def choose(typed: str, options: SelectOptions) -> int:
     """Return the place of the one option that is meant: `2` or `2.` by number, `=2` or anything else by name.
 
     Raises:
@@ -35,7 +35,7 @@ def choose(typed: str, options: Options) -> int:
     return place
 
 
-def choose_many(typed: str, options: Options) -> frozenset[int]:
+def choose_many(typed: str, options: SelectOptions) -> frozenset[int]:
     """Return the places that are meant: `all`, `none`, or numbers, ranges and names with commas between.
 
     Raises:
@@ -62,12 +62,12 @@ def bounds(kind: MultiSelectType) -> str:
     return f"choose {kind.min} to {kind.max}" if kind.min else f"choose up to {kind.max}"
 
 
-def is_option(typed: str, options: Options) -> bool:
+def is_option(typed: str, options: SelectOptions) -> bool:
     """Tell whether typed words name an option."""
     return _named(typed, options) is not None
 
 
-def _part(part: str, options: Options) -> list[int]:
+def _part(part: str, options: SelectOptions) -> list[int]:
     span = _RANGE.fullmatch(part)
     if span is None or _named(part, options) is not None:
         return [choose(part, options)]
@@ -77,6 +77,6 @@ def _part(part: str, options: Options) -> list[int]:
     return list(range(first - 1, last))
 
 
-def _named(typed: str, options: Options) -> int | None:
+def _named(typed: str, options: SelectOptions) -> int | None:
     wanted = folded(typed)
     return next((place for place, option in enumerate(options) if folded(scalar_text(option.value)) == wanted), None)

@@ -29,7 +29,7 @@ _NAMES = {
 }
 
 
-class Step(Enum):
+class KeyStep(Enum):
     """What a key does that is not a reply yet."""
 
     ANSWER = auto()
@@ -49,7 +49,7 @@ class Command(Struct, frozen=True):
 
     key: str
     help: str
-    does: Reply | Step
+    does: Reply | KeyStep
     title: str = ""
     word: str = ""
     spoken: str = ""
@@ -60,21 +60,21 @@ Commands: TypeAlias = tuple[Command, ...]
 OURS = "midturn"
 """Who asks where a command of ours does."""
 
-OTHER = Command("o", "something else, in your own words", Step.OTHER, "Other", "own words")
+OTHER = Command("o", "something else, in your own words", KeyStep.OTHER, "Other", "own words")
 
-HELP = Command("?", "this help", Step.HELP, word="all keys")
+HELP = Command("?", "this help", KeyStep.HELP, word="all keys")
 
 
 def commands(prompt: Prompt, cut: int = 0) -> Commands:
     """Return the keys of a prompt in the order in which they are shown; `cut` counts the rows that did not fit."""
-    view = (Command("v", f"view the {cut} rows that are not shown", Step.VIEW, "View", "view all"),) if cut else ()
+    view = (Command("v", f"view the {cut} rows that are not shown", KeyStep.VIEW, "View", "view all"),) if cut else ()
     match prompt.kind:
         case "run":
             own = (*_yes_no(prompt, _Words("run it", "yes", "skip it", "no")), *_RUN)
-            view = (Command("v", "view everything", Step.VIEW, word="view all"),)
+            view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "deliver":
             own = (*_yes_no(prompt, _Words("give the result to the model", "yes", "withhold the result", "no")), *_DELIVER)
-            view = (Command("v", "view everything", Step.VIEW, word="view all"),)
+            view = (Command("v", "view everything", KeyStep.VIEW, word="view all"),)
         case "review":
             own = ()
         case "tool":
@@ -126,14 +126,14 @@ def find_named(offered: Commands, typed: str) -> Command | None:
 
 
 END = Command("s", "stop: end the turn now", EndedTurn(), "End Turn", "end turn")
-_REPLY = Command("r", "reply to the assistant instead of answering", Step.REPLY, "Reply", "reply")
+_REPLY = Command("r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply")
 _RUN: Commands = (
-    Command("p", "skip it, and say why", Step.GIVE_REASON, word="no, because…"),
-    Command("e", "edit the arguments, then run it", Step.EDIT, word="edit"),
+    Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
+    Command("e", "edit the arguments, then run it", KeyStep.EDIT, word="edit"),
 )
-_DELIVER: Commands = (Command("e", "edit the result, then give it to the model", Step.EDIT, word="edit"),)
+_DELIVER: Commands = (Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),)
 _SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip")
-_NO_BECAUSE = Command("p", "no, and say why", Step.GIVE_REASON, word="no, because…")
+_NO_BECAUSE = Command("p", "no, and say why", KeyStep.GIVE_REASON, word="no, because…")
 
 
 def _by_type(prompt: Prompt) -> Commands:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from midturn.core.form import Form
-from midturn.core.form.problems import Entry
+from midturn.core.form.problems import QuestionRead
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.limits import Limits
 from midturn.core.question import Question, When
@@ -81,12 +81,12 @@ def checked(form: Form, limits: Limits) -> Form:
     return Form.from_entries([_entry(question, limits) for question in form.questions], review=form.review, limit=limits.form)
 
 
-def _entry(question: Question[Any], limits: Limits) -> Entry:
+def _entry(question: Question[Any], limits: Limits) -> QuestionRead:
     try:
-        return Entry.of(author(Question[Any], as_written(question), limits, question.returns))
+        return QuestionRead.of(author(Question[Any], as_written(question), limits, question.returns))
     except QuestionError as error:
         id, when = cast("object", question.id), cast("object", question.when)  # noqa: A001  the wire's word
-        return Entry(id if isinstance(id, str) else None, when if isinstance(when, When) else None, None, error.problems)
+        return QuestionRead(id if isinstance(id, str) else None, when if isinstance(when, When) else None, None, error.problems)
 
 
 def as_written(question: Question[Any]) -> Mapping[str, object]:

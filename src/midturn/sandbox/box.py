@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from midturn.files.own import kept
 from midturn.files.private import ensure_private
 from midturn.sandbox.confine import Confined, confine, confined, offer
-from midturn.sandbox.profile import Declared, Profile, Room, Workplace, profile
+from midturn.sandbox.profile import Declared, Room, SandboxProfile, Workplace, profile
 
 _MASKED = ".midturn"
 
@@ -47,7 +47,7 @@ class Box:
         self._declared = replace(declared, read=(*declared.read, *programs))
         self._own = own
         self._network = network
-        self._profiles: dict[tuple[Path, str], Profile] = {}
+        self._profiles: dict[tuple[Path, str], SandboxProfile] = {}
 
     @contextmanager
     def around(self, argv: Sequence[str], root: Path, cwd: str, path: str) -> Generator[Started]:
@@ -78,7 +78,7 @@ class Box:
         within = room.within(self.profile(root, path), program=argv[0])
         return confine(argv, within, cwd=str(root), masked=_masked(root)), room.environment()
 
-    def profile(self, root: Path, path: str) -> Profile:
+    def profile(self, root: Path, path: str) -> SandboxProfile:
         """Return what a process of this tool may reach, apart from its room."""
         known = self._profiles.get((root, path))
         if known is None:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from midturn.sandbox.profile import Profile
+from midturn.sandbox.profile import SandboxProfile
 
 _ETC = "/etc"
 _MADE = frozenset({"/proc"})  # it gets one of its own
@@ -18,7 +18,7 @@ def program() -> str | None:
     return shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
 
 
-def wrapped(argv: Sequence[str], profile: Profile, masked: Sequence[str], cwd: str | None) -> tuple[str, ...]:
+def wrapped(argv: Sequence[str], profile: SandboxProfile, masked: Sequence[str], cwd: str | None) -> tuple[str, ...]:
     """Put bubblewrap before a command line. What is `masked` is empty inside, though the workspace around it is there."""
     found = program()
     if found is None:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from midturn.sandbox import bubblewrap, seatbelt
-from midturn.sandbox.profile import Profile
+from midturn.sandbox.profile import SandboxProfile
 
 Means: TypeAlias = Literal["landlock", "bubblewrap", "sandbox-exec", "none"]
 
@@ -54,7 +54,7 @@ class Confined(Struct, frozen=True):
     enter: Callable[[], None] | None = None
 
 
-def confined(argv: Sequence[str], profile: Profile, *, cwd: str, masked: Sequence[str] = ()) -> Confined:
+def confined(argv: Sequence[str], profile: SandboxProfile, *, cwd: str, masked: Sequence[str] = ()) -> Confined:
     """Prepare the start of a confined process from a thread of its own, which costs the least.
 
     Raises:
@@ -71,7 +71,7 @@ def confined(argv: Sequence[str], profile: Profile, *, cwd: str, masked: Sequenc
             return Confined(tuple(argv))
 
 
-def confine(argv: Sequence[str], profile: Profile, *, cwd: str | None = None, masked: Sequence[str] = ()) -> tuple[str, ...]:
+def confine(argv: Sequence[str], profile: SandboxProfile, *, cwd: str | None = None, masked: Sequence[str] = ()) -> tuple[str, ...]:
     """Return a command line that confines itself, for whoever starts processes without us (an MCP client)."""
     match offer().means:
         case "landlock":
@@ -85,7 +85,7 @@ def confine(argv: Sequence[str], profile: Profile, *, cwd: str | None = None, ma
             return tuple(argv)
 
 
-def _enter(profile: Profile) -> None:
+def _enter(profile: SandboxProfile) -> None:
     from midturn.sandbox import landlock
 
     rules = landlock.ruleset(profile.read, profile.write, network=profile.network)

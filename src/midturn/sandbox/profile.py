@@ -44,7 +44,7 @@ class Declared(Struct, frozen=True, kw_only=True):
     enable: bool = True
 
 
-class Profile(Struct, frozen=True, kw_only=True):
+class SandboxProfile(Struct, frozen=True, kw_only=True):
     """What one process may reach: files and directories to read and run, those to write as well, and whether it has the network."""
 
     read: tuple[str, ...]
@@ -61,12 +61,12 @@ class Workplace(Struct, frozen=True, kw_only=True):
     path: str = os.defpath
 
 
-def profile(declared: Declared, where: Workplace, *, network: bool) -> Profile:
+def profile(declared: Declared, where: Workplace, *, network: bool) -> SandboxProfile:
     """Put together what a process may reach; `network` holds where nothing is declared."""
     private = [path.resolve() for path in where.private]
     read = [*_SYSTEM, *_etc(), *_programs(where), *_stated(declared.read, where)]
     write = [*_DEVICES, where.root, *_stated(declared.write, where)]
-    return Profile(
+    return SandboxProfile(
         read=tuple(_uncovered(read, private)),
         write=tuple(_uncovered(write, private)),
         network=network if declared.network is None else declared.network,
@@ -122,7 +122,7 @@ class Room(Struct, frozen=True):
     temporary: Path
     cache: Path
 
-    def within(self, profile: Profile, *, program: str) -> Profile:
+    def within(self, profile: SandboxProfile, *, program: str) -> SandboxProfile:
         """Return the profile with this room, and the program that is started, in it."""
         return replace(profile, read=(*profile.read, program), write=(*profile.write, str(self.temporary), str(self.cache)))
 

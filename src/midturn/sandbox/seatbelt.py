@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from midturn.sandbox.profile import Profile
+from midturn.sandbox.profile import SandboxProfile
 
 PROGRAM: Final = "/usr/bin/sandbox-exec"
 _SERVICES: Final = (
@@ -40,14 +40,14 @@ def works() -> bool:
     return done.returncode == 0
 
 
-def wrapped(argv: Sequence[str], profile: Profile, masked: Sequence[str]) -> tuple[str, ...]:
+def wrapped(argv: Sequence[str], profile: SandboxProfile, masked: Sequence[str]) -> tuple[str, ...]:
     """Put `sandbox-exec` before a command line. What is `masked` cannot be reached, though the workspace around it can."""
     paths = _paths(profile, masked)
     values = [word for name, path in paths for word in ("-D", f"{name}={path}")]
     return (PROGRAM, "-p", rules(profile, masked), *values, *argv)
 
 
-def rules(profile: Profile, masked: Sequence[str]) -> str:
+def rules(profile: SandboxProfile, masked: Sequence[str]) -> str:
     """Return the profile's text. Paths are parameters: no name of a file is ever read as a rule. The last rule that fits counts."""
     named = [name for name, _ in _paths(profile, masked)]
     lines = [_ALWAYS, _services(_SERVICES)]
@@ -63,7 +63,7 @@ def _services(names: Sequence[str]) -> str:
     return "(allow mach-lookup " + " ".join(f'(global-name "{name}")' for name in names) + ")"
 
 
-def _paths(profile: Profile, masked: Sequence[str]) -> Sequence[tuple[str, str]]:
+def _paths(profile: SandboxProfile, masked: Sequence[str]) -> Sequence[tuple[str, str]]:
     return [*_numbered("READ", profile.read), *_numbered("WRITE", profile.write), *_numbered("MASK", masked)]
 
 

@@ -27,18 +27,18 @@ from midturn.store.batch import numbered
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.reader import EventReader
-from midturn.store.seal import Chain, without_seal
+from midturn.store.seal import SealChain, without_seal
 from midturn.store.tail import mark
 
 
-def adopt(folder: Folder, chain: Chain) -> None:
+def adopt(folder: Folder, chain: SealChain) -> None:
     """Take over the last turn of a conversation whose lock is held; its file stays beside the new one, as `events.foreign-<time>`."""
     before = _bytes(folder)
     folder.write_new(f"events.foreign-{now_in_a_name()}", before)
     _rewrite(folder, chain, undecided)
 
 
-def reseal(folder: Folder, chain: Chain) -> None:
+def reseal(folder: Folder, chain: SealChain) -> None:
     """Seal the last turn of a conversation whose lock is held, as it is now: its user has edited it."""
     _rewrite(folder, chain, lambda lines: [[without_seal(line) for line in batch] for batch in _batches(lines)])
 
@@ -103,7 +103,7 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield batch
 
 
-def _rewrite(folder: Folder, chain: Chain, change: Callable[[Sequence[bytes]], list[list[bytes]]]) -> None:
+def _rewrite(folder: Folder, chain: SealChain, change: Callable[[Sequence[bytes]], list[list[bytes]]]) -> None:
     with EventReader(folder) as reader:
         turn = reader.last_lines()
     whole = _bytes(folder)

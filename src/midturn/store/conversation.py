@@ -19,7 +19,7 @@ from midturn.store.folder import Folder
 from midturn.store.ids import conversation_id, title
 from midturn.store.jp import importing
 from midturn.store.metadata import Metadata, decode_metadata, read_metadata
-from midturn.store.reader import EventReader, Stream
+from midturn.store.reader import EventReader, ReadStream
 
 
 class Conversation:
@@ -104,7 +104,7 @@ def _problems_of(events: Sequence[Event]) -> tuple[str, ...]:
     return tuple(event.problem for event in events if isinstance(event, OpaqueEvent) and event.problem)
 
 
-def _torn(directory: Path, recorded: Stream) -> tuple[str, ...]:
+def _torn(directory: Path, recorded: ReadStream) -> tuple[str, ...]:
     if not recorded.torn:
         return ()
     what = f"{directory / NAME}: the last {recorded.torn:,} bytes are not a whole batch and are left out"

@@ -36,7 +36,7 @@ from midturn.store.metadata import Metadata, change_metadata, read_metadata, wri
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
-from midturn.store.seal import Verdict
+from midturn.store.seal import SealVerdict
 from midturn.store.seen_turns import Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
@@ -242,7 +242,7 @@ class FileConversations:
         with self._folder(id) as folder:
             await self._seals.write(folder, adoption.reseal)
 
-    async def verdicts(self, id: str) -> list[Verdict] | None:
+    async def verdicts(self, id: str) -> list[SealVerdict] | None:
         """Say for each turn whether its seals hold; None where the store is not sealed."""
         with self._folder(id) as folder:
             return None if is_jp(folder.path) else self._seals.verdicts(folder)

@@ -13,7 +13,7 @@ from midturn.store.handover import FileAnswers
 from midturn.store.ids import NEW, conversation_id
 from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader
-from midturn.store.seal import Chain, Seals, Verdict
+from midturn.store.seal import SealChain, Seals, SealVerdict
 from midturn.store.tail import mark
 
 
@@ -34,7 +34,7 @@ class FolderSeals:
         seals = next(iter(self._of.values()), None)
         return seals is not None and seals.key is None
 
-    def chain(self, folder: Folder) -> Chain | None:
+    def chain(self, folder: Folder) -> SealChain | None:
         """Return the chain of a conversation, given its directory."""
         seals = self._of.get(folder.path.parent)
         name = folder.path.name.removeprefix(NEW)
@@ -49,7 +49,7 @@ class FolderSeals:
             foreign = chain is not None and open_turn(turn) is not None and chain.follow(events.last_lines()) != "sealed"
             return LastTurn(turn, handed, foreign, chain is not None)
 
-    def verdicts(self, folder: Folder) -> list[Verdict] | None:
+    def verdicts(self, folder: Folder) -> list[SealVerdict] | None:
         """Say for each turn whether its seals hold; None where the folder is not sealed."""
         chain = self.chain(folder)
         if chain is None:
@@ -59,7 +59,7 @@ class FolderSeals:
         begins = [index for index, line in enumerate(lines) if mark(line).type == "turn_start"] or [0]
         return [chain.follow(lines[begin:end]) for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True)]
 
-    async def write(self, folder: Folder, how: Callable[[Folder, Chain], None]) -> None:
+    async def write(self, folder: Folder, how: Callable[[Folder, SealChain], None]) -> None:
         """Write the last turn of a conversation anew, under its lock.
 
         Raises:

@@ -19,7 +19,7 @@ import msgspec
 from midturn.clock import pause
 from midturn.errors import AnswerError
 from midturn.store.folder import Folder, telling
-from midturn.store.seal import Chain
+from midturn.store.seal import SealChain
 from midturn.store.submission import HandedOver, oldest_first
 
 NAME = "answers"
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class FileAnswers:
     """The `answers/` of a conversation's directory."""
 
-    def __init__(self, conversation: Folder, chain: Chain | None = None) -> None:
+    def __init__(self, conversation: Folder, chain: SealChain | None = None) -> None:
         """With a `chain`, answers are sealed, and those that were not sealed here are none."""
         self._conversation = conversation
         self._chain = chain
@@ -93,7 +93,7 @@ class FileFeed:
         self._answers.remove(event_id)
 
 
-def _decoded(text: bytes, chain: Chain | None) -> HandedOver:
+def _decoded(text: bytes, chain: SealChain | None) -> HandedOver:
     if chain and not chain.vouches(text.rstrip()):
         raise ValueError("it was not handed over here")
     answer = msgspec.json.decode(text, type=HandedOver)
@@ -101,7 +101,7 @@ def _decoded(text: bytes, chain: Chain | None) -> HandedOver:
     return answer
 
 
-def _read(folder: Folder, name: str, chain: Chain | None) -> HandedOver | None:
+def _read(folder: Folder, name: str, chain: SealChain | None) -> HandedOver | None:
     try:
         answer = _decoded(folder.read(name), chain)
     except FileNotFoundError:  # taken meanwhile

@@ -22,14 +22,14 @@ from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.open_requests import OpenRequests
 from midturn.store.port import LastTurn
 from midturn.store.reader import turn_of
-from midturn.store.seal import Chain
+from midturn.store.seal import SealChain
 from midturn.store.tail import last_turn as last_turn_lines
 
 
 class Writer:
     """The lock and the file of a conversation, until `close`."""
 
-    def __init__(self, folder: Folder, lock: Lock, limits: Limits, chain: Chain | None) -> None:
+    def __init__(self, folder: Folder, lock: Lock, limits: Limits, chain: SealChain | None) -> None:
         """Open the file, repaired where a process died while it wrote. The lock is released with the writer, or where this fails."""
         self.folder = folder
         self.answers = FileAnswers(folder, chain)
@@ -46,7 +46,7 @@ class Writer:
             raise
 
     @classmethod
-    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS, chain: Chain | None = None) -> Self:
+    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS, chain: SealChain | None = None) -> Self:
         """Take the lock, signed as `holder`, and open the file. With a `chain`, what is written is sealed.
 
         Raises:

@@ -16,7 +16,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.ports import AnswerFeed, Journal
 from midturn.store.conversation import Conversation
 from midturn.store.metadata import Metadata
-from midturn.store.seal import Verdict
+from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
 
 Which: TypeAlias = Literal["all", "open", "ready"]
@@ -176,7 +176,7 @@ class StorePort(Protocol):
         """Take over an open turn that came from elsewhere: what was decided in it is asked again. Only a sealed store has such turns."""
         ...
 
-    async def verdicts(self, id: str) -> list[Verdict] | None:
+    async def verdicts(self, id: str) -> list[SealVerdict] | None:
         """Say for each turn whether its seals hold; None where the store is not sealed."""
         ...
 

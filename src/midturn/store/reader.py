@@ -12,10 +12,10 @@ from midturn.core.codec import clean, decode_lines, decode_stream
 from midturn.core.events import Event, OpaqueEvent
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder, telling
-from midturn.store.tail import FileEnd, Line, committed_end, last_turn, unfinished_turn
+from midturn.store.tail import FileEnd, WholeLine, committed_end, last_turn, unfinished_turn
 
 
-class Stream(Struct, frozen=True):
+class ReadStream(Struct, frozen=True):
     """What could be read. `torn` counts the bytes at the end that were never committed."""
 
     events: tuple[Event, ...] = ()
@@ -46,9 +46,9 @@ class EventReader:
     def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
-    def stream(self) -> Stream:
+    def stream(self) -> ReadStream:
         """Read everything."""
-        return Stream(tuple(decode_stream(self._all(), str(self._folder.path / NAME))), self._file.size - self._end)
+        return ReadStream(tuple(decode_stream(self._all(), str(self._folder.path / NAME))), self._file.size - self._end)
 
     def lines(self) -> list[bytes]:
         """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`."""
@@ -74,7 +74,7 @@ class EventReader:
             return self._file.pass_by(0, self._end)
 
 
-def turn_of(file: FileEnd, lines: Sequence[Line], folder: Folder) -> tuple[Event, ...]:
+def turn_of(file: FileEnd, lines: Sequence[WholeLine], folder: Folder) -> tuple[Event, ...]:
     """Decode the lines of a last turn. A broken one is an `OpaqueEvent` whose `problem` names the file and the line."""
     events = decode_lines([clean(line.text) for line in lines], "")
     if any(_wants_number(event) for event in events):  # only what stands before knows the number of a line

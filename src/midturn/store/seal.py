@@ -21,7 +21,7 @@ from msgspec import Struct
 from midturn.files.seal_key import seal_key
 from midturn.store.tail import mark
 
-Verdict: TypeAlias = Literal["sealed", "unsealed", "changed"]
+SealVerdict: TypeAlias = Literal["sealed", "unsealed", "changed"]
 """Of a turn: its seals hold; what needs one has none; or a seal does not fit what it stands under."""
 
 SEALED_KINDS: Final = frozenset({"turn_start", "tool_call_request", "inquiry_response", "approval", "config_delta"})
@@ -43,9 +43,9 @@ class Seals(Struct, frozen=True):
             return cls(seal_key(), real)
         return None
 
-    def chain(self, conversation: str) -> Chain:
+    def chain(self, conversation: str) -> SealChain:
         """Begin to seal, or to check, a conversation."""
-        return Chain(self.key, f"midturn\0{conversation}\0{self.place}\0".encode(errors="surrogateescape"))
+        return SealChain(self.key, f"midturn\0{conversation}\0{self.place}\0".encode(errors="surrogateescape"))
 
 
 @cache
@@ -56,19 +56,19 @@ def _own(*_environment: str | None) -> str:
     return os.path.realpath(Unix("midturn", appauthor=False).user_data_path)
 
 
-class Chain:
+class SealChain:
     """The seals of the last turn, one after the other; `verdict` says whether those that were followed hold."""
 
     def __init__(self, key: bytes | None, about: bytes) -> None:
         self._key = key
         self._about = about
-        self.verdict: Verdict = "unsealed"
+        self.verdict: SealVerdict = "unsealed"
         self._begin(b"")
 
     def _begin(self, before: bytes) -> None:
         self._code = hmac.new(self._key or b"", self._about + before + b"\0", hashlib.sha256)
 
-    def follow(self, lines: Iterable[bytes]) -> Verdict:
+    def follow(self, lines: Iterable[bytes]) -> SealVerdict:
         """Check the lines of a turn, without their newlines."""
         needs, self.verdict = False, "sealed" if self._key else "unsealed"
         for line in lines:
@@ -89,7 +89,7 @@ class Chain:
             self._fall("unsealed")
         return self.verdict
 
-    def _fall(self, verdict: Verdict) -> None:
+    def _fall(self, verdict: SealVerdict) -> None:
         if self.verdict == "sealed":
             self.verdict = verdict
 
@@ -101,10 +101,10 @@ class Chain:
         self._begin(seal)
         return True
 
-    def sealed(self, lines: Sequence[bytes]) -> tuple[list[bytes], Chain]:
+    def sealed(self, lines: Sequence[bytes]) -> tuple[list[bytes], SealChain]:
         """Return a batch (lines with their newlines) with its seal, where it needs one, and the chain that goes on after it."""
         kinds = {mark(line).type for line in lines}
-        after = Chain(self._key, self._about)
+        after = SealChain(self._key, self._about)
         after.verdict = self.verdict
         if "turn_start" in kinds:
             after.verdict = "sealed" if self._key else "unsealed"

@@ -21,30 +21,30 @@ _FIRST_BLOCK = 8 * 1024
 _LARGEST_BLOCK = 4 * 1024 * 1024
 
 
-class Mark(Struct, frozen=True):
+class LineMark(Struct, frozen=True):
     """The little of a line that says where turns and batches begin and end."""
 
     type: str = ""
     more: int = 0
 
 
-class Line(NamedTuple):
+class WholeLine(NamedTuple):
     """One whole line, without its newline, and where it begins."""
 
     offset: int
     text: bytes
 
 
-_MARKS = msgspec.json.Decoder(Mark)
+_MARKS = msgspec.json.Decoder(LineMark)
 
 
-def mark(line: bytes) -> Mark:
+def mark(line: bytes) -> LineMark:
     """Return what a line says about turns and batches; of a broken one, what can still be read."""
     try:
         return _MARKS.decode(clean(line))
     except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
         event = decode_event(clean(line), "")
-        return Mark(event.type, event.more)
+        return LineMark(event.type, event.more)
 
 
 class FileEnd:
@@ -83,7 +83,7 @@ class FileEnd:
         self._begin, self._data = self.size, b""
 
 
-def lines_backwards(file: FileEnd, end: int) -> Iterator[Line]:
+def lines_backwards(file: FileEnd, end: int) -> Iterator[WholeLine]:
     """Yield the lines before `end` (just behind a newline, or 0), the last one first, blank ones left out."""
     position, block, behind = end, _FIRST_BLOCK, b""
     while position > 0:
@@ -109,9 +109,9 @@ def committed_end(file: FileEnd) -> int:
     return end
 
 
-def last_turn(file: FileEnd, end: int) -> list[Line]:
+def last_turn(file: FileEnd, end: int) -> list[WholeLine]:
     """Return the lines of the last turn, from its `turn_start` on; all lines where there is none."""
-    found: list[Line] = []
+    found: list[WholeLine] = []
     for line in lines_backwards(file, end):
         found.append(line)
         if mark(line.text).type == "turn_start":
@@ -119,9 +119,9 @@ def last_turn(file: FileEnd, end: int) -> list[Line]:
     return found[::-1]
 
 
-def unfinished_turn(file: FileEnd, end: int) -> list[Line]:
+def unfinished_turn(file: FileEnd, end: int) -> list[WholeLine]:
     """Return the lines of the last turn; none where it says that it is over. A legacy one may be without saying so."""
-    found: list[Line] = []
+    found: list[WholeLine] = []
     for line in lines_backwards(file, end):
         found.append(line)
         kind = mark(line.text).type
@@ -132,13 +132,13 @@ def unfinished_turn(file: FileEnd, end: int) -> list[Line]:
     return found[::-1]
 
 
-def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[Line]:
+def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[WholeLine]:
     stop = len(data)
     while stop > first:
         start = max(data.rfind(b"\n", first, stop - 1) + 1, first)
         text = data[start : stop - 1]
         if clean(text):
-            yield Line(position + start, text)
+            yield WholeLine(position + start, text)
         stop = start
 
 

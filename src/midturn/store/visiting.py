@@ -17,7 +17,7 @@ from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
 
 
-class Visitor:
+class StoredVisit:
     """One visit of a stored conversation, from an open question to the end of its form.
 
     The conversation is held for one append at a time. Where somebody else has written meanwhile, the visit catches up by replaying.

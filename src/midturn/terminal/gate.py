@@ -15,7 +15,7 @@ from midturn.prompts.cells import cells
 _MOST_HELD = 1_000_000
 
 
-class Stream(Protocol):
+class OutputStream(Protocol):
     """What the gate writes to."""
 
     def write(self, text: str, /) -> object:
@@ -36,11 +36,11 @@ class Gate:
 
     def __init__(self, most_held: int = _MOST_HELD) -> None:
         self._most_held = most_held
-        self._held: deque[tuple[Stream, str]] = deque()
+        self._held: deque[tuple[OutputStream, str]] = deque()
         self._size = 0
         self._dropped = 0
-        self._loser: Stream | None = None
-        self._status: Stream | None = None
+        self._loser: OutputStream | None = None
+        self._status: OutputStream | None = None
         self._status_cells = 0
         self._closed = False
         self.at_line_start = True
@@ -50,7 +50,7 @@ class Gate:
         """Whether a prompt is open."""
         return self._closed
 
-    def write(self, stream: Stream, text: str) -> None:
+    def write(self, stream: OutputStream, text: str) -> None:
         """Write now, or when the prompt that is open has been answered."""
         if not text:
             return
@@ -63,7 +63,7 @@ class Gate:
             _send(stream, text)
             self.at_line_start = text.endswith("\n")
 
-    def show_status(self, stream: Stream, text: str) -> None:
+    def show_status(self, stream: OutputStream, text: str) -> None:
         """Show a row that goes away with whatever comes next; not while a prompt is open, nor in the middle of a line.
 
         It is drawn over with spaces: not a byte of it is an escape.
@@ -93,7 +93,7 @@ class Gate:
             self.at_line_start = True
             self._release()
 
-    def _hold(self, stream: Stream, text: str) -> None:
+    def _hold(self, stream: OutputStream, text: str) -> None:
         self._held.append((stream, text))
         self._size += len(text)
         while self._size > self._most_held:
@@ -113,7 +113,7 @@ class Gate:
                 self.write(stream, text)
 
 
-def _send(stream: Stream, text: str) -> None:
+def _send(stream: OutputStream, text: str) -> None:
     stream.write(text)
     stream.flush()
 

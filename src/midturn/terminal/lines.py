@@ -25,11 +25,11 @@ _ERASE, _ERASE_LINE, _ERASE_WORD = b"\x7f\b", b"\x15", b"\x17"
 _END = b"\x04"
 
 
-class Interrupted(Exception):  # noqa: N818 (it says what happened)
+class LineInterrupted(Exception):  # noqa: N818 (it says what happened)
     """Ctrl-C, or the end of input."""
 
 
-class InputEnded(Interrupted):
+class InputEnded(LineInterrupted):
     """The end of input: Ctrl-D."""
 
 
@@ -92,7 +92,7 @@ class LineReader:
         """Swallow every key until none has come for a while."""
         while await readable_within(self._device.fd, self._settle):
             if INTERRUPT in self._device.read():
-                raise Interrupted
+                raise LineInterrupted
 
     async def _line(self, say: Say) -> bytes:
         """Return one line without its end, what was held before it included."""
@@ -101,7 +101,7 @@ class LineReader:
             data = self._device.read()
             self._held += data.rstrip(b"\n\x03\x1a")
             if data.endswith(INTERRUPT):
-                raise Interrupted
+                raise LineInterrupted
             if data.endswith(b"\n"):
                 line, self._held = self._held, b""
                 return line
@@ -137,7 +137,7 @@ class LineReader:
         while say.entry == "text" and readable_now(self._device.fd):
             data = self._device.read()
             if not data or data.endswith(INTERRUPT):
-                raise Interrupted
+                raise LineInterrupted
             more += b"\n" + data.rstrip(b"\n")
         return more
 

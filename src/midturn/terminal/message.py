@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 
 from midturn.terminal.flow import Flow, PlainFlow, Untouched
-from midturn.terminal.page import Kind, Page
+from midturn.terminal.page import Page, PartKind
 
 _REASONING_MARK = "~ "
 _UNLIMITED = sys.maxsize  # cells: what is not read on a terminal is not wrapped
 _DIM, _UNDIM = "\x1b[90m", "\x1b[0m"
 
 
-class Message:
+class StreamedMessage:
     """Puts on the page what is final of a text that arrives in pieces."""
 
-    def __init__(self, page: Page, kind: Kind) -> None:
+    def __init__(self, page: Page, kind: PartKind) -> None:
         self._page = page
-        self._kind: Kind = kind
+        self._kind: PartKind = kind
         self._flow: Flow | None = None
 
     @property

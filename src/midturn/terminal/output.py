@@ -28,7 +28,7 @@ from midturn.prompts.settings import Mode
 from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
 from midturn.terminal.look import choose_look
-from midturn.terminal.message import Message
+from midturn.terminal.message import StreamedMessage
 from midturn.terminal.outlet import Outlet
 from midturn.terminal.page import Page
 from midturn.terminal.spinner import Heartbeat, Spinner
@@ -64,8 +64,8 @@ class TerminalDisplay:
         gate = gate or Gate()
         out, err = streams or (sys.stdout, sys.stderr)
         page = Page(Outlet(out, gate, nobody_reads), Outlet(err, gate), choose_look(self._settings.mode, os.environ))
-        self._words = Message(page, "words")
-        self._reasoning = Message(page, "reasoning")
+        self._words = StreamedMessage(page, "words")
+        self._reasoning = StreamedMessage(page, "reasoning")
         self._asides = Asides(page)
         self._spinner = Spinner(gate, page.err, clock) if page.look.moves and page.err.is_terminal else None
         self._ledger = Ledger()

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from midturn.terminal.look import Look
 from midturn.terminal.outlet import Outlet
 
-Kind: TypeAlias = Literal["words", "reasoning", "beside"]
+PartKind: TypeAlias = Literal["words", "reasoning", "beside"]
 
 
 class Page:
@@ -17,11 +17,11 @@ class Page:
         self.out = out
         self.err = err
         self.look = look
-        self._above: tuple[Kind, Outlet] | None = None
+        self._above: tuple[PartKind, Outlet] | None = None
         self._ended = False
         self._message_is_over = False
 
-    def put(self, kind: Kind, text: str) -> None:
+    def put(self, kind: PartKind, text: str) -> None:
         """Put rows below what is there."""
         if not text:
             return
@@ -36,7 +36,7 @@ class Page:
         self._message_is_over |= self._above is not None and self._above[0] == "words"
         self._ended = True
 
-    def _is_apart(self, kind: Kind, outlet: Outlet) -> bool:
+    def _is_apart(self, kind: PartKind, outlet: Outlet) -> bool:
         if not outlet.is_terminal:  # in a file two messages are two paragraphs, whatever was said beside them
             return kind == "words" and self._message_is_over
         if self._above is None:

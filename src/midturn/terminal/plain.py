@@ -15,7 +15,7 @@ from midturn.prompts.plain.prompt import plain_dialog
 from midturn.prompts.plain.scene import Scene
 from midturn.terminal.device import Device
 from midturn.terminal.editor import NoEdit, edit
-from midturn.terminal.lines import Interrupted, LineReader
+from midturn.terminal.lines import LineInterrupted, LineReader
 from midturn.terminal.restore import Restored
 from midturn.terminal.settings import PrompterSettings
 
@@ -29,7 +29,7 @@ async def ask_plain(prompt: Prompt, device: Device, settings: PrompterSettings) 
         reader = LineReader(device, restored, settings.settle)
         try:
             reply = await _converse(dialog, scene, reader, restored)
-        except Interrupted:
+        except LineInterrupted:
             device.write("\n")
             reply = EndedTurn()
         except asyncio.CancelledError:

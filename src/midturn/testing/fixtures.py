@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from midturn.core.json_value import Json
 from midturn.models.scripted import ScriptedModel
 from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
-from midturn.testing.recorded import Recorded, Source
+from midturn.testing.recorded import HasRecord, Recorded
 
 Entries: TypeAlias = Sequence[Mapping[str, Json]]
 ToolErrors: TypeAlias = Literal["raise", "allow"]
@@ -33,7 +33,7 @@ class MakeScriptedModel(Protocol):
 class RecordedPairs(Protocol):
     """The fixture `recorded_pairs`."""
 
-    def __call__(self, source: Source) -> list[Recorded]:
+    def __call__(self, source: HasRecord) -> list[Recorded]:
         """Return what a conversation recorded about its questions."""
         ...
 
@@ -41,6 +41,6 @@ class RecordedPairs(Protocol):
 class AssertAnswers(Protocol):
     """The fixture `assert_answers`."""
 
-    def __call__(self, source: Source, expected: Mapping[str, Json]) -> None:
+    def __call__(self, source: HasRecord, expected: Mapping[str, Json]) -> None:
         """Fail unless exactly these questions were answered, in this order, with these answers."""
         ...

@@ -15,8 +15,8 @@ from midturn.errors import AnswerError
 from midturn.prompter import Prompter
 
 Unscripted: TypeAlias = Literal["raise", "unavailable", "end_turn"]
-Said: TypeAlias = "Reply | Json | SecretValue"
-Scripted: TypeAlias = "Said | Sequence[Said] | Callable[[Prompt], Said | Awaitable[Said]]"
+ScriptedValue: TypeAlias = "Reply | Json | SecretValue"
+Scripted: TypeAlias = "ScriptedValue | Sequence[ScriptedValue] | Callable[[Prompt], ScriptedValue | Awaitable[ScriptedValue]]"
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
@@ -40,7 +40,7 @@ class ScriptedPrompter(Prompter):
 
     def __init__(self, replies: Mapping[str, Scripted] | None = None, *, unscripted: Unscripted = "raise") -> None:
         self._replies = dict(replies or {})
-        self._queues: dict[str, deque[Said]] = {}
+        self._queues: dict[str, deque[ScriptedValue]] = {}
         self._used: set[str] = set()
         self._unscripted = unscripted
         self._missing: list[str] = []
@@ -111,11 +111,11 @@ class ScriptedPrompter(Prompter):
         raise UnscriptedPrompt(f"The script has no reply for `{key}`: {prompt.question.text!r}. It has: {known}.")
 
 
-def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[Said]:
+def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:
     """Return the replies in a script's value: a list that answers the question as it is counts as one."""
     if not isinstance(scripted, list):
-        return [cast("Said", scripted)]
-    several = cast("list[Said]", scripted)
+        return [cast("ScriptedValue", scripted)]
+    several = cast("list[ScriptedValue]", scripted)
     if any(isinstance(said, (*_REPLIES, SecretValue)) for said in several):
         return several
     try:
@@ -125,5 +125,5 @@ def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[Said]:
     return [cast("Json", several)]
 
 
-def _reply(said: Said) -> Reply:
+def _reply(said: ScriptedValue) -> Reply:
     return cast("Reply", said) if isinstance(said, _REPLIES) else Answered(cast("Json | SecretValue", said))

@@ -22,7 +22,7 @@ class HasEvents(Protocol):
         ...
 
 
-Source: TypeAlias = HasEvents | Iterable[Event]
+HasRecord: TypeAlias = HasEvents | Iterable[Event]
 
 
 class Recorded(Struct, frozen=True):
@@ -38,14 +38,14 @@ class Recorded(Struct, frozen=True):
     reason: str | None = None
 
 
-def recorded_pairs(source: Source) -> list[Recorded]:
+def recorded_pairs(source: HasRecord) -> list[Recorded]:
     """Return every question that was recorded, in order, with its response."""
     events = list(cast("HasEvents", source).events if hasattr(source, "events") else cast("Iterable[Event]", source))
     tools = {event.event_id: event.name for event in events if isinstance(event, ToolCallRequest)}
     return [_recorded(pair, tools) for pair in pairs(events)]
 
 
-def assert_answers(source: Source, expected: Mapping[str, Json]) -> None:
+def assert_answers(source: HasRecord, expected: Mapping[str, Json]) -> None:
     """Fail unless exactly these questions were answered, in this order, with these answers; of several attempts the last counts.
 
     That a secret was given is stated as `midturn.REDACTED`, where anything is said of secrets at all.

@@ -23,7 +23,7 @@ from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
 MISMATCH = "the accumulated answer does not match the requested answer type"
 
 
-class AskUser:
+class AskUserTool:
     """The built-in tool whose questions come from the assistant. Only a human answers them, every time anew."""
 
     @property
@@ -53,7 +53,7 @@ class AskUser:
                 return Success(_text({"answer_type": answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
 
 
-ask_user = AskUser()
+ask_user = AskUserTool()
 """The tool itself, for the `tools` of an agent: it lets the model ask the user something. No agent has it unless it is put there."""
 
 

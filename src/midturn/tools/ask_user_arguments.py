@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from midturn.core.form import Form
-from midturn.core.form.problems import Entry, id_in, when_in
+from midturn.core.form.problems import QuestionRead, id_in, when_in
 from midturn.core.json_value import Json, JsonObject, shown
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question import Question
@@ -81,10 +81,10 @@ def _read_list(given: JsonObject, limits: Limits) -> QuestionList:
     return QuestionList(form)
 
 
-def _entry(obj: Json, limits: Limits) -> Entry:
+def _entry(obj: Json, limits: Limits) -> QuestionRead:
     """Read one question as a model writes it: flat, with the fields of its answer type beside the others."""
     if not isinstance(obj, dict):
-        return Entry(None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),))
+        return QuestionRead(None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),))
     given = _without_nulls(cast("JsonObject", obj))
     problems = [Problem(f"/{key}", f"unknown; a question has {_listed(ENTRY_KEYS)}.") for key in given if key not in ENTRY_KEYS]
     of_type = list(_type_problems(given))
@@ -99,7 +99,7 @@ def _entry(obj: Json, limits: Limits) -> Entry:
         problems += [Problem(_in_arguments(p.pointer), p.message) for p in error.problems]
         question = None
     problems = [*problems, *of_type]
-    return Entry(id_in(wire), when_in(wire), None if problems else question, tuple(problems))
+    return QuestionRead(id_in(wire), when_in(wire), None if problems else question, tuple(problems))
 
 
 def _answer_type(given: JsonObject) -> dict[str, Json]:

@@ -25,7 +25,7 @@ Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
 """A tool's own rule for an answer: None where it holds, else the sentence that the person is shown."""
 
 
-class Asker(ABC):
+class CanAsk(ABC):
     """A call that can ask: `ask` one question, `ask_form` several at once, `try_ask` where it can go on without an answer.
 
     Each has a form for functions that are not async, and so run in a thread: `ask_sync` and so on.
@@ -143,7 +143,7 @@ def _ids(form: object) -> str:
     return ", ".join(f"`{question.id}`" for question in questions) or "a form"
 
 
-CALL: ContextVar[Asker] = ContextVar("midturn_call")
+CALL: ContextVar[CanAsk] = ContextVar("midturn_call")
 """The call that runs now, as far as code inside of it can see."""
 
 
@@ -181,7 +181,7 @@ def try_ask_sync(question: Question[T]) -> Answer[T] | Unanswered:
     return _call().try_ask_sync(question)
 
 
-def _call() -> Asker:
+def _call() -> CanAsk:
     call = CALL.get(None)
     if call is None:
         raise RuntimeError("No tool is running here, so there is no call to ask in. Ask inside a tool, or in `inquirer.run(…)`.")

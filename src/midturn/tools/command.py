@@ -23,8 +23,8 @@ from midturn.tools.command_spec import CommandSpec, argument_problems
 from midturn.tools.docstring import Documentation
 from midturn.tools.environment import child_environment
 from midturn.tools.executable import CommandError, find_executable
-from midturn.tools.process import OUTPUT_CAP, Command, Finished, run_process
-from midturn.tools.wire import WireError, Workspace, read_outcome, request_document
+from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
+from midturn.tools.wire import WireError, WireWorkspace, read_outcome, request_document
 
 _SHELL = "/bin/sh"
 
@@ -62,22 +62,22 @@ class CommandTool:
             return ToolError(f"`{self.spec.name}` cannot be started: {_start_problem(error)}")
         return self._outcome(finished, run)
 
-    def _command(self, run: ToolRun) -> Command:
+    def _command(self, run: ToolRun) -> Program:
         root = Path(run.root).absolute()
         cwd = root / self.spec.cwd
         if not cwd.is_dir():
             raise CommandError(f"its `cwd` {cwd} is not a directory. Do not retry; the configuration must be corrected.")
         environment = {**child_environment(os.environ, self.spec.environment), VARIABLE: self.spec.name}
         argv = self._shell_argv(run) if self.spec.shell else self._argv(cwd, environment.get("PATH", os.defpath))
-        return Command(
+        return Program(
             argv=argv,
             cwd=str(cwd),
             environment=environment,
-            stdin=request_document(run, Workspace(str(root), self._workspace_id)),
+            stdin=request_document(run, WireWorkspace(str(root), self._workspace_id)),
             timeout=self.spec.timeout,
         )
 
-    async def _run(self, command: Command, root: str) -> Finished:
+    async def _run(self, command: Program, root: str) -> ProcessEnd:
         if self._box is None:
             return await run_process(command)
         path = command.environment.get("PATH", os.defpath)
@@ -96,7 +96,7 @@ class CommandTool:
         names = cast("JsonObject", self.spec.parameters.get("properties", {}))
         return (_SHELL, "-c", script, self.spec.name, *words, *(_word(arguments.get(name)) for name in names))
 
-    def _outcome(self, finished: Finished, run: ToolRun) -> Outcome:
+    def _outcome(self, finished: ProcessEnd, run: ToolRun) -> Outcome:
         match finished.ending:
             case "timeout":
                 return self._stopped(f"was stopped after {self.spec.timeout:g} seconds", finished)
@@ -105,12 +105,12 @@ class CommandTool:
             case "exited":
                 return self._text(finished) if self.spec.protocol == "text" else self._document(finished, run)
 
-    def _text(self, finished: Finished) -> Outcome:
+    def _text(self, finished: ProcessEnd) -> Outcome:
         if finished.status == 0:
             return Success(_decoded(finished.stdout))
         return self._stopped(_ended(finished.status), finished)
 
-    def _document(self, finished: Finished, run: ToolRun) -> Outcome:
+    def _document(self, finished: ProcessEnd, run: ToolRun) -> Outcome:
         """Read the outcome; a failing command may still say what went wrong in its own words."""
         try:
             outcome = read_outcome(finished.stdout, run.limits)
@@ -122,7 +122,7 @@ class CommandTool:
             return outcome
         return self._stopped(_ended(finished.status), finished)
 
-    def _no_outcome(self, error: WireError, finished: Finished, run: ToolRun) -> ToolError:
+    def _no_outcome(self, error: WireError, finished: ProcessEnd, run: ToolRun) -> ToolError:
         written = _decoded(finished.stdout)
         shown = run.hide(written)
         if shown != written:  # replaced before a piece of the output is cut out and shown, not after
@@ -134,7 +134,7 @@ class CommandTool:
         expected = 'one JSON document such as {"type":"success","content":"…"}'
         return ToolError(f"`{self.spec.name}` did not write an outcome to standard output (expected {expected}): {error}")
 
-    def _stopped(self, how: str, finished: Finished) -> ToolError:
+    def _stopped(self, how: str, finished: ProcessEnd) -> ToolError:
         """Report a failure with everything that was written, errors first."""
         written = [_decoded(stream).strip() for stream in (finished.stderr, finished.stdout)]
         return ToolError("\n\n".join([f"`{self.spec.name}` {how}.", *(text for text in written if text)]))

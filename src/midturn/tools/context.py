@@ -14,7 +14,7 @@ from midturn.core.source import Source
 from midturn.core.turn.effects import Given, GivenAnswer
 from midturn.core.turn.inputs import Asking, OnFailure
 from midturn.ports import ToolRun
-from midturn.tools.asker import Asker
+from midturn.tools.asker import CanAsk
 from midturn.tools.call_life import CallLife
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ else:
     Deps = TypeVar("Deps")
 
 
-class ToolContext(Asker, Generic[Deps]):
+class ToolContext(CanAsk, Generic[Deps]):
     """What a function knows of its call, and its way to ask. Annotate a parameter with it; the model does not see that parameter.
 
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.

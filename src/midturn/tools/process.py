@@ -18,14 +18,14 @@ from midturn.sandbox import marks
 from midturn.tools.process_group import ProcessGroup
 
 T = TypeVar("T")
-Ending: TypeAlias = Literal["exited", "timeout", "overflow"]
+HowEnded: TypeAlias = Literal["exited", "timeout", "overflow"]
 AT_ONCE = 8  # children of ours that run at the same time; the others wait their turn, and their time has not begun
 OUTPUT_CAP = 16 * 1024 * 1024  # bytes of a stream that are held in memory; who writes more is stopped
 _GRACE = 2.0  # seconds between TERM and KILL
 _DRAIN = 0.5  # seconds for the last output of a process that has exited
 
 
-class Command(Struct, frozen=True, kw_only=True):
+class Program(Struct, frozen=True, kw_only=True):
     """What to start. `argv[0]` is an absolute path; `cap` counts bytes of each output stream, `timeout` seconds.
 
     `enter` is called in the thread that starts it, which does nothing else then: what confines that thread confines the child.
@@ -40,16 +40,16 @@ class Command(Struct, frozen=True, kw_only=True):
     cap: int = OUTPUT_CAP
 
 
-class Finished(Struct, frozen=True):
+class ProcessEnd(Struct, frozen=True):
     """How it ended. `status` is the exit status, negative for a signal; None where it had to be stopped."""
 
-    ending: Ending
+    ending: HowEnded
     status: int | None
     stdout: bytes
     stderr: bytes
 
 
-async def run_process(command: Command) -> Finished:
+async def run_process(command: Program) -> ProcessEnd:
     """Run a command to its end and end its whole process group; also on cancellation, and when it writes too much.
 
     The child leads a new session, so it has no controlling terminal, and writes no core dump. A grandchild that outlives it is ended
@@ -63,9 +63,9 @@ async def run_process(command: Command) -> Finished:
         return await _run(command)
 
 
-async def _run(command: Command) -> Finished:
+async def _run(command: Program) -> ProcessEnd:
     child = await _start(command)
-    ending: Ending = "timeout"
+    ending: HowEnded = "timeout"
     try:
         async with asyncio.timeout(command.timeout):
             await child.finished.wait()
@@ -75,7 +75,7 @@ async def _run(command: Command) -> Finished:
         pass  # `ending` says so
     finally:
         await child.end()
-    return Finished(ending, child.status if ending == "exited" else None, bytes(child.output[1]), bytes(child.output[2]))
+    return ProcessEnd(ending, child.status if ending == "exited" else None, bytes(child.output[1]), bytes(child.output[2]))
 
 
 _places: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
@@ -86,7 +86,7 @@ def _place() -> asyncio.Semaphore:
     return _places.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(AT_ONCE))
 
 
-async def _start(command: Command) -> _Child:
+async def _start(command: Program) -> _Child:
     """Start the child in a thread of its own, which also waits for its end: only a thread may confine itself, and never out again."""
     child = _Child(command.cap)
     argv = marks.marked(command.argv)
@@ -127,7 +127,7 @@ class _Child:
         self._readers: list[asyncio.BaseTransport] = []
         self._writer: asyncio.WriteTransport | None = None
 
-    def live(self, command: Command, argv: tuple[str, ...]) -> None:
+    def live(self, command: Program, argv: tuple[str, ...]) -> None:
         """Start it, and wait for its end; runs in the thread."""
         pipe = subprocess.PIPE
         try:

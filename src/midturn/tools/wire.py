@@ -30,14 +30,14 @@ class WireError(Exception):
     """A command's output is not an outcome; the message says what was wrong and what is expected."""
 
 
-class Workspace(Struct, frozen=True):
+class WireWorkspace(Struct, frozen=True):
     """Where a command runs, as its `context` says."""
 
     root: str
     id: str = ""
 
 
-def request_document(run: ToolRun, workspace: Workspace) -> bytes:
+def request_document(run: ToolRun, workspace: WireWorkspace) -> bytes:
     """Write what a command reads on its standard input. The only place where a secret is spelled out."""
     answers = {name: value.reveal() if isinstance(value, SecretValue) else value for name, value in run.answers.items()}
     document: JsonObject = {

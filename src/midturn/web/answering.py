@@ -31,7 +31,7 @@ from midturn.web.site import Site
 from midturn.web.walk import FormWalk, read_steps, rows_of_review
 
 
-class Asking(Struct, frozen=True, kw_only=True):
+class QuestionPage(Struct, frozen=True, kw_only=True):
     """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
 
     `covers` says what a remembered answer covers; it is empty where none is remembered.
@@ -48,7 +48,7 @@ class Asking(Struct, frozen=True, kw_only=True):
     secret_elsewhere: str = ""
 
 
-class Reviewing(Struct, frozen=True):
+class ReviewPage(Struct, frozen=True):
     """All answers of a form once more."""
 
     answers: list[tuple[Question[Any], Json | SecretValue]]
@@ -56,7 +56,7 @@ class Reviewing(Struct, frozen=True):
     is_draft: bool = False
 
 
-class Deciding(Struct, frozen=True, kw_only=True):
+class DecisionPage(Struct, frozen=True, kw_only=True):
     """A call, a result or recorded answers to be approved; `editable` is what may be changed, as text."""
 
     kind: str
@@ -69,13 +69,13 @@ class Deciding(Struct, frozen=True, kw_only=True):
     editable: str | None = None
 
 
-Shown: TypeAlias = Asking | Reviewing | Deciding
+ShownPage: TypeAlias = QuestionPage | ReviewPage | DecisionPage
 
 
-class Misfit(Exception):  # noqa: N818  it says what the answer is
+class PageAgain(Exception):  # noqa: N818  it says what the answer is
     """What was sent does not do; `shown` is the page to show again, `problems` say why."""
 
-    def __init__(self, shown: Shown, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, shown: ShownPage, problems: tuple[Problem, ...]) -> None:
         self.shown = shown
         self.problems = problems
         super().__init__("\n".join(map(str, problems)))
@@ -91,7 +91,7 @@ class Answering:
         self._question = question
         self._visitor = visitor
 
-    async def shown(self, carried: str | None = None, typed: Fields | None = None) -> Shown:
+    async def shown(self, carried: str | None = None, typed: Fields | None = None) -> ShownPage:
         """Return what is put on the page: of a form what comes after what it carries, or after what was kept of an earlier visit.
 
         Raises:
@@ -107,7 +107,7 @@ class Answering:
             return self._at(await self._form(read_steps(carried)), typed)
         return self._at(await self._form(await self._draft()), typed, is_draft=True)
 
-    async def act(self, sent: Fields) -> Receipt | Shown:
+    async def act(self, sent: Fields) -> Receipt | ShownPage:
         """Do what was sent; what comes next in a form is returned to be shown, unless the form is done.
 
         Raises:
@@ -122,9 +122,9 @@ class Answering:
                 shown = await self.shown(sent.text("walk"), sent)
             except (AlreadyAnswered, NotOpen):  # the turn has gone on meanwhile: what was wrong is what there is to say
                 raise NotOpen(str(error)) from None
-            raise Misfit(shown, error.problems) from None
+            raise PageAgain(shown, error.problems) from None
 
-    async def _act(self, sent: Fields) -> Receipt | Shown:
+    async def _act(self, sent: Fields) -> Receipt | ShownPage:
         match sent.one("act"):
             case "reply":
                 return await self._answer(reply=sent.text("reply"))
@@ -145,12 +145,12 @@ class Answering:
             return await self._give({"": Answered(self._secret(sent))})
         return await self._answer(value=_checked(asked, sent), reason=_reason(sent), remember=_remember(sent))
 
-    async def _alone(self, typed: Fields | None) -> Asking:
+    async def _alone(self, typed: Fields | None) -> QuestionPage:
         prompt = await self._prompt()
         asked = prompt.question
         start = asked.default if prompt.prefill is UNSET else prompt.prefill
         control = controls.control(asked, start, typed)
-        return Asking(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
+        return QuestionPage(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
 
     # A form -------------------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Answering:
     async def _draft(self) -> Sequence[Json]:
         return await asyncio.to_thread(self._site.drafts.read, self._question.id, self._visitor.name)
 
-    async def _walk(self, sent: Fields) -> Receipt | Shown:
+    async def _walk(self, sent: Fields) -> Receipt | ShownPage:
         walk = await self._form(read_steps(sent.text("walk")))
         prompt = walk.prompt
         match sent.one("act"), prompt:
@@ -181,13 +181,13 @@ class Answering:
         await asyncio.to_thread(self._site.drafts.keep, self._question.id, self._visitor.name, walk.steps)
         return self._at(walk, None)
 
-    def _at(self, walk: FormWalk, typed: Fields | None, *, is_draft: bool = False) -> Shown:
+    def _at(self, walk: FormWalk, typed: Fields | None, *, is_draft: bool = False) -> ShownPage:
         is_draft = is_draft and bool(walk.steps)
         match walk.prompt:
             case Prompt(subject=AnswersSubject() as subject):
-                return Reviewing(walk.reviewed(subject), walk.carried, is_draft)
+                return ReviewPage(walk.reviewed(subject), walk.carried, is_draft)
             case Prompt(question=asked) as prompt:
-                return Asking(
+                return QuestionPage(
                     asked=asked,
                     control=controls.control(asked, walk.start(prompt), typed),
                     index=prompt.index,
@@ -217,18 +217,18 @@ class Answering:
             case _:
                 raise AnswerError([Problem("", "Choose what is to happen.")])
 
-    async def _deciding(self, typed: Fields | None) -> Deciding:
+    async def _deciding(self, typed: Fields | None) -> DecisionPage:
         prompt = await self._prompt()
         edited = typed.text("edited") if typed is not None and "edited" in typed else None
         match prompt.subject:
             case ResultSubject(call, content, is_error):
                 editable = content if edited is None else edited
-                return Deciding(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
+                return DecisionPage(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
             case AnswersSubject() as subject:
-                return Deciding(kind="review", answers=rows_of_review(subject, {}))
+                return DecisionPage(kind="review", answers=rows_of_review(subject, {}))
             case _:
                 editable = pretty(prompt.arguments) if edited is None else edited
-                return Deciding(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
+                return DecisionPage(kind="run", arguments=prompt.arguments, covers=_covers(prompt), always=prompt.always, editable=editable)
 
     # ----------------------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from midturn.store.store import ConversationStore
 from midturn.web import api
 from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
 from midturn.web.board import Board
-from midturn.web.gate import Gate, TooLarge, too_large
+from midturn.web.gate import RequestGate, TooLarge, too_large
 from midturn.web.library import Library
 from midturn.web.openapi import openapi
 from midturn.web.pages.conversations import conversation, conversations, export
@@ -90,7 +90,7 @@ def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
     ]
     handlers = {TooLarge: _too_large, HTTPException: _problem}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
-    return Gate(app, hosts)
+    return RequestGate(app, hosts)
 
 
 def _for_visitors(site: Site, show: _Page) -> Callable[[Request], Awaitable[Response]]:

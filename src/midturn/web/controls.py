@@ -24,12 +24,12 @@ from midturn.prompts.content import other_text, position, pretty, scalar_text
 from midturn.prompts.json_text import skeleton
 from midturn.web.body import Fields
 
-Kind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]
+ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]
 SEARCHED_FROM = 12  # options: more than that are searched, not read
 OTHER = "other"
 
 
-class Choice(Struct, frozen=True):
+class ControlOption(Struct, frozen=True):
     """One option: its place is its name on the page."""
 
     place: int
@@ -41,8 +41,8 @@ class Choice(Struct, frozen=True):
 class Control(Struct, frozen=True, kw_only=True):
     """What a page draws for a question. `text` is what a field holds, `limits` its attributes, `hint` what fits."""
 
-    kind: Kind
-    choices: tuple[Choice, ...] = ()
+    kind: ControlKind
+    choices: tuple[ControlOption, ...] = ()
     allow_other: bool = False
     other: str | None = None
     text: str = ""
@@ -130,7 +130,8 @@ def _choices(options: tuple[SelectOption, ...], start: Json | UnsetType, typed: 
     marked = _marked(options, start) if typed is None else set(typed.all("answer"))
     other = _other(start) if typed is None else typed.text(OTHER) if OTHER in marked else None
     choices = tuple(
-        Choice(place, scalar_text(option.value), option.description or "", str(place) in marked) for place, option in enumerate(options)
+        ControlOption(place, scalar_text(option.value), option.description or "", str(place) in marked)
+        for place, option in enumerate(options)
     )
     return {"choices": choices, "allow_other": allow_other, "other": other}
 

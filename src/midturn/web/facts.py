@@ -12,7 +12,7 @@ from midturn.store.conversation import Conversation
 from midturn.web.timeline import waited
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class AskedFact(Struct, frozen=True, kw_only=True):
     """One question. `by` is who answered (empty: nobody, or nobody yet), `closed_at` empty while it waits.
 
     `overturns` says, of a person's answer after a model's no, whether it was another one; None everywhere else.
@@ -27,11 +27,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     overturns: bool | None = None
 
 
-def asked(conversation: Conversation) -> Iterator[Asked]:
+def asked(conversation: Conversation) -> Iterator[AskedFact]:
     """Return every question of a conversation, oldest first."""
     names = {call.event_id: call.name for call, _ in calls(conversation.events)}
     for request, response in conversation.pairs():
-        yield Asked(
+        yield AskedFact(
             tool=names.get(request.call) or request.source.name or request.source.header,
             text=request.question.text,
             at=request.timestamp,

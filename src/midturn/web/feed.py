@@ -17,7 +17,7 @@ ChangeKind: TypeAlias = Literal["asked", "answered", "withdrawn", "turn_ended"]
 _KEPT = 1_000
 
 
-class Change(Struct, frozen=True):
+class FeedEvent(Struct, frozen=True):
     """One thing that happened; `wire` is it as a server-sent event."""
 
     number: int
@@ -30,7 +30,7 @@ class Feed:
 
     def __init__(self) -> None:
         self._run = secrets.token_hex(4)
-        self._kept: deque[Change] = deque(maxlen=_KEPT)
+        self._kept: deque[FeedEvent] = deque(maxlen=_KEPT)
         self._last = 0
         self._news = asyncio.Event()
         self.closed = False
@@ -38,7 +38,7 @@ class Feed:
     def publish(self, kind: ChangeKind, data: dict[str, Json]) -> None:
         """Tell everybody."""
         self._last += 1
-        self._kept.append(Change(self._last, kind, self.wire(kind, data)))
+        self._kept.append(FeedEvent(self._last, kind, self.wire(kind, data)))
         self._wake()
 
     def wire(self, kind: ChangeKind, data: dict[str, Json]) -> bytes:
@@ -59,7 +59,7 @@ class Feed:
         """The number of the last change."""
         return self._last
 
-    async def follow(self, after: int) -> AsyncGenerator[Change | None]:
+    async def follow(self, after: int) -> AsyncGenerator[FeedEvent | None]:
         """Yield every change after a number, as it comes, until `close`; None now and then, where nothing happens."""
         while not self.closed:
             news = self._news

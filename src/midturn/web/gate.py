@@ -27,7 +27,7 @@ _HEADERS: Final = {
 }
 
 
-class Gate:
+class RequestGate:
     """Refuses requests under a foreign name, writes that another site sends, and bodies that are too large.
 
     `hosts` are the names under which the page may be asked for, with their ports; None leaves that to the program around it.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from midturn.core.events import ChatRequest
 from midturn.errors import MidturnError
 from midturn.store.conversation import Conversation
-from midturn.web.facts import Asked, asked
+from midturn.web.facts import AskedFact, asked
 from midturn.web.port import Port
 
 NEWEST = 1_000  # conversations that are looked at
@@ -28,7 +28,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     is_open: bool
     at: str
     words: str
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedFact, ...]
 
 
 class Library:

@@ -21,7 +21,7 @@ from midturn.web.templating import moment
 _EVERY = 0.5  # seconds between two looks at what waits
 
 
-class Services:
+class NotifyServices:
     """The services to which questions are sent, by way of Apprise. An address may hold a password: it is named by its kind only."""
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ class Services:
             return False
 
 
-class Notice(Struct, frozen=True, kw_only=True):
+class NotifyWhen(Struct, frozen=True, kw_only=True):
     """When and how something is sent. `address` is that of the page; `remembered` is a file of what was sent before, if there is one."""
 
     after: float
@@ -65,7 +65,7 @@ class Notice(Struct, frozen=True, kw_only=True):
 class Notifying:
     """Watches what is open, and sends it when it is due."""
 
-    def __init__(self, board: Board, services: Services, notice: Notice) -> None:
+    def __init__(self, board: Board, services: NotifyServices, notice: NotifyWhen) -> None:
         self._board = board
         self._services = services
         self._notice = notice

@@ -21,7 +21,7 @@ _PATIENCE = 5.0  # seconds in which a turn that runs may come to its next stop w
 _CHANGED = "The turn has changed, and asks something else now. Nothing was given to it; look at the question again."
 
 
-class Resume(Protocol):
+class ResumeTurn(Protocol):
     """Goes on with the open turn of a conversation."""
 
     async def __call__(self, conversation: str, *, prompter: Prompter | None = None) -> object:
@@ -32,7 +32,7 @@ class Resume(Protocol):
 class Resuming:
     """Runs what is ready, and no turn twice in the state in which it was left: a model that is down is not asked without end."""
 
-    def __init__(self, port: Port, resume: Resume) -> None:
+    def __init__(self, port: Port, resume: ResumeTurn) -> None:
         """Go on with turns by `resume`."""
         self._port = port
         self._resume = resume

@@ -9,7 +9,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from midturn.web.facts import Asked
+from midturn.web.facts import AskedFact
 from midturn.web.templating import lasted, moment
 
 _DAYS = 30
@@ -17,7 +17,7 @@ _ROWS = 10
 _NAMES = {"user": "People", "assistant": "Models", "static": "Configuration", "default": "Defaults", "cached": "Remembered answers"}
 
 
-class Row(Struct, frozen=True):
+class SumRow(Struct, frozen=True):
     """One row of a picture: `share` is between 0 and 1 of the longest."""
 
     name: str
@@ -31,14 +31,14 @@ class Sums(Struct, frozen=True, kw_only=True):
 
     total: int
     days: list[tuple[date, int]]
-    waiting: list[Row]
-    answered_by: list[Row]
-    most: list[Row]
+    waiting: list[SumRow]
+    answered_by: list[SumRow]
+    most: list[SumRow]
     overturned: int
     escalated: int
 
 
-def sums(facts: Iterable[Asked], today: date | None = None) -> Sums:
+def sums(facts: Iterable[AskedFact], today: date | None = None) -> Sums:
     """Add up."""
     every = list(facts)
     judged = [one.overturns for one in every if one.overturns is not None]
@@ -53,7 +53,7 @@ def sums(facts: Iterable[Asked], today: date | None = None) -> Sums:
     )
 
 
-def _days(every: Sequence[Asked], today: date) -> list[tuple[date, int]]:
+def _days(every: Sequence[AskedFact], today: date) -> list[tuple[date, int]]:
     """Count what was open at the end of each of the last days."""
     changes: Counter[date] = Counter()
     for one in every:
@@ -72,7 +72,7 @@ def _days(every: Sequence[Asked], today: date) -> list[tuple[date, int]]:
     return days
 
 
-def _waiting(every: Sequence[Asked]) -> list[Row]:
+def _waiting(every: Sequence[AskedFact]) -> list[SumRow]:
     """Say how long people let each tool wait: half of its questions were answered sooner."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for one in every:
@@ -80,10 +80,10 @@ def _waiting(every: Sequence[Asked]) -> list[Row]:
             times[one.tool].append(one.waited)
     rows = sorted(((median(waits), tool, len(waits)) for tool, waits in times.items()), reverse=True)[:_ROWS]
     longest = max((wait for wait, _, _ in rows), default=0.0) or 1.0
-    return [Row(tool, count, f"{lasted(wait)} ({count} answered)", wait / longest) for wait, tool, count in rows]
+    return [SumRow(tool, count, f"{lasted(wait)} ({count} answered)", wait / longest) for wait, tool, count in rows]
 
 
-def _rows(counted: Counter[str]) -> list[Row]:
+def _rows(counted: Counter[str]) -> list[SumRow]:
     rows = counted.most_common(_ROWS)
     most = rows[0][1] if rows else 1
-    return [Row(name, count, str(count), count / most) for name, count in rows]
+    return [SumRow(name, count, str(count), count / most) for name, count in rows]

@@ -27,7 +27,7 @@ from midturn.core.stream import Window, calls, pairs
 from midturn.core.subject import approval_text
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class SaidItem(Struct, frozen=True, kw_only=True):
     """Words: of the user, of the assistant, or what the model thought (`reasoning`)."""
 
     id: str
@@ -37,7 +37,7 @@ class Said(Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Called(Struct, frozen=True, kw_only=True):
+class CalledItem(Struct, frozen=True, kw_only=True):
     """A call, and its result where it has one."""
 
     id: str
@@ -48,7 +48,7 @@ class Called(Struct, frozen=True, kw_only=True):
     is_error: bool
 
 
-class Answered(Struct, frozen=True, kw_only=True):
+class AnsweredItem(Struct, frozen=True, kw_only=True):
     """A question and what became of it; `waited` is in seconds, `escalates` says that a model had said no before."""
 
     id: str
@@ -64,7 +64,7 @@ class Answered(Struct, frozen=True, kw_only=True):
         return None if self.response is None or isinstance(self.response, InquiryCancelled) else self.response.answered_by
 
 
-class Decided(Struct, frozen=True, kw_only=True):
+class DecidedItem(Struct, frozen=True, kw_only=True):
     """An approval: what was asked, and what was decided (None: it waits)."""
 
     id: str
@@ -75,7 +75,7 @@ class Decided(Struct, frozen=True, kw_only=True):
     waited: float | None
 
 
-class Noted(Struct, frozen=True, kw_only=True):
+class NotedItem(Struct, frozen=True, kw_only=True):
     """Something else that is on record."""
 
     id: str
@@ -83,27 +83,27 @@ class Noted(Struct, frozen=True, kw_only=True):
     text: str
 
 
-Item: TypeAlias = Said | Called | Answered | Decided | Noted
+TimelineItem: TypeAlias = SaidItem | CalledItem | AnsweredItem | DecidedItem | NotedItem
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class TurnItems(Struct, frozen=True, kw_only=True):
     """One turn; `status` is empty while it is open."""
 
     number: int
     at: str
     status: str
     error: str
-    items: tuple[Item, ...]
+    items: tuple[TimelineItem, ...]
 
 
-def timeline(windows: Sequence[Window]) -> list[Turn]:
+def timeline(windows: Sequence[Window]) -> list[TurnItems]:
     """Return the turns of a conversation, oldest first."""
     return [_turn(number, window.events, is_open=window.open) for number, window in enumerate(windows, 1)]
 
 
-def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> Turn:
+def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> TurnItems:
     end = next((event for event in reversed(events) if isinstance(event, TurnEnd)), None)
-    return Turn(
+    return TurnItems(
         number=number,
         at=events[0].timestamp if events else "",
         status="" if is_open else end.status if end else "completed",
@@ -112,7 +112,7 @@ def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> Turn:
     )
 
 
-def _items(events: Sequence[Event]) -> Iterator[Item]:
+def _items(events: Sequence[Event]) -> Iterator[TimelineItem]:
     results = {call.event_id: response for call, response in calls(events)}
     names = {call.event_id: call.name for call, _ in calls(events)}
     responses = {request.event_id: response for request, response in pairs(events)}
@@ -129,24 +129,24 @@ def _items(events: Sequence[Event]) -> Iterator[Item]:
             case Approval() if event.state == "waiting" or event.id not in waiting:
                 yield _approval(event, decisions.get(event.id), names)
             case ConfigDelta():
-                yield Noted(id=event.event_id, at=event.timestamp, text="Settings were given with the request.")
+                yield NotedItem(id=event.event_id, at=event.timestamp, text="Settings were given with the request.")
             case OpaqueEvent():
-                yield Noted(id=event.event_id, at=event.timestamp, text=event.problem or f"An event of the kind {event.kind!r}.")
+                yield NotedItem(id=event.event_id, at=event.timestamp, text=event.problem or f"An event of the kind {event.kind!r}.")
             case _:
                 pass
 
 
-def _said(event: ChatRequest | ChatResponse) -> Said:
+def _said(event: ChatRequest | ChatResponse) -> SaidItem:
     if isinstance(event, ChatRequest):
-        return Said(id=event.event_id, at=event.timestamp, who=event.author or "The user", kind="request", text=event.content)
+        return SaidItem(id=event.event_id, at=event.timestamp, who=event.author or "The user", kind="request", text=event.content)
     if event.reasoning is not None:
-        return Said(id=event.event_id, at=event.timestamp, who="The assistant", kind="reasoning", text=event.reasoning)
+        return SaidItem(id=event.event_id, at=event.timestamp, who="The assistant", kind="reasoning", text=event.reasoning)
     structured = "" if event.structured is UNSET else str(event.to_json().get("structured"))
-    return Said(id=event.event_id, at=event.timestamp, who="The assistant", kind="message", text=event.message or structured)
+    return SaidItem(id=event.event_id, at=event.timestamp, who="The assistant", kind="message", text=event.message or structured)
 
 
-def _called(event: ToolCallRequest, response: ToolCallResponse | None) -> Called:
-    return Called(
+def _called(event: ToolCallRequest, response: ToolCallResponse | None) -> CalledItem:
+    return CalledItem(
         id=event.event_id,
         at=event.timestamp,
         name=event.name,
@@ -156,8 +156,8 @@ def _called(event: ToolCallRequest, response: ToolCallResponse | None) -> Called
     )
 
 
-def _asked(event: InquiryRequest, response: InquiryResponse | None) -> Answered:
-    return Answered(
+def _asked(event: InquiryRequest, response: InquiryResponse | None) -> AnsweredItem:
+    return AnsweredItem(
         id=event.event_id,
         at=event.timestamp,
         request=event,
@@ -167,8 +167,8 @@ def _asked(event: InquiryRequest, response: InquiryResponse | None) -> Answered:
     )
 
 
-def _approval(event: Approval, decision: Approval | None, names: Mapping[str, str]) -> Decided:
-    return Decided(
+def _approval(event: Approval, decision: Approval | None, names: Mapping[str, str]) -> DecidedItem:
+    return DecidedItem(
         id=event.event_id,
         at=event.timestamp,
         text=approval_text(event.kind, names.get(event.call, "")),

@@ -122,11 +122,11 @@ def test_an_answer_to_another_call_does_not_count(root: Path) -> None:
 
 def test_after_a_restart_the_call_asks_from_its_beginning(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was shown is remembered in the process only; the recorded answer fits the equal question."""
-    from midturn.tools.fs.asking import Shown
+    from midturn.tools.fs.asking import LastShown
 
     call = modify(root, edit("Ship it.", "Test it."))
     before = call.asked()
-    monkeypatch.setattr("midturn.tools.fs.modify_file.SHOWN", Shown())
+    monkeypatch.setattr("midturn.tools.fs.modify_file.SHOWN", LastShown())
 
     assert call.asked() == before
     assert call.done({"apply_changes": True})

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.lazy import Entry, LazyGroup
+from midturn.cli.lazy import CommandEntry, LazyGroup
 from midturn.cli.loading import Flags
 from midturn.cli.options import with_model, with_store
 from midturn.cli.place import StoreAddress
@@ -23,8 +23,8 @@ _MISSING = 'The Agent Client Protocol needs the extra `acp`: install it with `pi
 class _Group(LazyGroup):
     """Serves where no command is named."""
 
-    sections: Mapping[str, Mapping[str, Entry]] = {
-        "Commands": {"run": Entry("midturn.cli.acp.run", "Run one where nobody sits before it; what it asks waits in the inbox.")}
+    sections: Mapping[str, Mapping[str, CommandEntry]] = {
+        "Commands": {"run": CommandEntry("midturn.cli.acp.run", "Run one where nobody sits before it; what it asks waits in the inbox.")}
     }
 
 

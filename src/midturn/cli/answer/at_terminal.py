@@ -23,7 +23,7 @@ from midturn.prompter import Prompter, ask_once
 from midturn.store.ids import event_ids
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
-from midturn.store.visiting import Visitor
+from midturn.store.visiting import StoredVisit
 
 VIA = "inbox"
 _THE_HOLDER_GOES_BACK = "Answers that are on record are changed where the turn runs: the process that holds it asks them again."
@@ -44,7 +44,7 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, reason
     if isinstance(last, HeldBy):
         visiting: _Visiting = _Rehearsal(store, question, last.turn.events)
     else:
-        visiting = Visitor(store, question, last.turn.events, VIA)
+        visiting = StoredVisit(store, question, last.turn.events, VIA)
     asks = _Asks(question.source.header, reason, parameters_of(place, question))
     return asyncio.run(_walk(terminal(settings), visiting, asks))
 

@@ -138,10 +138,10 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
 
 def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatus:
     """Go on with the turn itself, where everything can be asked."""
-    from midturn.cli.resume import Resume, run_resume
+    from midturn.cli.resume import ResumeFlags, run_resume
 
     note("midturn: {}, so the turn goes on here and now.", why)
-    return run_resume(Resume(id=question.conversation, store=given.store))
+    return run_resume(ResumeFlags(id=question.conversation, store=given.store))
 
 
 def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
@@ -159,7 +159,7 @@ def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitSta
             resuming = line("`midturn resume {}{}`", question.conversation, place.option)
             note("midturn: answered. A worker goes on with the turn; where none runs, {} does.", resuming)
         return ExitStatus.DONE
-    from midturn.cli.resume import Resume, run_resume
+    from midturn.cli.resume import ResumeFlags, run_resume
 
     note("midturn: answered.")
-    return run_resume(Resume(id=question.conversation, store=given.store))
+    return run_resume(ResumeFlags(id=question.conversation, store=given.store))

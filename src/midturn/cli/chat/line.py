@@ -24,7 +24,7 @@ from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import open_device
-from midturn.terminal.lines import InputEnded, Interrupted, LineReader
+from midturn.terminal.lines import InputEnded, LineInterrupted, LineReader
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.paint import Canvas
 from midturn.terminal.restore import Restored
@@ -33,7 +33,7 @@ _FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 _ASK = "> "
 
 
-class Line(Protocol):
+class ChatLine(Protocol):
     """Where the person's words come from."""
 
     def read(self) -> str:
@@ -47,7 +47,7 @@ class Line(Protocol):
         ...
 
 
-def line_here(setting: Mode, root: Path, commands: Sequence[str]) -> Line:
+def line_here(setting: Mode, root: Path, commands: Sequence[str]) -> ChatLine:
     """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it."""
     if choose_mode(setting, os.environ) == "plain":
         return PlainLine()
@@ -74,7 +74,7 @@ class PlainLine:
             except InputEnded as end:
                 device.write("\n")
                 raise EOFError from end
-            except Interrupted as interrupt:
+            except LineInterrupted as interrupt:
                 device.write("\n")
                 raise KeyboardInterrupt from interrupt
 
@@ -84,7 +84,7 @@ class RichLine:
 
     def __init__(self, history: Path, commands: Sequence[str]) -> None:
         self._history = FileHistory(str(history))
-        self._completer = Words(commands)
+        self._completer = LineCompleter(commands)
 
     def read(self) -> str:
         """Return what is typed until Enter."""
@@ -127,7 +127,7 @@ class Keyboard(Vt100Input):
         return "midturn-chat"
 
 
-class Words(Completer):
+class LineCompleter(Completer):
     """Completes `/` commands at the beginning of a line, and paths everywhere else."""
 
     def __init__(self, commands: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import click
 from msgspec import structs
 
-from midturn.cli.chat.line import Line
+from midturn.cli.chat.line import ChatLine
 from midturn.cli.conversation.forking import fork
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
@@ -43,7 +43,7 @@ _INTERRUPTED = 130
 class Chat:
     """One conversation and the person who talks; `query` has the flags that hold for every turn."""
 
-    def __init__(self, place: Place, words: Line, query: Query, conversation: str | None) -> None:
+    def __init__(self, place: Place, words: ChatLine, query: Query, conversation: str | None) -> None:
         self._place = place
         self._words = words
         self._query = query

@@ -13,7 +13,7 @@ from midturn.cli.loading import load_here, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import environment
 from midturn.config.approvals import Approvals
-from midturn.config.edit import Edited, keep_trust, set_value
+from midturn.config.edit import SetValue, keep_trust, set_value
 from midturn.config.explain import explain
 from midturn.config.load import Loaded
 from midturn.config.places import shown, state_directory, user_config_file
@@ -59,7 +59,7 @@ def _loaded() -> Loaded | None:
         return None
 
 
-def _set(file: Path, name: str, key: str, value: str) -> Edited:
+def _set(file: Path, name: str, key: str, value: str) -> SetValue:
     edited = set_value(file, name, key, value)
     note("midturn: {} = {} in {}.", key, toml(edited.value), name)
     return edited

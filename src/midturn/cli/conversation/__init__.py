@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from midturn.cli.lazy import Entry, lazy_group
+from midturn.cli.lazy import CommandEntry, lazy_group
 
 command = lazy_group(
     "conversation",
     "Look at conversations, and move them in and out. Without an ID, the current conversation is meant.",
     {
-        "ls": Entry("midturn.cli.conversation.ls", "List them."),
-        "show": Entry("midturn.cli.conversation.show", "Show one: what was said, asked, or spent."),
-        "grep": Entry("midturn.cli.conversation.grep", "Search what was said and done."),
-        "use": Entry("midturn.cli.conversation.use", "Make one the current one."),
-        "edit": Entry("midturn.cli.conversation.edit", "Change a title or labels, or open the file."),
-        "verify": Entry("midturn.cli.conversation.verify", "Say whether one was begun and decided here."),
-        "fork": Entry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
-        "rm": Entry("midturn.cli.conversation.rm", "Remove conversations for good."),
-        "export": Entry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),
-        "import": Entry("midturn.cli.conversation.importing", "Take in those of another store, or one that jp recorded."),
-        "path": Entry("midturn.cli.conversation.path", "Print the directory of one."),
+        "ls": CommandEntry("midturn.cli.conversation.ls", "List them."),
+        "show": CommandEntry("midturn.cli.conversation.show", "Show one: what was said, asked, or spent."),
+        "grep": CommandEntry("midturn.cli.conversation.grep", "Search what was said and done."),
+        "use": CommandEntry("midturn.cli.conversation.use", "Make one the current one."),
+        "edit": CommandEntry("midturn.cli.conversation.edit", "Change a title or labels, or open the file."),
+        "verify": CommandEntry("midturn.cli.conversation.verify", "Say whether one was begun and decided here."),
+        "fork": CommandEntry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
+        "rm": CommandEntry("midturn.cli.conversation.rm", "Remove conversations for good."),
+        "export": CommandEntry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),
+        "import": CommandEntry("midturn.cli.conversation.importing", "Take in those of another store, or one that jp recorded."),
+        "path": CommandEntry("midturn.cli.conversation.path", "Print the directory of one."),
     },
     {
         "list": "ls",

@@ -24,7 +24,7 @@ _JP_DIGITS = 12
 """Ids of `jp` count tenths of a second, ours microseconds."""
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Listed(Struct, frozen=True, kw_only=True):
     """One conversation; `waiting` counts the open questions."""
 
     id: str
@@ -43,7 +43,7 @@ def command(*, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
     turns = _open_turns(place)
-    rows: list[Row] = []
+    rows: list[Listed] = []
     current = place.current
     for number, metadata in _listed(place):
         try:
@@ -53,7 +53,7 @@ def command(*, as_json: bool, store: StoreAddress | None) -> ExitStatus:
         else:
             rows.append(replace(row, current=number == current))
     if as_json:
-        say_json([{field: getattr(row, field) for field in Row.__struct_fields__} for row in rows])
+        say_json([{field: getattr(row, field) for field in Listed.__struct_fields__} for row in rows])
         return ExitStatus.DONE
     for text in table([_shown(row) for row in rows]):
         say(text)
@@ -81,11 +81,11 @@ def _listed(place: Place) -> Iterator[tuple[str, Metadata | None]]:
         after = page[-1][0]
 
 
-def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, waiting: int) -> Row:  # noqa: FBT001  facts about one turn
+def _row(place: Place, number: str, metadata: Metadata | None, turn_open: bool, waiting: int) -> Listed:  # noqa: FBT001  facts about one turn
     if metadata is None:
         with Folder.at(place.files.path(number)) as folder:
             metadata, _ = read_metadata(folder)
-    return Row(
+    return Listed(
         id=number,
         title=metadata.title or place.store.read_sync(number).title,
         created_at=metadata.created_at or _time_of(number),
@@ -103,7 +103,7 @@ def _time_of(number: str) -> str:
         return ""
 
 
-def _shown(row: Row) -> tuple[Shown, Shown, Shown]:
+def _shown(row: Listed) -> tuple[Shown, Shown, Shown]:
     waits = line(" (waits for {})", "an answer" if row.waiting == 1 else f"{row.waiting} answers")
     state = waits if row.waiting else line(" (open turn)" if row.turn_open else "")
     labels = joined("", [line(" [{}]", label) for label in row.labels])

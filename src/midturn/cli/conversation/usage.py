@@ -16,21 +16,21 @@ from midturn.core.json_value import Json
 from midturn.store.conversation import Conversation
 
 
-class Spent(Struct, frozen=True):
+class TurnCost(Struct, frozen=True):
     """What a turn cost: the requests of its own model, and those to models that answered questions on the side."""
 
     main: Usage = Usage()
     side: Usage = Usage()
     questions: int = 0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(self.main + other.main, self.side + other.side, self.questions + other.questions)
+    def __add__(self, other: TurnCost) -> TurnCost:
+        return TurnCost(self.main + other.main, self.side + other.side, self.questions + other.questions)
 
 
 def print_usage(conversation: Conversation) -> None:
     """Print a row a turn, and their sum."""
     turns = [(_asked(window.events), _spent(window.events)) for window in conversation.turns]
-    total = sum((spent for _, spent in turns), Spent())
+    total = sum((spent for _, spent in turns), TurnCost())
     heading = [line("input"), line("cached"), line("output"), line("what")]
     rows = [row for asked, spent in (*turns, ("all turns", total)) for row in _rows(spent, asked)]
     for row in table([heading, *rows]):
@@ -40,10 +40,10 @@ def print_usage(conversation: Conversation) -> None:
 def print_usage_json(conversation: Conversation) -> None:
     """Print the same as JSON."""
     turns = [_spent(window.events) for window in conversation.turns]
-    say_json({"turns": [_json(spent) for spent in turns], "total": _json(sum(turns, Spent()))})
+    say_json({"turns": [_json(spent) for spent in turns], "total": _json(sum(turns, TurnCost()))})
 
 
-def _rows(spent: Spent, what: str) -> Iterator[list[Shown]]:
+def _rows(spent: TurnCost, what: str) -> Iterator[list[Shown]]:
     yield [*_numbers(spent.main), line("{}", what)]
     if spent.questions:
         what = "1 question to a model" if spent.questions == 1 else f"{spent.questions} questions to models"
@@ -54,7 +54,7 @@ def _numbers(usage: Usage) -> list[Shown]:
     return [line("{}", f"{number:,}") for number in (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)]
 
 
-def _json(spent: Spent) -> Json:
+def _json(spent: TurnCost) -> Json:
     return {**_fields(spent.main), "questions": {"count": spent.questions, **_fields(spent.side)}}
 
 
@@ -67,17 +67,17 @@ def _asked(turn: Sequence[Event]) -> str:
     return next((line for content in contents for line in content.splitlines() if line.strip()), "")
 
 
-def _spent(turn: Sequence[Event]) -> Spent:
-    return sum(map(_of, turn), Spent())
+def _spent(turn: Sequence[Event]) -> TurnCost:
+    return sum(map(_of, turn), TurnCost())
 
 
-def _of(event: Event) -> Spent:
+def _of(event: Event) -> TurnCost:
     """Return what one event says; a model that was asked and gave no valid answer has cost as much as one that did."""
     usage = _usage(event)
     if isinstance(event, InquiryAnswered | InquiryCancelled):
         by_model = isinstance(event, InquiryAnswered) and event.answered_by is not None and event.answered_by.by == "assistant"
-        return Spent(side=usage, questions=int(by_model or usage != Usage()))
-    return Spent(main=usage)
+        return TurnCost(side=usage, questions=int(by_model or usage != Usage()))
+    return TurnCost(main=usage)
 
 
 def _usage(event: Event) -> Usage:

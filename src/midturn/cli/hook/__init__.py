@@ -6,23 +6,23 @@ from collections.abc import Mapping
 
 import click
 
-from midturn.cli.lazy import Entry, LazyGroup
+from midturn.cli.lazy import CommandEntry, LazyGroup
 
-SECTIONS: Mapping[str, Mapping[str, Entry]] = {
+SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Set up": {
-        "install": Entry("midturn.cli.hook.install", "Have an agent ask through midturn."),
-        "uninstall": Entry("midturn.cli.hook.uninstall", "Undo that."),
-        "status": Entry("midturn.cli.hook.status", "Say which agents ask through midturn."),
+        "install": CommandEntry("midturn.cli.hook.install", "Have an agent ask through midturn."),
+        "uninstall": CommandEntry("midturn.cli.hook.uninstall", "Undo that."),
+        "status": CommandEntry("midturn.cli.hook.status", "Say which agents ask through midturn."),
     },
     "Beside an agent": {
-        "opencode": Entry("midturn.cli.hook.opencode", "Carry what an opencode server asks, as long as this runs."),
+        "opencode": CommandEntry("midturn.cli.hook.opencode", "Carry what an opencode server asks, as long as this runs."),
     },
     "Run by an agent": {
-        "claude": Entry("midturn.cli.hook.run", "A hook of Claude Code."),
-        "codex": Entry("midturn.cli.hook.run", "A hook of Codex."),
-        "gemini": Entry("midturn.cli.hook.run", "A hook of Gemini CLI."),
-        "qwen": Entry("midturn.cli.hook.run", "A hook of Qwen Code."),
-        "copilot": Entry("midturn.cli.hook.run", "A hook of Copilot CLI."),
+        "claude": CommandEntry("midturn.cli.hook.run", "A hook of Claude Code."),
+        "codex": CommandEntry("midturn.cli.hook.run", "A hook of Codex."),
+        "gemini": CommandEntry("midturn.cli.hook.run", "A hook of Gemini CLI."),
+        "qwen": CommandEntry("midturn.cli.hook.run", "A hook of Qwen Code."),
+        "copilot": CommandEntry("midturn.cli.hook.run", "A hook of Copilot CLI."),
     },
 }
 

@@ -25,7 +25,7 @@ from midturn.web.board import Board
 from midturn.web.drafts import Drafts
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
-from midturn.web.notifying import Notice, Notifying, Services
+from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
@@ -85,12 +85,12 @@ async def _resumed(command_line: CommandLine, journal: Journal) -> RunEnding:
 def _notifying(settings: NotificationSettings, given: Serve) -> Callable[[Board], Coroutine[Any, Any, None]] | None:
     if not settings.services:
         return None
-    services = Services(settings.services)
+    services = NotifyServices(settings.services)
 
     def warn(text: str) -> None:
         note("midturn: {}", text)
 
-    notice = Notice(after=settings.after, address=given.address, remembered=directory_of(given.port) / "sent.json", warn=warn)
+    notice = NotifyWhen(after=settings.after, address=given.address, remembered=directory_of(given.port) / "sent.json", warn=warn)
 
     async def run(board: Board) -> None:
         await Notifying(board, services, notice).run()

@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from midturn.core.form.problems import Entry, form_problems
+from midturn.core.form.problems import QuestionRead, form_problems
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question import Question, When
@@ -30,7 +30,7 @@ class Form(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         questions = tuple(self.questions)
-        problems = _strangers(questions) or form_problems([Entry.of(question) for question in questions], self.limit)
+        problems = _strangers(questions) or form_problems([QuestionRead.of(question) for question in questions], self.limit)
         if problems:
             raise QuestionError(problems)
         by_id = {question.id: question for question in questions}
@@ -45,10 +45,10 @@ class Form(Struct, frozen=True):
         """
         if not isinstance(questions, list | tuple):
             raise QuestionError([Problem("/questions", f"must be an array of 1 to {limits.form} questions.")])
-        return cls.from_entries([Entry.read(obj, limits) for obj in questions], review=review, limit=limits.form)
+        return cls.from_entries([QuestionRead.read(obj, limits) for obj in questions], review=review, limit=limits.form)
 
     @classmethod
-    def from_entries(cls, entries: Sequence[Entry], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
+    def from_entries(cls, entries: Sequence[QuestionRead], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
         """Build a form from what could be read of its questions.
 
         Raises:

@@ -14,7 +14,7 @@ from midturn.core.question.answer_type import SecretType
 from midturn.errors import AnswerError, Problem, QuestionError
 
 
-class Entry(Struct, frozen=True):
+class QuestionRead(Struct, frozen=True):
     """One place of a form and what could be read of it, so that a broken question does not hide what is wrong with the others.
 
     `problems` are the question's own, with pointers that begin at the question.
@@ -26,12 +26,12 @@ class Entry(Struct, frozen=True):
     problems: tuple[Problem, ...] = ()
 
     @classmethod
-    def of(cls, question: Question[Any]) -> Entry:
+    def of(cls, question: Question[Any]) -> QuestionRead:
         """Return the place of a sound question."""
         return cls(question.id, question.when, question)
 
     @classmethod
-    def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> Entry:
+    def read(cls, obj: Json, limits: Limits = DEFAULT_LIMITS) -> QuestionRead:
         """Read a wire object, whatever is wrong with it."""
         try:
             return cls.of(Question.from_json(obj, limits))
@@ -55,7 +55,7 @@ def when_in(obj: Json) -> When | None:
     return When(named, read["equals"]) if isinstance(named, str) and "equals" in read else None
 
 
-def form_problems(entries: Sequence[Entry], limit: int) -> list[Problem]:
+def form_problems(entries: Sequence[QuestionRead], limit: int) -> list[Problem]:
     """Return every problem of a form, in the order of its questions; an empty list means that it may be asked."""
     found = list(_count(len(entries), limit))
     for place, entry in enumerate(entries):
@@ -77,7 +77,7 @@ def _count(count: int, limit: int) -> Iterator[Problem]:
         yield Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")
 
 
-def _gate(entry: Entry, when: When, earlier: dict[str, Entry], *, later: bool) -> Iterator[Problem]:
+def _gate(entry: QuestionRead, when: When, earlier: dict[str, QuestionRead], *, later: bool) -> Iterator[Problem]:
     """Check that a predicate names an earlier question, and a value that this question can have as its answer."""
     named = earlier.get(when.question_id)
     if named is None:
@@ -94,7 +94,7 @@ def _gate(entry: Entry, when: When, earlier: dict[str, Entry], *, later: bool) -
         yield from _equals(named.question, when.equals)
 
 
-def _choose(earlier: dict[str, Entry]) -> str:
+def _choose(earlier: dict[str, QuestionRead]) -> str:
     names = [e.id for e in earlier.values() if e.id and not (e.question and isinstance(e.question.answer_type, SecretType))]
     if not names:
         return "no question comes before it that it could depend on: leave `when` out."

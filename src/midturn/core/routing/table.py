@@ -70,7 +70,7 @@ class Situation(Struct, frozen=True, kw_only=True):
     human_only: bool
 
 
-class Row(Struct, frozen=True):
+class RouteRow(Struct, frozen=True):
     """One row: its number in docs/routing.md, when it applies, and what it decides."""
 
     number: int
@@ -78,19 +78,19 @@ class Row(Struct, frozen=True):
     then: Callable[[Situation], Route]
 
 
-TABLE: tuple[Row, ...] = (
-    Row(1, lambda s: s.cached is not UNSET, lambda s: UseCached(_known(s.cached))),
-    Row(2, lambda s: s.configured is not UNSET, lambda s: UseConfigured(_known(s.configured))),
-    Row(3, lambda s: s.configured_is_invalid, lambda _: Fail("invalid_static_answer")),
-    Row(4, lambda s: s.target != "user" and s.human_only, lambda _: Fail("assistant_routing_denied")),
-    Row(5, lambda s: s.target != "user", lambda s: AskAssistant(escalate=s.target == "assistant_with_escalation")),
-    Row(6, lambda s: s.attached, lambda _: AskUser()),
-    Row(7, lambda s: s.policy == "defer", lambda _: Suspend()),
-    Row(8, lambda s: s.human_only, lambda _: Fail("no_prompt_backend")),
-    Row(9, lambda s: s.policy == "auto", lambda _: AskAssistant()),
-    Row(10, lambda s: s.policy == "defaults" and s.default is not UNSET, lambda s: UseDefault(_known(s.default))),
-    Row(11, lambda s: s.policy == "defaults", lambda _: Fail("no_default")),
-    Row(12, lambda _: True, lambda _: Fail("detached_denied")),
+TABLE: tuple[RouteRow, ...] = (
+    RouteRow(1, lambda s: s.cached is not UNSET, lambda s: UseCached(_known(s.cached))),
+    RouteRow(2, lambda s: s.configured is not UNSET, lambda s: UseConfigured(_known(s.configured))),
+    RouteRow(3, lambda s: s.configured_is_invalid, lambda _: Fail("invalid_static_answer")),
+    RouteRow(4, lambda s: s.target != "user" and s.human_only, lambda _: Fail("assistant_routing_denied")),
+    RouteRow(5, lambda s: s.target != "user", lambda s: AskAssistant(escalate=s.target == "assistant_with_escalation")),
+    RouteRow(6, lambda s: s.attached, lambda _: AskUser()),
+    RouteRow(7, lambda s: s.policy == "defer", lambda _: Suspend()),
+    RouteRow(8, lambda s: s.human_only, lambda _: Fail("no_prompt_backend")),
+    RouteRow(9, lambda s: s.policy == "auto", lambda _: AskAssistant()),
+    RouteRow(10, lambda s: s.policy == "defaults" and s.default is not UNSET, lambda s: UseDefault(_known(s.default))),
+    RouteRow(11, lambda s: s.policy == "defaults", lambda _: Fail("no_default")),
+    RouteRow(12, lambda _: True, lambda _: Fail("detached_denied")),
 )
 
 

@@ -8,8 +8,8 @@ from typing import TypeAlias, cast
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.schema.keywords import DEFINITIONS, ONE_SCHEMA, SCHEMA_LISTS, SCHEMA_MAPS
 
-Node: TypeAlias = Mapping[str, Json] | bool
-Nodes: TypeAlias = Mapping[str, Node]
+SchemaNode: TypeAlias = Mapping[str, Json] | bool
+Nodes: TypeAlias = Mapping[str, SchemaNode]
 
 
 def subschemas(node: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
@@ -25,7 +25,7 @@ def subschemas(node: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
                 yield pointer_to(f"/{keyword}", name), item
 
 
-def applied(pointer: str, node: Node) -> Iterator[str]:
+def applied(pointer: str, node: SchemaNode) -> Iterator[str]:
     """Yield the pointers of the schemas that judge a value whenever this node does; definitions do not."""
     if isinstance(node, bool):
         return
@@ -34,7 +34,7 @@ def applied(pointer: str, node: Node) -> Iterator[str]:
             yield pointer + step
 
 
-def reference(node: Node) -> str | None:
+def reference(node: SchemaNode) -> str | None:
     """Return the pointer to which a node refers, or None; only a local reference is one (see `references`)."""
     found = None if isinstance(node, bool) else node.get("$ref")
     if not isinstance(found, str) or not found.startswith("#"):

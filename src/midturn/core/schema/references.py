@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from midturn.core.json_value import Json
-from midturn.core.schema.nodes import Node, Nodes, applied, reference
+from midturn.core.schema.nodes import Nodes, SchemaNode, applied, reference
 from midturn.core.schema.patterns import pattern_size
 from midturn.errors import Problem
 
@@ -54,7 +54,7 @@ def expanded_cost(nodes: Nodes) -> Cost:
     return cost_of("")
 
 
-def _problem(pointer: str, node: Node, nodes: Nodes) -> Problem | None:
+def _problem(pointer: str, node: SchemaNode, nodes: Nodes) -> Problem | None:
     if isinstance(node, bool) or "$ref" not in node:
         return None
     target = reference(node)
@@ -85,13 +85,13 @@ def _cycle(nodes: Nodes) -> str | None:
     return next((found for pointer in nodes if (found := closes(pointer)) is not None), None)
 
 
-def _parts(pointer: str, node: Node) -> list[str]:
+def _parts(pointer: str, node: SchemaNode) -> list[str]:
     """List the schemas that judge with this node: those inside it, and the one to which it refers."""
     target = reference(node)
     return [*applied(pointer, node), *([] if target is None else [target])]
 
 
-def _own_cost(node: Node) -> Cost:
+def _own_cost(node: SchemaNode) -> Cost:
     if isinstance(node, bool):
         return Cost(1, 1, 0)
     lists = sum(len(cast("Sequence[Json]", node[keyword])) for keyword in _LISTS if isinstance(node.get(keyword), list | tuple))

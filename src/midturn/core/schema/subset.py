@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from midturn.core.json_value import Json, JsonObject, json_problem, pointer_to
 from midturn.core.schema.keywords import KEYWORDS, REFUSED, keyword_problem
-from midturn.core.schema.nodes import Node, Nodes, subschemas
+from midturn.core.schema.nodes import Nodes, SchemaNode, subschemas
 from midturn.core.schema.patterns import pattern_size
 from midturn.core.schema.references import MOST_EXPANDED, Cost, expanded_cost, reference_problems
 from midturn.core.suggestion import did_you_mean
@@ -92,7 +92,7 @@ class _Walk:
 
     def __init__(self, schema: Json) -> None:
         self.problems: list[Problem] = []
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, SchemaNode] = {}
         self._properties = 0
         if isinstance(schema, Mapping):
             self._visit("", schema, 1)

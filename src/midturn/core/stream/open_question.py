@@ -17,7 +17,7 @@ from midturn.core.question.answer_type import AnswerType, SecretType, UnknownTyp
 from midturn.core.source import Source
 from midturn.core.subject import PromptKind
 
-Waiting: TypeAlias = InquiryRequest | Approval
+WaitingEvent: TypeAlias = InquiryRequest | Approval
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     tool: str
     arguments: Json
     asked_at: str
-    request: Waiting
+    request: WaitingEvent
     asker: Asker | None = None
 
     @property

@@ -43,7 +43,7 @@ from midturn.core.turn.memory import answer_key
 from midturn.core.turn.record import CallRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.stage import STAGES, Move, Stage
-from midturn.core.turn.state import Place, Ticket, TurnState
+from midturn.core.turn.state import DeskPlace, Ticket, TurnState
 from midturn.core.turn.walk import Walk
 
 
@@ -279,7 +279,7 @@ class Call:
             self._take_down(waiting)
         self._approval = None
 
-    def _put(self, decision: Decision, place: Place) -> None:
+    def _put(self, decision: Decision, place: DeskPlace) -> None:
         walk = self._asks.walk(decision.id)
         screen = walk.screen if walk else None
         if place == "inbox":

@@ -15,7 +15,7 @@ from midturn.core.turn.effects import Effect, Warn, records_first
 from midturn.core.turn.record import TurnRecord
 from midturn.core.turn.settings import TurnSettings
 
-Place: TypeAlias = Literal["line", "screen", "inbox", "model", "back"]
+DeskPlace: TypeAlias = Literal["line", "screen", "inbox", "model", "back"]
 """In line for a screen, on one, left for a person who comes by later, with a model; or back from whoever was asked."""
 
 _WITH_A_PERSON = ("screen", "back")
@@ -30,7 +30,7 @@ class Ticket:
 
     __slots__ = ("call", "decision", "form", "misfits", "place", "seen")
 
-    def __init__(self, decision: Decision, call: str, form: str | None, place: Place, seen: int) -> None:
+    def __init__(self, decision: Decision, call: str, form: str | None, place: DeskPlace, seen: int) -> None:
         self.decision = decision
         self.call = call
         self.form = form

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.core.reply import Reply
 
-Entry: TypeAlias = Literal["choice", "text", "hidden"]
+EntryKind: TypeAlias = Literal["choice", "text", "hidden"]
 
 
 class Say(Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class Say(Struct, frozen=True, kw_only=True):
 
     rows: Sequence[str] = ()
     ask: str
-    entry: Entry = "choice"
+    entry: EntryKind = "choice"
 
 
 class Edit(Struct, frozen=True):

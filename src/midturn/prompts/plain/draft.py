@@ -12,16 +12,16 @@ from midturn.prompts.accept import NotAccepted
 from midturn.prompts.body import PLAIN_GUTTER
 from midturn.prompts.cells import clip, hang
 from midturn.prompts.content import shown_lines
-from midturn.prompts.keys import Command, Commands, Step
+from midturn.prompts.keys import Command, Commands, KeyStep
 from midturn.prompts.plain.dialog import Edit, Say, Saying
 from midturn.prompts.plain.entry import CONTINUE, read_entry
 
-EDITOR = Command("e", "edit it in your editor", Step.EDIT)
+EDITOR = Command("e", "edit it in your editor", KeyStep.EDIT)
 
 _SHORT = 40
 
 
-class Field(Struct, frozen=True):
+class DraftField(Struct, frozen=True):
     """What is typed into: how it is named, how it is accepted, and which commands a line may be."""
 
     noun: str
@@ -43,12 +43,12 @@ class Entered(Struct, frozen=True):
     value: Json
 
 
-def fill(field: Field, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
+def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
     """Ask until the text is accepted, or a command other than the editor was typed (with the draft as it is then)."""
     while True:
         say = Say(rows=[*rows, *hang(hint(field, draft), width, "  ")], ask=CONTINUE, entry="text")
         typed = yield from read_entry(say, field.offered)
-        if isinstance(typed, Command) and typed.does is not Step.EDIT:
+        if isinstance(typed, Command) and typed.does is not KeyStep.EDIT:
             return typed, draft
         if isinstance(typed, Command):
             draft, rows = _edited(draft, (yield Edit(draft.text, field.suffix)))
@@ -61,7 +61,7 @@ def fill(field: Field, draft: Draft, rows: list[str], width: int) -> Generator[S
             rows = ["Not accepted:", *(f"  {line}" for line in error.lines), _KEPT]
 
 
-def hint(field: Field, draft: Draft) -> str:
+def hint(field: DraftField, draft: Draft) -> str:
     """Say in one line how to type, what Enter alone does, and which commands there are."""
     enter = f" ({_enter(draft.text)})" if draft.kept else ""
     keys = ", ".join(f":{command.key} {_word(command)}" for command in field.offered)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
-from midturn.prompts.keys import Command, Commands, Step, find
+from midturn.prompts.keys import Command, Commands, KeyStep, find
 from midturn.prompts.plain.dialog import Say, Saying
 
 CONTINUE = "> "
 
-_RETURN = Command("c", "return to the question", Step.HELP)
+_RETURN = Command("c", "return to the question", KeyStep.HELP)
 
 
 def read_entry(say: Say, offered: Commands) -> Generator[Saying, str, str | Command]:

@@ -10,7 +10,7 @@ from midturn.prompts.finding import Finder
 PAGE = 20
 
 
-class Listing:
+class PrintedOptions:
     """Which options have been printed, and which come next."""
 
     def __init__(self, options: tuple[SelectOption, ...], width: int) -> None:

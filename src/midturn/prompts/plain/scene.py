@@ -12,9 +12,9 @@ from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
 from midturn.prompts.cells import clip, hang
 from midturn.prompts.content import asked_by, quoted_label, split_lines
-from midturn.prompts.keys import HELP, Command, Commands, Step, commands, find_named, leaves
+from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, find_named, leaves
 from midturn.prompts.native import native
-from midturn.prompts.plain.dialog import Entry, Say, Saying
+from midturn.prompts.plain.dialog import EntryKind, Say, Saying
 from midturn.prompts.plain.entry import read_text
 from midturn.prompts.plain.subject import edit_subject
 
@@ -31,10 +31,10 @@ class Scene:
         self.shown, self.rest = rows[:ROWS_SHOWN], rows[ROWS_SHOWN:]
         offered = commands(self.prompt, len(self.rest))
         plain = self.prompt is prompt
-        self.commands: Commands = offered if plain else tuple(one for one in offered if one.does is not Step.GIVE_REASON)
+        self.commands: Commands = offered if plain else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
         self.viewed = not self.rest
 
-    def say(self, rows: Sequence[str], ask: str, entry: Entry = "choice") -> Say:
+    def say(self, rows: Sequence[str], ask: str, entry: EntryKind = "choice") -> Say:
         """Print rows, then ask; what does not fit into one row is broken between words."""
         broken = "\n".join(hang(ask, max(1, self.width - 1), "  "))
         return Say(rows=[*rows], ask=f"{broken} ", entry=entry)
@@ -62,20 +62,20 @@ class Scene:
     def act(self, command: Command) -> Generator[Saying, str, Reply | list[str]]:  # noqa: PLR0911 (one for each step)
         """Do what a key says: a reply, or rows to show before the question is asked again."""
         match command.does:
-            case Step.HELP:
+            case KeyStep.HELP:
                 return self.help(self.commands)
-            case Step.VIEW:
+            case KeyStep.VIEW:
                 self.viewed = True
                 return self.rest or body_rows(self.prompt, self.width, PLAIN_GUTTER)
-            case Step.REPLY:
+            case KeyStep.REPLY:
                 text = yield from read_text(self.say((), _REPLY, "text"))
                 return self.opening() if text is None else Replied(text.strip() or None)
-            case Step.GIVE_REASON:
+            case KeyStep.GIVE_REASON:
                 text = yield from read_text(self.say((), _REASON, "text"))
                 return self.opening() if text is None else Answered(False, reason=text.strip() or None)
-            case Step.EDIT:
+            case KeyStep.EDIT:
                 return (yield from edit_subject(self.prompt, self.width)) or self.opening()
-            case Step.OTHER | Step.ANSWER:
+            case KeyStep.OTHER | KeyStep.ANSWER:
                 raise ValueError("Only lists offer other words, and only menus lead to an answer.")
             case EndedTurn():
                 typed = yield self.say((), _ENDS)

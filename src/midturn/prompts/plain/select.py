@@ -14,10 +14,10 @@ from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.choosing import bounds, choose, choose_many, is_option
 from midturn.prompts.content import first_other, initial, marked, skipped
-from midturn.prompts.keys import Step, find, find_named
+from midturn.prompts.keys import KeyStep, find, find_named
 from midturn.prompts.plain.dialog import Dialog, Saying
 from midturn.prompts.plain.entry import read_text
-from midturn.prompts.plain.listing import Listing
+from midturn.prompts.plain.listing import PrintedOptions
 from midturn.prompts.plain.scene import Scene
 
 Marks: TypeAlias = frozenset[int] | None
@@ -27,7 +27,7 @@ _OTHER = "Your own words, Enter alone or :c to return to the list:"
 
 def select(scene: Scene, answer_type: SelectType) -> Dialog:
     """Ask for one option by its number or name."""
-    listing = Listing(answer_type.options, scene.width)
+    listing = PrintedOptions(answer_type.options, scene.width)
     start = initial(scene.prompt)
     enter = "" if start is UNSET else _enter(scene, answer_type, start)
     ask = f"Type a number 1-{len(answer_type.options)} or a name; {scene.keys()}{enter}:"
@@ -51,7 +51,7 @@ def select(scene: Scene, answer_type: SelectType) -> Dialog:
 
 def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
     """Ask for any number of options: numbers, ranges, names, `all` or `none`."""
-    listing = Listing(answer_type.options, scene.width)
+    listing = PrintedOptions(answer_type.options, scene.width)
     start, marks, other = initial(scene.prompt), marked(scene.prompt), first_other(scene.prompt)
     enters = start is not UNSET
     rows = [*scene.opening(), *listing.page(marks), *_other_row(other)]
@@ -75,7 +75,7 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
         rows = done
 
 
-def _act(scene: Scene, listing: Listing, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
+def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
     """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
     if not typed:
         return ["There is no default: type a number or a name."]
@@ -86,7 +86,7 @@ def _act(scene: Scene, listing: Listing, typed: str, marks: Marks) -> Generator[
     command = find(scene.commands, typed) or (None if is_option(typed, listing.options) else find_named(scene.commands, typed))
     if command is None:
         return None
-    if command.does is not Step.OTHER:
+    if command.does is not KeyStep.OTHER:
         return (yield from scene.act(command))
     other = yield from read_text(scene.say((), _OTHER, "text"))
     return other.strip() or listing.again(marks) if other else listing.again(marks)

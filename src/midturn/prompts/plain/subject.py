@@ -10,22 +10,22 @@ from midturn.core.reply import Edited
 from midturn.core.subject import CallSubject, ResultSubject
 from midturn.prompts.accept import accept_arguments
 from midturn.prompts.content import pretty
-from midturn.prompts.keys import Command, Step
+from midturn.prompts.keys import Command, KeyStep
 from midturn.prompts.plain.dialog import Saying
-from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill
+from midturn.prompts.plain.draft import EDITOR, Draft, DraftField, Entered, draft_rows, fill
 
-_RETURN = Command("c", "return to the question", Step.REPLY, word="back to the question")
-_HELP = Command("?", "this help", Step.HELP)
+_RETURN = Command("c", "return to the question", KeyStep.REPLY, word="back to the question")
+_HELP = Command("?", "this help", KeyStep.HELP)
 
 
 def edit_subject(prompt: Prompt, width: int) -> Generator[Saying, str, Edited | None]:
     """Let the person change it; None when they return to the question."""
     match prompt.subject:
         case CallSubject(call):
-            field = Field("the new arguments in JSON", partial(accept_arguments, prompt), (_RETURN, EDITOR, _HELP), ".json")
+            field = DraftField("the new arguments in JSON", partial(accept_arguments, prompt), (_RETURN, EDITOR, _HELP), ".json")
             text = pretty(call.arguments)
         case ResultSubject(content=text):
-            field = Field("the new result", str, (_RETURN, EDITOR, _HELP))
+            field = DraftField("the new result", str, (_RETURN, EDITOR, _HELP))
         case _:
             return None
     draft, rows = Draft(text), draft_rows("Now:", text)

@@ -15,7 +15,7 @@ from midturn.prompts.json_text import skeleton
 from midturn.prompts.keys import HELP, Command, Commands
 from midturn.prompts.native import expected, is_number, is_text, number_text
 from midturn.prompts.plain.dialog import Dialog
-from midturn.prompts.plain.draft import EDITOR, Draft, Entered, Field, draft_rows, fill
+from midturn.prompts.plain.draft import EDITOR, Draft, DraftField, Entered, draft_rows, fill
 from midturn.prompts.plain.entry import command_in, unescaped
 from midturn.prompts.plain.scene import Scene, spoken_key
 
@@ -41,7 +41,7 @@ def _text(scene: Scene, draft: Draft, about: str) -> Dialog:
 
     offered = _offered(scene.commands, (_EMPTY,) if draft.text else ())
     noun = f"your answer, {about}" if about else "your answer"
-    return (yield from _fill(scene, Field(noun, answered, offered), draft, _multiline("Draft:", draft.text)))
+    return (yield from _fill(scene, DraftField(noun, answered, offered), draft, _multiline("Draft:", draft.text)))
 
 
 def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
@@ -50,12 +50,12 @@ def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
     about = expected(answer_type.schema)
     if is_number(answer_type.schema):
         draft = Draft() if start is UNSET else Draft(number_text(start), kept=True)
-        field = Field(f"your answer, {about}", lambda typed: accept_number(scene.prompt, typed), _offered(scene.commands))
+        field = DraftField(f"your answer, {about}", lambda typed: accept_number(scene.prompt, typed), _offered(scene.commands))
         return (yield from _fill(scene, field, draft, []))
     if is_text(answer_type.schema):
         return (yield from _text(scene, Draft(start, kept=True) if isinstance(start, str) else Draft(), about))
     draft = Draft(pretty(skeleton(answer_type.schema))) if start is UNSET else Draft(pretty(start), kept=True)
-    field = Field("your answer", lambda typed: accept_json(scene.prompt, typed), _offered(scene.commands), ".json")
+    field = DraftField("your answer", lambda typed: accept_json(scene.prompt, typed), _offered(scene.commands), ".json")
     title = "Answer in JSON. Draft:" if draft.kept else "Answer in JSON of this shape:"
     return (yield from _fill(scene, field, draft, draft_rows(title, draft.text)))
 
@@ -79,7 +79,7 @@ def secret(scene: Scene) -> Dialog:
         rows = done
 
 
-def _fill(scene: Scene, field: Field, draft: Draft, rows: list[str]) -> Dialog:
+def _fill(scene: Scene, field: DraftField, draft: Draft, rows: list[str]) -> Dialog:
     rows = [*scene.opening(), *rows]
     while True:
         entered = yield from fill(field, draft, rows, scene.width)

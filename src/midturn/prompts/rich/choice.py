@@ -8,8 +8,8 @@ from typing import Self
 from msgspec import Struct
 
 from midturn.prompts.cells import cells, hang, wrap
-from midturn.prompts.keys import Command, Commands, Step, find
-from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.keys import Command, Commands, KeyStep, find
+from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
 
@@ -76,7 +76,7 @@ class Choice:
         self._help = Help()
         self._message = ""
 
-    def press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+    def press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         """Answer with one key; help and messages come and go below."""
         self._message = ""
         if isinstance(key, Paste):
@@ -91,7 +91,7 @@ class Choice:
         if command is None:
             name = f"{key.key.strip() or 'Space'} is not an option" if key.character else "that key does nothing here"
             return self._complain(f"{name}; press ? for help")
-        if command.does is Step.HELP:
+        if command.does is KeyStep.HELP:
             self._help.toggle()
             return None
         return command
@@ -117,7 +117,7 @@ class Choice:
         helped = self._help.window(self._help_rows(size), size.rows - len(rows) - len(below)) if self._help.is_open else []
         return Frame(joined(rows, helped, below), cursor)
 
-    def _enter(self) -> Outcome:
+    def _enter(self) -> Pressed:
         if self._keys.enter is not None:
             return self._keys.enter
         return self._complain(f"no default: press one of {','.join(command.key for command in self._keys.offered)}")
@@ -138,7 +138,7 @@ class Choice:
 
 def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
     """Say what every key does."""
-    lines = [f"{command.key} - {'hide this help' if command.does is Step.HELP else command.help}" for command in offered]
+    lines = [f"{command.key} - {'hide this help' if command.does is KeyStep.HELP else command.help}" for command in offered]
     return [
         *(row(f"  {text}", "dim") for line in lines for text in hang(line, size.columns - 2, "    ")),
         *(row(f"  {text}", "dim") for line in more for text in hang(line, size.columns - 2, "  ")),

@@ -23,7 +23,7 @@ class Sign(Enum):
     REDRAW = auto()  # draw everything anew, what was printed above included
 
 
-Outcome: TypeAlias = Reply | Command | Edit | Sign | None
+Pressed: TypeAlias = Reply | Command | Edit | Sign | None
 """None: the key was for the face alone."""
 
 
@@ -40,7 +40,7 @@ class Face(Protocol):
         """Whether nothing has been typed: Ctrl-D then ends the turn."""
         ...
 
-    def press(self, key: Key) -> Outcome:
+    def press(self, key: Key) -> Pressed:
         """Take a key."""
         ...
 

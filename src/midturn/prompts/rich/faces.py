@@ -14,23 +14,23 @@ from midturn.core.subject import CallSubject, ResultSubject
 from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept_json, accept_number
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.emptiness import EMPTY_TEXT, Empty
-from midturn.prompts.keys import Command, Commands, Step, find, leaves
+from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape
 from midturn.prompts.rich.choice import Choice, Keys
-from midturn.prompts.rich.face import Face, Outcome, Sign
-from midturn.prompts.rich.field import Field, FieldSettings
+from midturn.prompts.rich.face import Face, Pressed, Sign
+from midturn.prompts.rich.field import FieldSettings, TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.options import MOST_WITH_KEYS
 from midturn.prompts.rich.picking import MarkSeveral, PickOne
-from midturn.prompts.rich.review import Review
+from midturn.prompts.rich.review import ReviewChoice
 from midturn.prompts.rich.secret import SecretField
 
 
 def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: PLR0911 (one for each type)
     """Return the face that takes the first key; `tail` is the last row of the question."""
     if prompt.kind == "review":
-        return Review(tail, Keys(offered, Command("Enter", "send the answers", Submitted(), word="send")), prompt)
+        return ReviewChoice(tail, Keys(offered, Command("Enter", "send the answers", Submitted(), word="send")), prompt)
     match prompt.question.answer_type:
         case BooleanType():
             return Choice(tail, Keys(offered, _default(prompt, offered), leaves=leaves(prompt)))
@@ -48,39 +48,39 @@ def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: P
             assert_never(other)
 
 
-def text_field(prompt: Prompt, tail: str) -> Field:
+def text_field(prompt: Prompt, tail: str) -> TextField:
     """Return the field of a text or of JSON, with the default (or the shape of what is asked for) in it."""
     start = initial(prompt)
     match prompt.question.answer_type:
         case SchemaType(schema) if is_number(schema):
             settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
-            return Field(settings, number_text(start), lambda typed: Answered(accept_number(prompt, typed)))
+            return TextField(settings, number_text(start), lambda typed: Answered(accept_number(prompt, typed)))
         case SchemaType(schema) if not is_text(schema):
             settings = FieldSettings(tail, "json", Sign.MENU, shape(schema) if start is UNSET else "")
-            return Field(settings, "" if start is UNSET else pretty(start), lambda typed: Answered(accept_json(prompt, typed)))
+            return TextField(settings, "" if start is UNSET else pretty(start), lambda typed: Answered(accept_json(prompt, typed)))
         case SchemaType(schema):
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))
         case _:
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU))
 
 
-def _text(prompt: Prompt, settings: FieldSettings) -> Field:
+def _text(prompt: Prompt, settings: FieldSettings) -> TextField:
     """Return a field of plain words; an empty answer that nobody asked for is refused once."""
     start = initial(prompt)
     empty = Empty(prompt)
 
-    def answered(typed: str) -> Outcome:
+    def answered(typed: str) -> Pressed:
         value = accept(prompt, typed)
         if not typed and empty.refuses():
             raise NotAccepted([EMPTY_TEXT])
         return Answered(value)
 
-    return Field(settings, start if isinstance(start, str) else "", answered)
+    return TextField(settings, start if isinstance(start, str) else "", answered)
 
 
 def text_menu(offered: Commands, *, secret: bool = False) -> Choice:
     """Return the row of keys of a text field: `a` goes (back) to the text."""
-    answer = Command("a", "answer: to the text", Step.ANSWER, word="answer")
+    answer = Command("a", "answer: to the text", KeyStep.ANSWER, word="answer")
     return Choice("And now?", Keys((answer, *offered), answer, Sign.LEAVE, more=(_HIDDEN_HELP if secret else _TEXT_HELP,)))
 
 
@@ -94,46 +94,46 @@ _HIDDEN_HELP = "in the field - Enter submits, Backspace takes one back, Ctrl+U a
 _FILTER_HELP = "in the list - letters filter, ↑↓ move, Tab marks where several may be chosen, Enter answers"
 
 
-def reply_field() -> Field:
+def reply_field() -> TextField:
     """Return the field for words to the assistant; none are needed."""
-    return Field(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: Replied(typed.strip() or None))
+    return TextField(FieldSettings("Your reply to the assistant (may be empty):"), "", lambda typed: Replied(typed.strip() or None))
 
 
-def reason_field() -> Field:
+def reason_field() -> TextField:
     """Return the field for the reason of a no; none is needed."""
-    return Field(FieldSettings("Why not? (may be empty)"), "", lambda typed: Answered(False, reason=typed.strip() or None))
+    return TextField(FieldSettings("Why not? (may be empty)"), "", lambda typed: Answered(False, reason=typed.strip() or None))
 
 
-def other_field(prompt: Prompt, face: Face) -> Field:
+def other_field(prompt: Prompt, face: Face) -> TextField:
     """Return the field for words of the person's own: the answer itself, or one more of several."""
     settings = FieldSettings("In your own words:")
     typed_so_far = (face.words if isinstance(face, Filtering) else "") if isinstance(face, Filtering | Listing) else ""
     if isinstance(face, Listing | Filtering) and isinstance(prompt.question.answer_type, MultiSelectType):
 
-        def keep(typed: str) -> Outcome:
+        def keep(typed: str) -> Pressed:
             face.other = typed.strip() or None
             return Sign.LEAVE
 
-        return Field(settings, face.other or typed_so_far, keep)
+        return TextField(settings, face.other or typed_so_far, keep)
 
-    def answer(typed: str) -> Outcome:
+    def answer(typed: str) -> Pressed:
         return Answered(accept(prompt, {"other": typed.strip()})) if typed.strip() else Sign.LEAVE
 
-    return Field(settings, first_other(prompt) or typed_so_far, answer)
+    return TextField(settings, first_other(prompt) or typed_so_far, answer)
 
 
-def subject_field(prompt: Prompt) -> Field | None:
+def subject_field(prompt: Prompt) -> TextField | None:
     """Return the field in which the arguments or the result are edited; what is submitted runs, or is given to the model."""
 
-    def changed(value: Json) -> Outcome:
+    def changed(value: Json) -> Pressed:
         return Edited(value)
 
     match prompt.subject:
         case CallSubject(call):
             settings = FieldSettings("The arguments, as they will run:", "json")
-            return Field(settings, pretty(call.arguments), lambda typed: changed(accept_arguments(prompt, typed)))
+            return TextField(settings, pretty(call.arguments), lambda typed: changed(accept_arguments(prompt, typed)))
         case ResultSubject(content=content):
-            return Field(FieldSettings("The result, as the model will read it:"), content, changed)
+            return TextField(FieldSettings("The result, as the model will read it:"), content, changed)
         case _:
             return None
 

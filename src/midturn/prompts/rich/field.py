@@ -12,7 +12,7 @@ from midturn.prompts.accept import NotAccepted
 from midturn.prompts.cells import hang, wrap
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.markup import json_spans
 from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, joined, row
@@ -36,12 +36,12 @@ class FieldSettings(Struct, frozen=True):
     about: str = ""
 
 
-class Field:
+class TextField:
     """Text that is edited until `then` accepts it; errors appear below, and the text is kept."""
 
     submits = frozenset({"enter"})
 
-    def __init__(self, settings: FieldSettings, text: str, then: Callable[[str], Outcome]) -> None:
+    def __init__(self, settings: FieldSettings, text: str, then: Callable[[str], Pressed]) -> None:
         self._settings = settings
         self._then = then
         self._buffer = Buffer(text)
@@ -69,13 +69,13 @@ class Field:
         """Show something below the text until the next key."""
         self._errors = list(lines)
 
-    def press(self, key: Key) -> Outcome:
+    def press(self, key: Key) -> Pressed:
         """Edit, submit, or leave."""
         outcome = self._press(key)
         self._shaped = self._shaped and self.text in ("", self._settings.shape)
         return outcome
 
-    def _press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+    def _press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         self._errors = []
         if isinstance(key, Paste):
             self._buffer.insert(key.text)
@@ -135,7 +135,7 @@ class Field:
         rows: list[Row] = [(Span(POINTER, "pointer"), Span(first, "dim")), *(row(" " * len(POINTER) + line, "dim") for line in more)]
         return [clipped(drawn, columns) for drawn in rows[:room]]
 
-    def _submit(self) -> Outcome:
+    def _submit(self) -> Pressed:
         if self._shaped:
             self._errors = ["this is only the shape: fill it in"]
             return None
@@ -147,7 +147,7 @@ class Field:
                 self._buffer.cursor = min(error.offset, len(self.text))
             return None
 
-    def _move(self, by: int) -> Outcome:
+    def _move(self, by: int) -> Pressed:
         return None if self._buffer.move_rows(by, self._width) else Sign.RING
 
     def _indentation(self) -> str:

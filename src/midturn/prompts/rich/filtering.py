@@ -14,10 +14,10 @@ from midturn.prompts.content import first_other, label, marked, one_line
 from midturn.prompts.finding import Finder, Hit
 from midturn.prompts.keys import OTHER
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.listing import chosen_values
-from midturn.prompts.rich.options import Mark, Options
+from midturn.prompts.rich.options import OptionMark, OptionRows
 from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
 
 MOST_ROWS = 12
@@ -36,7 +36,7 @@ class Filtering:
         self._prompt = prompt
         self._tail = tail
         self._type = cast("SelectType | MultiSelectType", prompt.question.answer_type)
-        self._drawn = Options(self._type.options)
+        self._drawn = OptionRows(self._type.options)
         self._finder = Finder(self._type.options)
         self._words = Buffer()
         self._found = self._finder.find("")
@@ -60,7 +60,7 @@ class Filtering:
     def _several(self) -> bool:
         return isinstance(self._type, MultiSelectType)
 
-    def press(self, key: Key) -> Outcome:
+    def press(self, key: Key) -> Pressed:
         """Filter, move, pick or mark."""
         self._message = []
         if isinstance(key, Paste):
@@ -102,7 +102,7 @@ class Filtering:
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]
         return [*title, *listed, *self._chosen_rows(size)]
 
-    def _escape(self) -> Outcome:
+    def _escape(self) -> Pressed:
         if not self._words.text:
             return Sign.MENU
         self._words.replace("")
@@ -120,7 +120,7 @@ class Filtering:
         if rows:
             self._at = (self._at + by) % rows if abs(by) == 1 else max(0, min(rows - 1, self._at + by))
 
-    def _mark(self) -> Outcome:
+    def _mark(self) -> Pressed:
         """Mark the highlighted option, and go on to the next; in a list to pick one from, Tab moves."""
         if self._several:
             if self._at == len(self._found) and self._type.allow_other:
@@ -133,7 +133,7 @@ class Filtering:
         visible = {hit.place for hit in self._found}
         self._chosen = self._chosen - visible if visible <= self._chosen else self._chosen | visible
 
-    def _enter(self) -> Outcome:
+    def _enter(self) -> Pressed:
         on_own_words = self._at >= len(self._found) and self._type.allow_other
         if not self._several and on_own_words and self.other is None:
             return OTHER
@@ -165,7 +165,7 @@ class Filtering:
 
     def _rows(self, hit: Hit, size: Size, *, highlighted: bool) -> list[Row]:
         chosen = hit.place in self._chosen if self._several else None
-        return self._drawn.rows(hit.place, Mark(chosen=chosen), size, highlighted=highlighted, found=hit.letters)
+        return self._drawn.rows(hit.place, OptionMark(chosen=chosen), size, highlighted=highlighted, found=hit.letters)
 
     def _own_words(self, size: Size) -> list[Row]:
         """Draw the row for words of the person's own."""

@@ -13,11 +13,11 @@ from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.content import first_other, marked, skipped
-from midturn.prompts.keys import Command, Commands, Step, find
+from midturn.prompts.keys import Command, Commands, KeyStep, find
 from midturn.prompts.rich.choice import Help, help_rows, key_row
-from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import Key, Paste
-from midturn.prompts.rich.options import KEYS, Mark, Options
+from midturn.prompts.rich.options import KEYS, OptionMark, OptionRows
 from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
 
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
@@ -40,13 +40,13 @@ class Listing(ABC):
         self._offered = offered
         self._options = cast("SelectType | MultiSelectType", prompt.question.answer_type).options
         self._below = tuple(command for command in offered if command.key in _BELOW)
-        self._drawn = Options(self._options)
+        self._drawn = OptionRows(self._options)
         self.other = first_other(prompt)
         self._at = self._start()
         self._help = Help()
         self._message: list[str] = []
 
-    def press(self, key: Key) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+    def press(self, key: Key) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         """Move, pick, toggle, or do what a key says."""
         self._message = []
         if isinstance(key, Paste):
@@ -56,7 +56,7 @@ class Listing(ABC):
         if key.key == "escape":
             return Sign.MENU
         command = find(self._offered, key.key)
-        if command is not None and command.does is Step.HELP:
+        if command is not None and command.does is KeyStep.HELP:
             self._help.toggle()
             return None
         if command is not None:
@@ -119,7 +119,7 @@ class Listing(ABC):
 
     def _row_below(self, command: Command, size: Size, *, highlighted: bool) -> list[Row]:
         chosen = command.key == "o" and self.other is not None
-        mark = Mark(command.key, chosen=chosen if self.boxes and command.key == "o" else None).text
+        mark = OptionMark(command.key, chosen=chosen if self.boxes and command.key == "o" else None).text
         text = choice_text({"other": self.other}) if chosen else _IN_WORDS[command.key]
         first, *more = hang(text, max(1, size.columns - 2 - cells(mark)), "")
         pointer = Span(POINTER if highlighted else "  ", "pointer")
@@ -142,25 +142,25 @@ class Listing(ABC):
         self._message = list(lines)
         return Sign.RING
 
-    def _answer(self, value: Json) -> Outcome:
+    def _answer(self, value: Json) -> Pressed:
         try:
             return Answered(accept(self._prompt, value))
         except NotAccepted as error:
             return self._complain(*error.lines)
 
-    def _mark(self, place: int) -> Mark:
-        return Mark(KEYS[place])
+    def _mark(self, place: int) -> OptionMark:
+        return OptionMark(KEYS[place])
 
     def _helped(self, size: Size) -> list[Row]:
         """Say what the keys do: first those that move and choose, then those that leave."""
         return [*help_rows((), self._help_lines(), size), *help_rows(self._offered, ["Ctrl-C - cancel and end the turn"], size)]
 
     @abstractmethod
-    def _pick(self) -> Outcome:
+    def _pick(self) -> Pressed:
         """Do what the key of the highlighted row does."""
 
     @abstractmethod
-    def _other_key(self, key: str) -> Outcome:
+    def _other_key(self, key: str) -> Pressed:
         """Do what the keys of this kind of list do."""
 
     @abstractmethod

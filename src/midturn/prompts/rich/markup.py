@@ -40,14 +40,14 @@ _DIFF_LINES = (
 )
 
 
-class Line(Struct, frozen=True):
+class ContextLine(Struct, frozen=True):
     """One line of a context. `kept` lines are broken at the edge of the screen with every character, others between words."""
 
     spans: Row
     kept: bool = False
 
 
-def markdown_lines(text: str) -> list[Line]:
+def markdown_lines(text: str) -> list[ContextLine]:
     """Return the lines of a context, fit to be shown."""
     return list(_read(text.rstrip("\n").split("\n"))) if text else []
 
@@ -85,7 +85,7 @@ _JSON = re.compile(r'(?P<name>"(?:\\.|[^"\\])*"(?=\s*:))|(?P<string>"(?:\\.|[^"\
 _JSON_STYLES: dict[str, Style] = {"name": "name", "string": "string", "number": "number"}
 
 
-def _read(lines: list[str]) -> Iterator[Line]:
+def _read(lines: list[str]) -> Iterator[ContextLine]:
     fence = ""
     language = ""
     diff = False
@@ -99,11 +99,11 @@ def _read(lines: list[str]) -> Iterator[Line]:
                 continue
         diff = not fence and (begins_diff(lines, number) or (diff and (not line or line.startswith(_DIFF_LINES))))
         if fence or diff:
-            yield Line(_code(line, is_diff=diff or language in DIFFS), kept=True)
+            yield ContextLine(_code(line, is_diff=diff or language in DIFFS), kept=True)
         elif line.startswith(("    ", "\t")):
-            yield Line(_code(line, is_diff=False), kept=True)
+            yield ContextLine(_code(line, is_diff=False), kept=True)
         else:
-            yield Line(_prose(line.removesuffix("\r")))
+            yield ContextLine(_prose(line.removesuffix("\r")))
 
 
 def begins_diff(lines: list[str], number: int) -> bool:

@@ -19,7 +19,7 @@ _WIDE = 60
 _WIDEST_LABEL = 32
 
 
-class Mark(Struct, frozen=True):
+class OptionMark(Struct, frozen=True):
     """What stands before an option: its key, and whether it is chosen (None: there are no boxes)."""
 
     key: str = ""
@@ -32,7 +32,7 @@ class Mark(Struct, frozen=True):
         return f"{box}{self.key} " if self.key else box
 
 
-class Options:
+class OptionRows:
     """A list of options; `marks` says what stands before each of those that are shown."""
 
     def __init__(self, options: tuple[SelectOption[Scalar], ...]) -> None:
@@ -40,7 +40,7 @@ class Options:
         self._meanings = [description(option) for option in options]
         self._label_width = min(_WIDEST_LABEL, max((cells(text) for text in self._labels), default=0))
 
-    def rows(self, place: int, mark: Mark, size: Size, *, highlighted: bool, found: frozenset[int] = frozenset()) -> list[Row]:
+    def rows(self, place: int, mark: OptionMark, size: Size, *, highlighted: bool, found: frozenset[int] = frozenset()) -> list[Row]:
         """Draw one option: a single row, and all of it where it is highlighted; `found` are the letters of its label to point out."""
         drawn = self._rows(place, mark, size, highlighted=highlighted)
         if not found or not drawn:
@@ -50,7 +50,7 @@ class Options:
         end = whole.find(ELLIPSIS) if ELLIPSIS in whole else len(whole)
         return [pointed_out(drawn[0], frozenset(at for letter in found if (at := before + letter) < end)), *drawn[1:]]
 
-    def _rows(self, place: int, mark: Mark, size: Size, *, highlighted: bool) -> list[Row]:
+    def _rows(self, place: int, mark: OptionMark, size: Size, *, highlighted: bool) -> list[Row]:
         pointer = Span(POINTER if highlighted else "  ", "pointer")
         before = Span(mark.text, "key" if mark.chosen is None else "chosen" if mark.chosen else "")
         indent = 2 + cells(mark.text)

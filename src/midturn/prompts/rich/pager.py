@@ -8,7 +8,7 @@ from midturn.core.reply import EndedTurn
 from midturn.prompts.cells import clip
 from midturn.prompts.content import one_line
 from midturn.prompts.rich.buffer import Buffer
-from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste, Press
 from midturn.prompts.rich.screen import Frame, Row, Size, fitted, joined, row, row_text
 
@@ -40,7 +40,7 @@ class Pager:
         """How many rows nobody has seen, those included that were printed above the question."""
         return len(self._unseen) if self._unseen is not None else len(self._rows)
 
-    def press(self, key: Key, now: float) -> Outcome:  # noqa: PLR0911 (one for each thing that a key may do)
+    def press(self, key: Key, now: float) -> Pressed:  # noqa: PLR0911 (one for each thing that a key may do)
         """Turn the page, move by a row, search, or close."""
         del now
         self._note = ""
@@ -97,7 +97,7 @@ class Pager:
         keys = _KEYS if size.columns >= _WIDE else _FEW_KEYS
         return clip(self._note or f"{place}{keys}", size.columns - 1)
 
-    def _press_in_search(self, key: Key, words: Buffer) -> Outcome:
+    def _press_in_search(self, key: Key, words: Buffer) -> Pressed:
         if isinstance(key, Paste):
             words.insert(one_line(key.text))
         elif key.key in ENTER:
@@ -111,7 +111,7 @@ class Pager:
             words.press(key.key)
         return None
 
-    def _find(self, step: int) -> Outcome:
+    def _find(self, step: int) -> Pressed:
         """Go to the next row that has the words in it, from the end on from the beginning."""
         wanted = self._words.casefold()
         count = len(self._rows)

@@ -9,10 +9,10 @@ from midturn.core.question.answer_type import MultiSelectType
 from midturn.prompts.choosing import bounds
 from midturn.prompts.content import marked
 from midturn.prompts.keys import Commands
-from midturn.prompts.rich.face import Outcome
+from midturn.prompts.rich.face import Pressed
 from midturn.prompts.rich.key import ENTER
 from midturn.prompts.rich.listing import Listing, chosen_values
-from midturn.prompts.rich.options import KEYS, Mark, key_names
+from midturn.prompts.rich.options import KEYS, OptionMark, key_names
 
 _MOVES = "↑↓, j/k, Tab, PgUp/PgDn - move"
 
@@ -22,7 +22,7 @@ class PickOne(Listing):
 
     boxes = False
 
-    def _pick(self) -> Outcome:
+    def _pick(self) -> Pressed:
         below = self._below_at()
         if below is None:
             return self._answer(self._options[self._at].value)
@@ -30,7 +30,7 @@ class PickOne(Listing):
             return self._answer({"other": self.other})
         return below
 
-    def _other_key(self, key: str) -> Outcome:
+    def _other_key(self, key: str) -> Pressed:
         if key in ENTER:
             return self._pick()
         return self._complain(_no_option(key))
@@ -52,14 +52,14 @@ class MarkSeveral(Listing):
         self._chosen: set[int] = set(marked(prompt))
         self._bounds = bounds(cast("MultiSelectType", prompt.question.answer_type))
 
-    def _pick(self) -> Outcome:
+    def _pick(self) -> Pressed:
         below = self._below_at()
         if below is not None:
             return below
         self._chosen ^= {self._at}
         return None
 
-    def _other_key(self, key: str) -> Outcome:
+    def _other_key(self, key: str) -> Pressed:
         everything = set(range(len(self._options)))
         if key in ENTER:
             below = self._below_at()
@@ -73,8 +73,8 @@ class MarkSeveral(Listing):
             return None
         return self._complain(_no_option(key))
 
-    def _mark(self, place: int) -> Mark:
-        return Mark(KEYS[place], chosen=place in self._chosen)
+    def _mark(self, place: int) -> OptionMark:
+        return OptionMark(KEYS[place], chosen=place in self._chosen)
 
     def _hint(self) -> str:
         limits = f" ({self._bounds})" if self._bounds else ""

@@ -11,13 +11,13 @@ from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
 from midturn.prompts.cells import cells, clip, hang
 from midturn.prompts.content import about, asked_by, quoted_label, split_lines
-from midturn.prompts.keys import Command, Step, commands
+from midturn.prompts.keys import Command, KeyStep, commands
 from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.choice import Choice
-from midturn.prompts.rich.face import Face, Outcome, Sign
+from midturn.prompts.rich.face import Face, Pressed, Sign
 from midturn.prompts.rich.faces import cancel_menu, first_face, other_field, reason_field, reply_field, subject_field, text_menu
-from midturn.prompts.rich.field import Field
+from midturn.prompts.rich.field import TextField
 from midturn.prompts.rich.filtering import Filtering
 from midturn.prompts.rich.key import Key, Press
 from midturn.prompts.rich.listing import Listing
@@ -61,7 +61,7 @@ class RichPrompt:
         self._body = body(self._prompt, columns, context)
         self._seen = min(len(self._body), ROWS_SHOWN)
         offered = commands(self._prompt, self._unseen)
-        self._offered = offered if self._prompt is prompt else tuple(one for one in offered if one.does is not Step.GIVE_REASON)
+        self._offered = offered if self._prompt is prompt else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
         *self._question, self._tail = question_rows(self._prompt, columns)
         self._note = ""
         self._is_leaving = False
@@ -134,7 +134,7 @@ class RichPrompt:
 
     def edited(self, text: str) -> None:
         """Take back what the editor wrote."""
-        if isinstance(face := self._faces[-1], Field):
+        if isinstance(face := self._faces[-1], TextField):
             face.edited(text)
 
     def say(self, message: str) -> None:
@@ -179,12 +179,12 @@ class RichPrompt:
         kept = rows if len(rows) <= room else [*rows[: room - 1], row("  …", "dim")]
         return [tuple(Span(span.text, "dim") for span in drawn) for drawn in kept]
 
-    def _do(self, outcome: Outcome) -> Reply | Edit | Sign | None:
+    def _do(self, outcome: Pressed) -> Reply | Edit | Sign | None:
         match outcome:
-            case Command(does=Step() as step):
+            case Command(does=KeyStep() as step):
                 return self._step(step)
             case Command(does=reply):
-                return reply if not isinstance(reply, Step) else None
+                return reply if not isinstance(reply, KeyStep) else None
             case Sign.MENU:
                 self._faces.append(self._menu())
             case Sign.LEAVE:
@@ -193,29 +193,29 @@ class RichPrompt:
                 return outcome
         return None
 
-    def _step(self, step: Step) -> Sign | None:
+    def _step(self, step: KeyStep) -> Sign | None:
         """Open what a key opens; a menu closes with it."""
         if len(self._faces) > 1:
             self._faces.pop()
-        if step is Step.VIEW:
+        if step is KeyStep.VIEW:
             return Sign.VIEW
         opened = self._opened(step)
         if opened is not None:
             self._faces.append(opened)
         return None
 
-    def _opened(self, step: Step) -> Face | None:
+    def _opened(self, step: KeyStep) -> Face | None:
         """Return the face that a command opens."""
         match step:
-            case Step.REPLY:
+            case KeyStep.REPLY:
                 return reply_field()
-            case Step.GIVE_REASON:
+            case KeyStep.GIVE_REASON:
                 return reason_field()
-            case Step.OTHER:
+            case KeyStep.OTHER:
                 return other_field(self._prompt, self._faces[0])
-            case Step.EDIT:
+            case KeyStep.EDIT:
                 return subject_field(self._prompt)
-            case Step.VIEW | Step.HELP | Step.ANSWER:
+            case KeyStep.VIEW | KeyStep.HELP | KeyStep.ANSWER:
                 return None
 
     def _menu(self) -> Choice:
@@ -225,7 +225,7 @@ class RichPrompt:
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where letters are typed, `v` stands in the menu."""
-        return "Esc v" if isinstance(self._faces[0], Field | Filtering | SecretField) else "v"
+        return "Esc v" if isinstance(self._faces[0], TextField | Filtering | SecretField) else "v"
 
     def _error(self) -> list[Row]:
         if self._prompt.error is None:

@@ -6,14 +6,14 @@ from midturn.core.prompt import Prompt
 from midturn.core.subject import AnswersSubject, reviewed_places
 from midturn.prompts.jump import BackTo
 from midturn.prompts.rich.choice import Choice, Keys
-from midturn.prompts.rich.face import Outcome
+from midturn.prompts.rich.face import Pressed
 from midturn.prompts.rich.key import ENTER, Key, Press
 from midturn.prompts.rich.screen import Frame, Size
 
 _AT_ONCE = 9
 
 
-class Review(Choice):
+class ReviewChoice(Choice):
     """A choice that takes numbers, too; where there are ten rows or more, Enter ends a number."""
 
     def __init__(self, text: str, keys: Keys, prompt: Prompt) -> None:
@@ -23,7 +23,7 @@ class Review(Choice):
         count = len(self._places)
         self._about = f"1-{count} goes back to that row" if count > 1 else "1 goes back to it" if count else ""
 
-    def press(self, key: Key) -> Outcome:
+    def press(self, key: Key) -> Pressed:
         """Collect digits; everything else is a choice."""
         number, self._number = self._number, ""
         if isinstance(key, Press) and key.key.isdecimal() and self._places:
@@ -40,7 +40,7 @@ class Review(Choice):
         text = self._message or (f"row {self._number}: Enter goes back to it" if self._number else self._about)
         return self._framed(size, text, "error" if self._message else "dim")
 
-    def _chosen(self) -> Outcome:
+    def _chosen(self) -> Pressed:
         number, self._number = int(self._number), ""
         if not 1 <= number <= len(self._places):
             return self._complain(f"there is no row {number}; press ? for help")

@@ -7,7 +7,7 @@ from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.emptiness import EMPTY_SECRET, Empty
-from midturn.prompts.rich.face import Outcome, Sign
+from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, joined, row
 
@@ -30,7 +30,7 @@ class SecretField:
         """Whether nothing has been typed."""
         return not self._typed
 
-    def press(self, key: Key) -> Outcome:
+    def press(self, key: Key) -> Pressed:
         """Take a character, take one back (Backspace) or all (Ctrl-U), submit, or leave."""
         self._message = ""
         if isinstance(key, Paste):
@@ -47,7 +47,7 @@ class SecretField:
             self._typed.append(key.character)
         return None
 
-    def _submit(self) -> Outcome:
+    def _submit(self) -> Pressed:
         if not self._typed and self._empty.refuses():
             self._message = EMPTY_SECRET
             return Sign.RING

@@ -17,7 +17,7 @@ from midturn.ports import Clock
 from midturn.servers.acp.editor import Editor
 from midturn.servers.acp.session import EditorSession
 from midturn.servers.acp.turns import Turns
-from midturn.servers.acp.words import Block, NotText, words_of
+from midturn.servers.acp.words import ContentBlock, NotText, words_of
 from midturn.store.ids import conversation_number
 
 Opening: TypeAlias = Callable[[Path], Turns]
@@ -98,7 +98,7 @@ class AssistantAgent:
             await session.close()
         return schema.CloseSessionResponse()
 
-    async def prompt(self, prompt: list[Block], session_id: str, **_: Any) -> schema.PromptResponse:
+    async def prompt(self, prompt: list[ContentBlock], session_id: str, **_: Any) -> schema.PromptResponse:
         """Run a turn."""
         try:
             words = words_of(prompt)

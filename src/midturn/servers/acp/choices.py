@@ -11,15 +11,15 @@ from msgspec import Struct
 from midturn.core.question.answer_type import BooleanType, SelectType
 from midturn.core.stream import OpenQuestion
 
-Kind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
+PermissionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
 
 
-class Choice(Struct, frozen=True, kw_only=True):
+class OfferedOption(Struct, frozen=True, kw_only=True):
     """One of the options: `answer` is what `store.answer` is given when a person takes it."""
 
     id: str
     name: str
-    kind: Kind
+    kind: PermissionKind
     answer: Mapping[str, Any]
 
     @property
@@ -28,38 +28,38 @@ class Choice(Struct, frozen=True, kw_only=True):
         return schema.PermissionOption(option_id=self.id, name=self.name, kind=self.kind)
 
 
-def choices_of(question: OpenQuestion) -> Sequence[Choice]:
+def choices_of(question: OpenQuestion) -> Sequence[OfferedOption]:
     """Return the options of a question; none where it cannot be answered by choosing one."""
     match question.kind:
         case "run":
             always = f"Allow every call of {question.tool} in this turn"
             return [
-                Choice(id="allow", name="Allow", kind="allow_once", answer={"approve": True}),
-                Choice(id="allow_in_turn", name=always, kind="allow_always", answer={"approve": True, "remember": True}),
-                Choice(id="refuse", name="Refuse", kind="reject_once", answer={"approve": False}),
+                OfferedOption(id="allow", name="Allow", kind="allow_once", answer={"approve": True}),
+                OfferedOption(id="allow_in_turn", name=always, kind="allow_always", answer={"approve": True, "remember": True}),
+                OfferedOption(id="refuse", name="Refuse", kind="reject_once", answer={"approve": False}),
             ]
         case "deliver":
             return [
-                Choice(id="deliver", name="Let the model read it", kind="allow_once", answer={"approve": True}),
-                Choice(id="withhold", name="Withhold it", kind="reject_once", answer={"approve": False}),
+                OfferedOption(id="deliver", name="Let the model read it", kind="allow_once", answer={"approve": True}),
+                OfferedOption(id="withhold", name="Withhold it", kind="reject_once", answer={"approve": False}),
             ]
         case "review":
             return [
-                Choice(id="send", name="Send these answers", kind="allow_once", answer={"approve": True}),
-                Choice(id="talk", name="Talk about it first", kind="reject_once", answer={"reply": ""}),
+                OfferedOption(id="send", name="Send these answers", kind="allow_once", answer={"approve": True}),
+                OfferedOption(id="talk", name="Talk about it first", kind="reject_once", answer={"reply": ""}),
             ]
         case _:
             return _answers(question)
 
 
-def _answers(question: OpenQuestion) -> Sequence[Choice]:
+def _answers(question: OpenQuestion) -> Sequence[OfferedOption]:
     match question.question.answer_type:
         case BooleanType():
-            yes = Choice(id="yes", name="Yes", kind="allow_once", answer={"value": True})
-            return [yes, Choice(id="no", name="No", kind="reject_once", answer={"value": False}), *_skipping(question)]
+            yes = OfferedOption(id="yes", name="Yes", kind="allow_once", answer={"value": True})
+            return [yes, OfferedOption(id="no", name="No", kind="reject_once", answer={"value": False}), *_skipping(question)]
         case SelectType(options=options):
             chosen = [
-                Choice(
+                OfferedOption(
                     id=f"option_{place}",
                     name=f"{option.value}: {option.description}" if option.description else str(option.value),
                     kind="allow_once",
@@ -72,6 +72,6 @@ def _answers(question: OpenQuestion) -> Sequence[Choice]:
             return []
 
 
-def _skipping(question: OpenQuestion) -> Sequence[Choice]:
-    skip = Choice(id="skip", name="No answer", kind="reject_once", answer={"value": None})
+def _skipping(question: OpenQuestion) -> Sequence[OfferedOption]:
+    skip = OfferedOption(id="skip", name="No answer", kind="reject_once", answer={"value": None})
     return [skip] if question.question.optional else []

@@ -17,7 +17,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen
 from midturn.foreign.clients import Client, can_show
 from midturn.ports import Clock
-from midturn.servers.acp.choices import Choice, choices_of
+from midturn.servers.acp.choices import OfferedOption, choices_of
 from midturn.servers.acp.editor import Editor
 from midturn.servers.acp.updates import kind_of, title_of
 from midturn.servers.asked import QUICKEST, heading, questions_at_once
@@ -32,7 +32,7 @@ class Nobody(Exception):  # noqa: N818  it says what is the case
     """No person has answered; the message says why that is so."""
 
 
-class Dialog(Struct, frozen=True, kw_only=True):
+class EditorDialog(Struct, frozen=True, kw_only=True):
     """Asks one question after the other in one session of an editor."""
 
     connection: Any
@@ -101,7 +101,7 @@ class Dialog(Struct, frozen=True, kw_only=True):
 
     # As a choice --------------------------------------------------------------------------------------------------------------
 
-    def _choices(self, question: OpenQuestion) -> Sequence[Choice]:
+    def _choices(self, question: OpenQuestion) -> Sequence[OfferedOption]:
         return choices_of(question)
 
     async def _chosen(self, question: OpenQuestion) -> Mapping[str, Any]:

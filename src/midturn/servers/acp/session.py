@@ -15,14 +15,14 @@ from midturn.core.stream import OpenQuestion, last_turn, open_turn
 from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
 from midturn.ports import Clock
 from midturn.runtime.driver import RunEnding
-from midturn.servers.acp.dialog import Dialog, Nobody
+from midturn.servers.acp.dialog import EditorDialog, Nobody
 from midturn.servers.acp.editor import Editor
 from midturn.servers.acp.turns import Interrupt, Turns
 from midturn.servers.acp.updates import Update, Updates
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.readiness import is_due
 
-StopReason: TypeAlias = Literal["end_turn", "cancelled"]
+EditorStopReason: TypeAlias = Literal["end_turn", "cancelled"]
 _LOG = logging.getLogger(__name__)
 _LOOK = 0.1  # seconds between two looks whether a turn that waits can go on
 _TRIES = 100
@@ -38,7 +38,7 @@ class EditorSession:
         self._connection = connection
         self._clock = clock
         self._conversation: str | None = None
-        self._dialog = Dialog(connection=connection, session=id, editor=editor, store=turns.store, clock=clock)
+        self._dialog = EditorDialog(connection=connection, session=id, editor=editor, store=turns.store, clock=clock)
         self._outgoing: asyncio.Queue[Update] = asyncio.Queue()
         self._updates = Updates(self._outgoing.put_nowait)
         self._turn = asyncio.Lock()
@@ -49,7 +49,7 @@ class EditorSession:
 
     # What the editor asks for -------------------------------------------------------------------------------------------------
 
-    async def prompt(self, words: str) -> StopReason:
+    async def prompt(self, words: str) -> EditorStopReason:
         """Run a turn. What was left open goes on first, until it is done.
 
         Raises:
@@ -93,7 +93,7 @@ class EditorSession:
 
     # A turn -------------------------------------------------------------------------------------------------------------------
 
-    async def _prompted(self, words: str, wanted: int) -> StopReason:
+    async def _prompted(self, words: str, wanted: int) -> EditorStopReason:
         try:
             if self._conversation is None:
                 self._conversation = await self._turns.begin(self.id, words)
@@ -252,7 +252,7 @@ def _length(events: Sequence[Event]) -> int:
     return len(window.events) if window else 0
 
 
-def _stopped(ending: RunEnding) -> StopReason:
+def _stopped(ending: RunEnding) -> EditorStopReason:
     """Say to the editor how a turn ended.
 
     Raises:

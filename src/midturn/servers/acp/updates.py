@@ -16,7 +16,7 @@ from midturn.ports import Happening, ModelFinished, Notice, ReasoningShown, Reco
 
 Update: TypeAlias = Any
 """One of the SDK's updates of a session."""
-Send: TypeAlias = Callable[[Update], None]
+SendUpdate: TypeAlias = Callable[[Update], None]
 _KINDS: dict[str, schema.ToolKind] = {
     "fs_list_files": "read",
     "fs_read_file": "read",
@@ -32,7 +32,7 @@ _LONGEST = 80
 class Updates:
     """Says what happens in one conversation; each event once, whoever records it."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: SendUpdate) -> None:
         self._send = send
         self._told: set[str] = set()
         self._questions: dict[str, InquiryRequest] = {}

@@ -9,7 +9,7 @@ from acp import schema
 
 from midturn.core.stream.markdown import fenced
 
-Block: TypeAlias = (
+ContentBlock: TypeAlias = (
     schema.TextContentBlock
     | schema.ImageContentBlock
     | schema.AudioContentBlock
@@ -22,7 +22,7 @@ class NotText(Exception):  # noqa: N818  it says what is the case
     """Something was attached that we do not take."""
 
 
-def words_of(prompt: Sequence[Block]) -> str:
+def words_of(prompt: Sequence[ContentBlock]) -> str:
     """Return the text of a prompt; links as they are, attached files below what was typed.
 
     Raises:
@@ -33,7 +33,7 @@ def words_of(prompt: Sequence[Block]) -> str:
     return "\n\n".join([typed.strip(), *attached]).strip()
 
 
-def _inline(block: Block) -> str:
+def _inline(block: ContentBlock) -> str:
     match block:
         case schema.TextContentBlock():
             return block.text

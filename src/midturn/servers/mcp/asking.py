@@ -20,7 +20,7 @@ from midturn.core.loose_json import members
 from midturn.core.names import ASK_USER
 from midturn.errors import QuestionError
 from midturn.foreign.agents import AGENTS
-from midturn.foreign.errand import Errand, Outcome
+from midturn.foreign.errand import Decided, Errand
 from midturn.foreign.errands import Errands
 from midturn.foreign.running import process_of
 from midturn.ports import Clock
@@ -28,13 +28,13 @@ from midturn.sandbox.served import remember
 from midturn.servers.asked import QUICKEST
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
-from midturn.servers.mcp.dialog import VIA, Dialog
+from midturn.servers.mcp.dialog import VIA, CallDialog
 from midturn.servers.mcp.task import created
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_arguments import AskedFor, read_arguments
 
-Result: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
+CallAnswer: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 """A dictionary is a task: the SDK has no type for it."""
 _LOG = logging.getLogger(__name__)
 _FORM = "form"  # the name of our one request in a result that requires input
@@ -44,13 +44,13 @@ _CALL_AGAIN = "Go on with what does not depend on it, or ask again with the tool
 _END_TURN = "Do not ask again now: end your turn, and say that you wait for an answer. It is there at the next `check_answer`."
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class AskingSettings(Struct, frozen=True, kw_only=True):
     """How the server waits.
 
     Args:
         slice: How many seconds one call blocks.
         woken: A session of this agent (by how `midturn hook` calls it) is woken when an answer comes.
-        quickest: See `Dialog`.
+        quickest: See `CallDialog`.
     """
 
     slice: float = 45.0
@@ -61,7 +61,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 class AskUserCalls:
     """What clients have asked through this process."""
 
-    def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: Settings) -> None:
+    def __init__(self, store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: AskingSettings) -> None:
         self._store = store
         self._environment = environment
         self._clock = clock
@@ -92,7 +92,7 @@ class AskUserCalls:
         remember(asker.itself, asker.name)
         return Errands(self._store, asker, self._clock)
 
-    async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
+    async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Ask what the arguments say."""
         arguments = members(params.arguments)
         try:
@@ -112,7 +112,7 @@ class AskUserCalls:
             self.give_up(errand)
             raise
 
-    async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
+    async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Look for the answer to an earlier question, and wait a while for it."""
         arguments = members(params.arguments)
         caller = self.caller(context)
@@ -129,9 +129,9 @@ class AskUserCalls:
         errand = await errands.found(id)
         return errand if errand is not None and errand.asker.via == VIA else None
 
-    def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> Dialog:
+    def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
         """Return the client's own dialog about a question."""
-        return Dialog(caller=caller, errands=errands, errand=errand, clock=self._clock, quickest=self._settings.quickest)
+        return CallDialog(caller=caller, errands=errands, errand=errand, clock=self._clock, quickest=self._settings.quickest)
 
     def give_up(self, errand: Errand) -> None:
         """Take note that its asker waits no more; what it asks next withdraws the question."""
@@ -139,7 +139,7 @@ class AskUserCalls:
 
     # One call -----------------------------------------------------------------------------------------------------------------
 
-    async def _raced(self, call: _Call, ticket: int) -> Result:
+    async def _raced(self, call: _Call, ticket: int) -> CallAnswer:
         """Wait for whoever answers first, in the client's dialog or anywhere else."""
         dialog = self.dialog(call.caller, call.errands, call.errand)
         went_on = await self._take_response(call, dialog)
@@ -155,7 +155,7 @@ class AskUserCalls:
         await call.errands.close(call.errand, answer.text)
         return answer.result()
 
-    async def _take_response(self, call: _Call, dialog: Dialog) -> bool:
+    async def _take_response(self, call: _Call, dialog: CallDialog) -> bool:
         """Record what a client brings with the same call, made again; say whether a person said it."""
         response = (call.params.input_responses or {}).get(_FORM)
         shown = await dialog.next()
@@ -164,7 +164,7 @@ class AskUserCalls:
         began = self._shown.pop(call.errand.conversation, self._clock.monotonic())
         return await dialog.take(shown, response, self._clock.monotonic() - began)
 
-    async def _waited(self, call: _Call, dialog: Dialog) -> Outcome | None:
+    async def _waited(self, call: _Call, dialog: CallDialog) -> Decided | None:
         """Wait for a slice; as long as a dialog is open, where the client's clock stands still meanwhile."""
         shown = dialog.push(call.context) if call.caller.pushes else asyncio.sleep(0)
         async with self.signs_of_life(call.context, call.errands, call.errand), _beside(shown) as pushing:

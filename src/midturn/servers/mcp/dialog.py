@@ -24,7 +24,7 @@ VIA = "mcp"
 _LOG = logging.getLogger(__name__)
 
 
-class Shown(Struct, frozen=True):
+class DialogShown(Struct, frozen=True):
     """What a dialog shows: one question, or a whole form, under a message. `key` is the id of the question that is open."""
 
     key: str
@@ -38,7 +38,7 @@ class Shown(Struct, frozen=True):
         return types.ElicitRequest(params=params)
 
 
-class Dialog(Struct, frozen=True, kw_only=True):
+class CallDialog(Struct, frozen=True, kw_only=True):
     """The dialog of one call."""
 
     caller: Caller
@@ -47,7 +47,7 @@ class Dialog(Struct, frozen=True, kw_only=True):
     clock: Clock
     quickest: float = QUICKEST
 
-    async def next(self) -> Shown | None:
+    async def next(self) -> DialogShown | None:
         """Return what it is to show now; None where nothing is open, or where it can show nothing of it."""
         question = await self.errands.open_question(self.errand)
         if question is None or not self.caller.shows_forms or self.caller.alone:
@@ -55,7 +55,7 @@ class Dialog(Struct, frozen=True, kw_only=True):
         questions = questions_at_once(question, lambda asked: can_show(self.caller.client, asked))
         if not questions or not can_show(self.caller.client, questions):
             return None
-        return Shown(question.id, heading(questions), Outgoing.of(questions, in_order=self.caller.client.sorts))
+        return DialogShown(question.id, heading(questions), Outgoing.of(questions, in_order=self.caller.client.sorts))
 
     async def push(self, context: ServerRequestContext[Any]) -> None:
         """Show what is open, and record what a person says; return when nothing more is to be shown. The question stays open then."""
@@ -69,7 +69,7 @@ class Dialog(Struct, frozen=True, kw_only=True):
             if not await self.take(shown, said, self.clock.monotonic() - began):
                 return
 
-    async def take(self, shown: Shown, said: types.ElicitResult, seconds: float) -> bool:
+    async def take(self, shown: DialogShown, said: types.ElicitResult, seconds: float) -> bool:
         """Record what came back, if a person said it; say so.
 
         Args:

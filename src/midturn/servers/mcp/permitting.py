@@ -12,8 +12,8 @@ from midturn.core.json_value import Json
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import ASKS, answers_by_text, questions_of
-from midturn.foreign.errand import AnswersGiven, Approved, Outcome, Refused, RepliedTo, TurnStopped
-from midturn.foreign.occasion import Ask
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, Refused, RepliedTo, TurnStopped
+from midturn.foreign.occasion import PutForm
 from midturn.servers.mcp.asking import AskUserCalls
 
 _WAIT = 86_000.0  # seconds; an agent's own limit may be sooner, and is no answer
@@ -32,13 +32,13 @@ class Permitting:
         tool, given, id = text(arguments.get("tool_name")), members(arguments.get("input")), text(arguments.get("tool_use_id"))  # noqa: A001
         errands = self._asking.errands(self._asking.caller(context))
         occasion = questions_of(given, gates=True) if tool == ASKS else None
-        if isinstance(occasion, Ask):
+        if isinstance(occasion, PutForm):
             errand = await errands.questions(id, tool, occasion.arguments, occasion.form)
         else:
             errand = await errands.permission(id, tool or "tool", given)
         async with self._asking.signs_of_life(context, errands, errand):
             outcome = await errands.wait(errand, self._wait)
-        if isinstance(outcome, AnswersGiven) and isinstance(occasion, Ask):
+        if isinstance(outcome, AnswersGiven) and isinstance(occasion, PutForm):
             decision: dict[str, Json] = {
                 "behavior": "allow",
                 "updatedInput": {**given, "answers": answers_by_text(occasion.form, outcome)},
@@ -50,7 +50,7 @@ class Permitting:
         return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(decision, ensure_ascii=False))])
 
 
-def _decision(outcome: Outcome | None, given: Json) -> dict[str, Json]:
+def _decision(outcome: Decided | None, given: Json) -> dict[str, Json]:
     match outcome:
         case Approved(arguments=changed):
             return {"behavior": "allow", "updatedInput": given if changed is None else changed}

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from midturn.core.json_value import Json
 from midturn.foreign import words
-from midturn.foreign.errand import AnswersGiven, Approved, Elsewhere, Outcome, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.tools.ask_user_arguments import SINGLE_ID, AskedFor, SingleQuestion
 
 
-class Answer(Struct, frozen=True):
+class CallReply(Struct, frozen=True):
     """A result: `data` holds everything that `text` says."""
 
     text: str
@@ -30,32 +30,32 @@ class Answer(Struct, frozen=True):
         return self.result().model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def answered(asked: AskedFor, outcome: Outcome) -> Answer:
+def answered(asked: AskedFor, outcome: Decided) -> CallReply:
     """Say what became of a question."""
     match outcome:
         case AnswersGiven(answers=answers, reason=reason):
             return _single(asked, answers[SINGLE_ID], reason) if isinstance(asked, SingleQuestion) else _several(dict(answers))
         case RepliedTo(said):
-            return Answer(words.replied(said), {"status": "replied", "reply": said})
+            return CallReply(words.replied(said), {"status": "replied", "reply": said})
         case TurnStopped():
-            return Answer(words.ENDED, {"status": "ended"})
-        case Approved() | Refused() | Elsewhere():
-            return Answer("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"})
+            return CallReply(words.ENDED, {"status": "ended"})
+        case Approved() | Refused() | DecidedElsewhere():
+            return CallReply("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"})
 
 
-def waiting(id: str, ticket: int, advice: str) -> Answer:
+def waiting(id: str, ticket: int, advice: str) -> CallReply:
     """Say that nobody has answered yet."""
     text = (
         f"Nobody has answered yet. This is not a no, and not a yes. The question stays open: the user finds it in the inbox. "
         f'{advice} (check_answer {{"id": "{id}", "ticket": {ticket}}})'
     )
-    return Answer(text, {"status": "waiting", "id": id, "ticket": ticket})
+    return CallReply(text, {"status": "waiting", "id": id, "ticket": ticket})
 
 
-def there(id: str) -> Answer:
+def there(id: str) -> CallReply:
     """Say that there is an answer, and how it is read."""
     text = f'The question was answered, or withdrawn: call check_answer {{"id": "{id}", "ticket": 0}} to read what was said.'
-    return Answer(text, {"status": "there", "id": id, "ticket": 0})
+    return CallReply(text, {"status": "there", "id": id, "ticket": 0})
 
 
 def wrong(text: str) -> types.CallToolResult:
@@ -65,15 +65,15 @@ def wrong(text: str) -> types.CallToolResult:
     )
 
 
-def _single(asked: SingleQuestion, answer: Json, reason: str | None) -> Answer:
+def _single(asked: SingleQuestion, answer: Json, reason: str | None) -> CallReply:
     said = f"The user answered: {words.answer_in_words(answer)}" + (f" ({reason})" if reason else "")
     data: dict[str, Json] = {"answer_type": asked.answer_type, "answer": answer, **({"reason": reason} if reason else {})}
-    return Answer(f"{said}\n{_json(data)}", data)
+    return CallReply(f"{said}\n{_json(data)}", data)
 
 
-def _several(answers: dict[str, Json]) -> Answer:
+def _several(answers: dict[str, Json]) -> CallReply:
     listed = "\n".join(f"- {key}: {words.answer_in_words(value)}" for key, value in answers.items())
-    return Answer(f"The user answered:\n{listed}\n{_json(answers)}", {"answers": answers})
+    return CallReply(f"The user answered:\n{listed}\n{_json(answers)}", {"answers": answers})
 
 
 def _json(value: Json) -> str:

@@ -18,7 +18,7 @@ from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.ports import Clock
 from midturn.servers.mcp import results
-from midturn.servers.mcp.asking import AskUserCalls, Result, Settings
+from midturn.servers.mcp.asking import AskingSettings, AskUserCalls, CallAnswer
 from midturn.servers.mcp.permitting import Permitting
 from midturn.servers.mcp.task import TASKS
 from midturn.servers.mcp.task_calls import TaskCalls, TaskParams, UpdateParams
@@ -29,10 +29,10 @@ _LOG = logging.getLogger(__name__)
 _INSTRUCTIONS = "Ask the user with `ask_user`. If nobody has answered yet, that is not a no: `check_answer` brings the answer later."
 
 
-def make_server(store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: Settings) -> Server[Any]:
+def make_server(store: ConversationStore, environment: Mapping[str, str], clock: Clock, settings: AskingSettings) -> Server[Any]:
     """Return the server, over whatever transport it is served."""
     asking = AskUserCalls(store, environment, clock, settings)
-    calls: dict[str, Callable[[ServerRequestContext[Any], types.CallToolRequestParams], Awaitable[Result]]] = {
+    calls: dict[str, Callable[[ServerRequestContext[Any], types.CallToolRequestParams], Awaitable[CallAnswer]]] = {
         **dict.fromkeys(ASK, asking.ask),
         CHECK: asking.check,
         PERMIT: Permitting(asking).call,
@@ -42,7 +42,7 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
         del context, params
         return types.ListToolsResult(tools=tools())
 
-    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Result:
+    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         call = calls.get(params.name)
         if call is None:
             return results.wrong(f"There is no tool `{params.name}`; there are {', '.join(calls)}.")

@@ -17,7 +17,7 @@ from midturn.ports import Clock
 from midturn.servers.mcp import results
 from midturn.servers.mcp.asking import AskUserCalls
 from midturn.servers.mcp.caller import Caller
-from midturn.servers.mcp.dialog import Dialog, Shown
+from midturn.servers.mcp.dialog import CallDialog, DialogShown
 from midturn.servers.mcp.task import TASKS, described
 
 
@@ -75,14 +75,14 @@ class TaskCalls:
         self._asking.give_up(errand)
         return {}
 
-    async def _take(self, dialog: Dialog, shown: Shown, response: JsonObject) -> None:
+    async def _take(self, dialog: CallDialog, shown: DialogShown, response: JsonObject) -> None:
         try:
             said = types.ElicitResult.model_validate(response)
         except ValueError:
             return  # it is no response to a form
         await dialog.take(shown, said, self._clock.monotonic() - self._shown[shown.key])
 
-    def _dialog(self, caller: Caller, errands: Errands, errand: Errand) -> Dialog:
+    def _dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
         return self._asking.dialog(caller, errands, errand)
 
     async def _found(self, context: ServerRequestContext[Any], params: TaskParams) -> tuple[Caller, Errands, Errand]:

@@ -27,7 +27,7 @@ from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.postgres import statements
 from midturn.store.postgres.address import DatabaseAddress
 from midturn.store.postgres.database import DUE, Database, Rows, handed_payloads
-from midturn.store.postgres.journal import Held, PostgresJournal, decode_handed
+from midturn.store.postgres.journal import HeldRow, PostgresJournal, decode_handed
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
@@ -60,7 +60,7 @@ class PostgresConversations:
         holder = await self.database.holder()
         id = await self._insert(metadata, holder)  # noqa: A001  what the wire calls it
         self.database.held[id] = 1
-        return self._journal(Held(id, 1, 0, 0), ())
+        return self._journal(HeldRow(id, 1, 0, 0), ())
 
     async def _insert(self, metadata: Metadata, holder: int | None) -> str:
         number = time.time_ns() // 1_000
@@ -107,12 +107,12 @@ class PostgresConversations:
         await self.database.bells.wait(DUE)
 
     async def _loaded(self, row: dict[str, object]) -> PostgresJournal:
-        held = Held(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
+        held = HeldRow(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
         self.database.held[held.id] = held.fence
         lines = [cast("bytes", found["line"]) for found in await self.database.rows(statements.LINES, {"id": held.id})]
         return self._journal(held, self._events(held.id, lines))
 
-    def _journal(self, held: Held, events: Sequence[Event]) -> PostgresJournal:
+    def _journal(self, held: HeldRow, events: Sequence[Event]) -> PostgresJournal:
         return PostgresJournal(self.database, self.loop, held, events, self._limits)
 
     async def _give_back(self, journal: PostgresJournal) -> None:

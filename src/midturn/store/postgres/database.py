@@ -22,7 +22,7 @@ from midturn.store.postgres.bells import Bells
 from midturn.store.postgres.own_loop import end_tasks
 
 T = TypeVar("T")
-Parameters: TypeAlias = Mapping[str, object]
+StatementParameters: TypeAlias = Mapping[str, object]
 Rows: TypeAlias = list[DictRow]
 
 OUTAGE = 60.0
@@ -88,7 +88,7 @@ class Database:
             raise StoreError(f"{self.address.shown} cannot be reached.") from None
         return cast("int", self._holder)
 
-    async def rows(self, statement: str, parameters: Parameters | None = None) -> Rows:
+    async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
         """Run one statement, and return its rows; where the database is away for a while, wait for it.
 
         It may run twice where its acknowledgement was lost: whoever cannot have that finds out what became of it (`once`).
@@ -99,7 +99,7 @@ class Database:
         await self._started()
         return await self._patiently(lambda: self.run_one(statement, parameters or {}))
 
-    async def once(self, statement: str, parameters: Parameters, written: Callable[[], Awaitable[Rows | None]]) -> Rows:
+    async def once(self, statement: str, parameters: StatementParameters, written: Callable[[], Awaitable[Rows | None]]) -> Rows:
         """Run a statement that must not run twice.
 
         Args:
@@ -191,7 +191,7 @@ class Database:
             raise StoreError("The store is closed.")
         return self._pool.connection()
 
-    async def run_one(self, statement: str, parameters: Parameters) -> Rows:
+    async def run_one(self, statement: str, parameters: StatementParameters) -> Rows:
         """Run one statement once, on any connection of the pool."""
         async with self._connection() as connection:
             cursor = await connection.execute(self._text(statement), parameters)

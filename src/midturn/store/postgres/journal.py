@@ -26,7 +26,7 @@ Again: TypeAlias = Literal["now", "later"] | None
 """When somebody must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
 
 
-class Held(msgspec.Struct):
+class HeldRow(msgspec.Struct):
     """What a journal and its feed know of the row: where its events end, its fence, and how much had been handed over at the last look."""
 
     id: str
@@ -38,7 +38,7 @@ class Held(msgspec.Struct):
 class PostgresAnswers:
     """What others hand over to the holder of a conversation."""
 
-    def __init__(self, database: Database, loop: OwnLoop, held: Held) -> None:
+    def __init__(self, database: Database, loop: OwnLoop, held: HeldRow) -> None:
         self._database = database
         self._loop = loop
         self._held = held
@@ -63,7 +63,7 @@ class PostgresAnswers:
 class PostgresJournal:
     """The one writer of a conversation, until its block is left or somebody takes the conversation over."""
 
-    def __init__(self, database: Database, loop: OwnLoop, held: Held, events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, database: Database, loop: OwnLoop, held: HeldRow, events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> None:
         self._database = database
         self._loop = loop
         self._held = held

@@ -44,7 +44,7 @@ class Code(Struct, frozen=True):
     language: str
 
 
-class Rule(Struct, frozen=True):
+class RuleBlock(Struct, frozen=True):
     """A line across."""
 
     lines: Lines
@@ -65,7 +65,7 @@ class Quote(Struct, frozen=True):
     children: tuple[Block, ...]
 
 
-class Item(Struct, frozen=True):
+class ListItem(Struct, frozen=True):
     """An item of a list; the marker is `-` for all kinds of bullets."""
 
     lines: Lines
@@ -80,8 +80,8 @@ class List(Struct, frozen=True):
     children: tuple[Block, ...]
 
 
-Leaf: TypeAlias = Paragraph | Heading | Code | Rule | Table
-Block: TypeAlias = Leaf | Quote | Item | List
+LeafBlock: TypeAlias = Paragraph | Heading | Code | RuleBlock | Table
+Block: TypeAlias = LeafBlock | Quote | ListItem | List
 
 _NO_TABLE = "lines that begin no table"
 
@@ -110,7 +110,7 @@ def parse(text: str, no_table: Container[int] = ()) -> tuple[Block, ...]:
 def last_leaf(blocks: Sequence[Block]) -> Block | None:
     """Return the block that stands last and holds no other; an item without content is one."""
     last = blocks[-1] if blocks else None
-    while isinstance(last, Quote | Item | List) and last.children:
+    while isinstance(last, Quote | ListItem | List) and last.children:
         last = last.children[-1]
     return last
 
@@ -138,11 +138,11 @@ def _block(token: Token, tokens: Iterator[Token]) -> Block:  # noqa: PLR0911  on
             return Quote(lines, tuple(_blocks(tokens, "blockquote_close")))
         case "list_item_open":
             marker = f"{token.info}{token.markup}" if token.info else "-"
-            return Item(lines, marker, tuple(_blocks(tokens, "list_item_close")))
+            return ListItem(lines, marker, tuple(_blocks(tokens, "list_item_close")))
         case "bullet_list_open" | "ordered_list_open":
             return List(lines, tuple(_blocks(tokens, token.type.replace("open", "close"))))
         case "hr":
-            return Rule(lines)
+            return RuleBlock(lines)
         case _:
             return Paragraph(lines, token.content)
 

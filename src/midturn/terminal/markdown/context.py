@@ -17,7 +17,7 @@ from midturn.core.visible import exact
 from midturn.prompts.content import TAB_STOP, split_lines
 from midturn.prompts.rich.markup import begins_diff, plain_context
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
-from midturn.terminal.markdown.blocks import Block, Code, Item, List, Paragraph, Quote, TooDeep, parse
+from midturn.terminal.markdown.blocks import Block, Code, List, ListItem, Paragraph, Quote, TooDeep, parse
 from midturn.terminal.markdown.code import coloured
 from midturn.terminal.markdown.ink import CONSOLE
 from midturn.terminal.markdown.layout import Glyphs, Layout
@@ -64,7 +64,7 @@ def _kept_lines(block: Block) -> Block:
     match block:
         case Paragraph():
             return replace(block, content=block.content.replace("\n", "  \n"))
-        case Quote() | Item() | List():
+        case Quote() | ListItem() | List():
             return replace(block, children=tuple(map(_kept_lines, block.children)))
         case _:
             return block

@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from midturn.prompts.cells import cells
-from midturn.terminal.markdown.blocks import Block, Code, Heading, Item, List, Paragraph, Quote, Rule, Table
+from midturn.terminal.markdown.blocks import Block, Code, Heading, List, ListItem, Paragraph, Quote, RuleBlock, Table
 from midturn.terminal.markdown.code import highlighted
 from midturn.terminal.markdown.ink import DIM, HEADING, MARKER, PLAIN, STRONG, cut, wrapped
 from midturn.terminal.markdown.inline import styled
@@ -59,29 +59,29 @@ class Layout:
     def parted(self, blocks: Sequence[Block], number: int) -> bool:
         """Tell whether an empty row stands above a block: always, but in a list only where the source has one."""
         block, above = blocks[number], blocks[number - 1]
-        if isinstance(block, Item) or (isinstance(block, List) and isinstance(above, Paragraph)):
+        if isinstance(block, ListItem) or (isinstance(block, List) and isinstance(above, Paragraph)):
             return _EMPTY.fullmatch(self._lines[block.lines[0] - 1]) is not None
         return True
 
     def last_leaf(self, blocks: Sequence[Block], width: int) -> tuple[Block | None, int]:
         """Return the block that stands last and holds no other, and how wide it is."""
         last = blocks[-1] if blocks else None
-        while isinstance(last, Quote | Item | List) and last.children:
+        while isinstance(last, Quote | ListItem | List) and last.children:
             width = _room(width, self._edge(last))
             last = last.children[-1]
         return last, width
 
-    def _edge(self, block: Quote | Item | List) -> str:
+    def _edge(self, block: Quote | ListItem | List) -> str:
         """Return what stands before the rows of what is in a block."""
         match block:
             case Quote():
                 return self._glyphs.gutter
-            case Item():
+            case ListItem():
                 return " " * cells(self._sign(block))
             case List():
                 return ""
 
-    def _sign(self, item: Item) -> str:
+    def _sign(self, item: ListItem) -> str:
         return f"{self._glyphs.bullet if item.marker == '-' else item.marker} "
 
     def _block(self, block: Block, width: int, *, is_open: bool) -> list[Text]:
@@ -96,14 +96,14 @@ class Layout:
                 return self._heading(block, width)
             case Code():
                 return [Text(_INDENT) + row for line in highlighted(block) for row in cut(line, _room(width, _INDENT))]
-            case Rule():
+            case RuleBlock():
                 return [Text(self._glyphs.line * width, DIM)]
             case Table():
                 return [] if is_open else table_rows(block, width, self._glyphs.line)
             case Quote():
                 edge = _dressed(self._edge(block), DIM)
                 return self._behind(edge, edge, block, width, is_open=is_open)
-            case Item():
+            case ListItem():
                 return self._behind(_dressed(self._sign(block), MARKER), Text(self._edge(block)), block, width, is_open=is_open)
             case List(children=children):
                 return self.rows(children, width, is_last=is_open)
@@ -120,7 +120,7 @@ class Layout:
             return [*self._paragraph(block, width, PLAIN, is_open=False), Text(self._glyphs.line * width, DIM)]
         return self._paragraph(block, width, HEADING if block.level <= _MAJOR else STRONG, is_open=False)
 
-    def _behind(self, first: Text, edge: Text, block: Quote | Item, width: int, *, is_open: bool) -> list[Text]:
+    def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int, *, is_open: bool) -> list[Text]:
         """Lay out the blocks in a block behind its edge; the first row has one of its own."""
         rows = self.rows(block.children, _room(width, edge.plain), is_last=is_open) or ([] if is_open else [Text()])
         return [(edge if number else first) + row for number, row in enumerate(rows)]

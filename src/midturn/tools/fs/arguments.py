@@ -8,7 +8,7 @@ from msgspec import Meta
 
 FilePath: TypeAlias = Annotated[str, Meta(description="Path of the file, relative to the workspace root.")]
 FolderPath: TypeAlias = Annotated[str, Meta(description="Folder to look in, relative to the workspace root; the root itself by default.")]
-Glob: TypeAlias = Annotated[
+GlobArgument: TypeAlias = Annotated[
     str | None,
     Meta(description="Only files that match, such as `*.py` (in any folder), `docs/*.md` or `src/**/test_*.{js,ts}`."),
 ]

@@ -52,7 +52,7 @@ def _cut(diff: str, context: ToolContext) -> tuple[str, str]:
 _CALLS = 1_000
 
 
-class Shown:
+class LastShown:
     """Remembers, for each call of this process, the last question that was shown under an id.
 
     The file tools return a question and are run again with its answer. By then the file may have changed, and so may the question: the
@@ -75,7 +75,7 @@ class Shown:
         return None
 
 
-SHOWN = Shown()
+SHOWN = LastShown()
 
 
 def agreed(path: PurePosixPath, content: bytes, text: str, ctx: ToolContext) -> bool | Question[bool]:

@@ -22,7 +22,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 
 
-class TooLarge(Rejected):
+class FileTooLarge(Rejected):
     """The file has more bytes than are held."""
 
 
@@ -49,7 +49,7 @@ class Beneath:
         with self.opened(path) as file:
             content = file.read(LARGEST + 1)
         if len(content) > LARGEST:
-            raise TooLarge(f"{shown(str(path))} is larger than {LARGEST // 2**20} MiB; file tools do not change or compare it.")
+            raise FileTooLarge(f"{shown(str(path))} is larger than {LARGEST // 2**20} MiB; file tools do not change or compare it.")
         return content
 
     @contextmanager

@@ -12,7 +12,7 @@ from midturn.tools.returned import Rejected
 _LISTED = 5
 
 
-class Edit(Struct, frozen=True, forbid_unknown_fields=True):
+class Replacement(Struct, frozen=True, forbid_unknown_fields=True):
     """Replace `old`, which must occur exactly once unless `all` is set, by `new`."""
 
     old: Annotated[str, Meta(min_length=1, description="The text to replace, exactly as it is in the file, white space included.")]
@@ -20,7 +20,7 @@ class Edit(Struct, frozen=True, forbid_unknown_fields=True):
     all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
-def edited(text: str, edits: Sequence[Edit]) -> str:
+def edited(text: str, edits: Sequence[Replacement]) -> str:
     """Make all edits, one after the other.
 
     Raises:
@@ -31,7 +31,7 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     return text
 
 
-def _made(text: str, edit: Edit, pointer: str) -> str:
+def _made(text: str, edit: Replacement, pointer: str) -> str:
     count = text.count(edit.old)
     if count == 0:
         raise Rejected(f"{pointer}: this text does not occur in the file.{_hint(text, edit.old)} No change was made.")
@@ -43,12 +43,12 @@ def _made(text: str, edit: Edit, pointer: str) -> str:
     return text.replace(edit.old, edit.new)
 
 
-def _with_line_ends_of(text: str, edit: Edit) -> Edit:
+def _with_line_ends_of(text: str, edit: Replacement) -> Replacement:
     """Write an edit with the line ends of the file: who reads CRLF as lines writes it as LF."""
     if edit.old in text or "\r\n" not in text or "\r" in edit.old:
         return edit
     old, new = (piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in (edit.old, edit.new))
-    return Edit(old, new, edit.all)
+    return Replacement(old, new, edit.all)
 
 
 def _places(text: str, old: str) -> str:

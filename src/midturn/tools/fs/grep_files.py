@@ -10,9 +10,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import FolderPath, Glob
-from midturn.tools.fs.beneath import LARGEST, Beneath, TooLarge
-from midturn.tools.fs.globs import Glob as PathGlob
+from midturn.tools.fs.arguments import FolderPath, GlobArgument
+from midturn.tools.fs.beneath import LARGEST, Beneath, FileTooLarge
+from midturn.tools.fs.globs import Glob
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.pattern import Pattern
 from midturn.tools.fs.problems import Missing
@@ -32,10 +32,10 @@ Around = Annotated[Annotated[int, Meta(ge=0, le=20)] | None, Meta(description="H
 
 
 @tool
-def fs_grep_files(pattern: Expression, ctx: ToolContext, path: FolderPath = ".", glob: Glob = None, context: Around = None) -> str:
+def fs_grep_files(pattern: Expression, ctx: ToolContext, path: FolderPath = ".", glob: GlobArgument = None, context: Around = None) -> str:
     """Search the text files of the workspace (without what git ignores) for a regular expression. `path` may name one file."""
     start = relative(path, ctx.root)
-    matching = PathGlob(glob) if glob else None
+    matching = Glob(glob) if glob else None
     result = _Result("--" if context else "")
     with Beneath(ctx.root) as beneath:
         search = _Search(beneath, Pattern(pattern), context or 0, ctx)
@@ -64,7 +64,7 @@ class _Result:
         self._lines: list[str] = []
         self._room = _MOST_CHARACTERS
 
-    def add(self, file: PurePosixPath, found: Iterator[Line]) -> None:
+    def add(self, file: PurePosixPath, found: Iterator[FoundLine]) -> None:
         """Take the lines of one file; the mark, if any, stands between those that do not follow each other."""
         name, last = shown(str(file)), 0
         for line in found:
@@ -82,7 +82,7 @@ class _Result:
         return "\n".join([*self._lines, *([self.stopped] if self.stopped else [])]) or "(no matches)"
 
 
-class Line(Struct, frozen=True):
+class FoundLine(Struct, frozen=True):
     """One line of a file: a match, or beside one."""
 
     number: int
@@ -96,7 +96,7 @@ class Line(Struct, frozen=True):
         return f"{name}{mark}{self.number}{mark}{cut}"
 
 
-def _files(beneath: Beneath, start: PurePosixPath, glob: PathGlob | None) -> Iterator[PurePosixPath]:
+def _files(beneath: Beneath, start: PurePosixPath, glob: Glob | None) -> Iterator[PurePosixPath]:
     """Yield the files to search: `start` itself, or what is below it."""
     try:
         walk = TreeWalk(beneath, start)
@@ -125,11 +125,11 @@ class _Search:
         """Say whether it took too long, or nobody waits any more."""
         return self._ctx.cancelled or time.monotonic() > self._end
 
-    def lines(self, file: PurePosixPath) -> Iterator[Line]:
+    def lines(self, file: PurePosixPath) -> Iterator[FoundLine]:
         """Yield the matching lines of a file and those around them; what is not text, or cannot be read, has none."""
         try:
             text = decoded(self._beneath.read(file))
-        except TooLarge:
+        except FileTooLarge:
             self.too_large.append(shown(str(file)))
             return
         except Rejected:
@@ -138,7 +138,7 @@ class _Search:
         matches = [at for at, line in enumerate(lines) if not self.is_over() and self._pattern.is_in(line)]
         found = set(matches)
         for at in _around(matches, self._context, len(lines)):
-            yield Line(at + 1, lines[at], at in found)
+            yield FoundLine(at + 1, lines[at], at in found)
 
 
 def _around(matches: Sequence[int], context: int, count: int) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import Counted, FolderPath, Glob
+from midturn.tools.fs.arguments import Counted, FolderPath, GlobArgument
 from midturn.tools.fs.beneath import Beneath
-from midturn.tools.fs.globs import Glob as PathGlob
+from midturn.tools.fs.globs import Glob
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.walk import TreeWalk
 from midturn.tools.function import tool
@@ -21,10 +21,10 @@ Depth = Annotated[Counted | None, Meta(description="How many folders deep to loo
 
 
 @tool
-def fs_list_files(ctx: ToolContext, path: FolderPath = ".", glob: Glob = None, max_depth: Depth = None) -> str:
+def fs_list_files(ctx: ToolContext, path: FolderPath = ".", glob: GlobArgument = None, max_depth: Depth = None) -> str:
     """List the files of the workspace, one path a line, without what git ignores."""
     start = relative(path, ctx.root)
-    pattern = PathGlob(glob) if glob else None
+    pattern = Glob(glob) if glob else None
     with Beneath(ctx.root) as beneath:
         walk = TreeWalk(beneath, start, max_depth)
         found = (entry for entry in walk if pattern is None or entry.is_folder or pattern.matches(entry.path))

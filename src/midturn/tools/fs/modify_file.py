@@ -14,7 +14,7 @@ from midturn.tools.fs.arguments import FilePath
 from midturn.tools.fs.asking import SHOWN, about_change, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.diff import Change
-from midturn.tools.fs.edits import Edit, edited
+from midturn.tools.fs.edits import Replacement, edited
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.text import text_of
 from midturn.tools.fs.writing import read_to_change, replace
@@ -23,7 +23,7 @@ from midturn.tools.returned import Rejected
 
 REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
 
-Edits = Annotated[list[Edit], Meta(min_length=1, description="Replacements, made one after the other.")]
+Edits = Annotated[list[Replacement], Meta(min_length=1, description="Replacements, made one after the other.")]
 
 
 @tool
@@ -34,7 +34,7 @@ def fs_modify_file(path: FilePath, edits: Edits, ctx: ToolContext) -> str | Ques
         return repeated(target, lambda: _modify(beneath, target, edits, ctx))
 
 
-def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Edit], ctx: ToolContext) -> str | Question[bool]:
+def _modify(beneath: Beneath, target: PurePosixPath, edits: Sequence[Replacement], ctx: ToolContext) -> str | Question[bool]:
     name = shown(str(target))
     content = read_to_change(beneath, target)
     old = text_of(content, str(target))

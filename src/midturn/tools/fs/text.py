@@ -15,7 +15,7 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MARK = 2  # bytes of each
 
 
-class Text(Struct, frozen=True):
+class FileText(Struct, frozen=True):
     """The text of a file, and how it is written there: what is changed goes back as it was."""
 
     text: str
@@ -34,13 +34,13 @@ class Text(Struct, frozen=True):
             raise Rejected(f"The new text cannot be written in {self.encoding}: {error.reason}.") from None
 
 
-def read(content: bytes) -> Text | None:
+def read(content: bytes) -> FileText | None:
     """Return the text of a file, None where it is none."""
     encoding = _MARKS.get(content[:_MARK])
     try:
         if encoding:
-            return Text(content[_MARK:].decode(encoding), encoding, content[:_MARK])
-        return None if b"\0" in content[:_LOOKED_AT] else Text(content.decode())
+            return FileText(content[_MARK:].decode(encoding), encoding, content[:_MARK])
+        return None if b"\0" in content[:_LOOKED_AT] else FileText(content.decode())
     except UnicodeDecodeError:
         return None
 
@@ -59,7 +59,7 @@ def readable(content: bytes) -> str:
     return found.text if found.encoding == "utf-8" else f"(in {found.encoding})\n{found.text}"
 
 
-def text_of(content: bytes, path: str) -> Text:
+def text_of(content: bytes, path: str) -> FileText:
     """Return the text of a file.
 
     Raises:

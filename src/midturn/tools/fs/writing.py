@@ -16,7 +16,7 @@ from midturn.tools.fs.problems import Missing, explained, kind_of
 from midturn.tools.fs.system_calls import Unsupported, exchange, rename_exclusively
 from midturn.tools.returned import Rejected
 
-Place: TypeAlias = tuple[int, str]  # an open folder, and a name in it
+FileIdentity: TypeAlias = tuple[int, str]  # an open folder, and a name in it
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
@@ -88,7 +88,7 @@ def replace(beneath: Beneath, path: PurePosixPath, content: bytes, expected: byt
                 raise Changed
 
 
-def _put_back(taken: Place, place: Place, ours: bytes) -> None:
+def _put_back(taken: FileIdentity, place: FileIdentity, ours: bytes) -> None:
     """Put back what was taken out by mistake. What somebody saved meanwhile comes out then: it is newer, and goes back, too."""
     inside: bytes | None = ours
     outside = _content(taken)
@@ -133,7 +133,7 @@ def move(beneath: Beneath, source: PurePosixPath, destination: PurePosixPath) ->
                 raise Rejected(f"{shown(str(destination))} exists; choose another destination, or delete it first.") from None
 
 
-def _check(place: Place, path: PurePosixPath, expected: bytes) -> os.stat_result:
+def _check(place: FileIdentity, path: PurePosixPath, expected: bytes) -> os.stat_result:
     """Return what is known of a file that holds `expected`."""
     found = _changeable(place, path)
     if _content(place) != expected:
@@ -141,7 +141,7 @@ def _check(place: Place, path: PurePosixPath, expected: bytes) -> os.stat_result
     return found
 
 
-def _changeable(place: Place, path: PurePosixPath) -> os.stat_result:
+def _changeable(place: FileIdentity, path: PurePosixPath) -> os.stat_result:
     """Return what is known of a regular file that somebody may write: a rename would get around missing permissions."""
     found = os.stat(place[1], dir_fd=place[0], follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
@@ -151,7 +151,7 @@ def _changeable(place: Place, path: PurePosixPath) -> os.stat_result:
     return found
 
 
-def _content(place: Place) -> bytes | None:
+def _content(place: FileIdentity) -> bytes | None:
     """Return what a file holds; None where it is not a regular file any more."""
     with suppress(OSError):
         descriptor = os.open(place[1], _LOOK, dir_fd=place[0])
@@ -160,7 +160,7 @@ def _content(place: Place) -> bytes | None:
     return None
 
 
-def _move(source: Place, destination: Place) -> None:
+def _move(source: FileIdentity, destination: FileIdentity) -> None:
     """Rename, never over a file.
 
     Raises:

@@ -13,7 +13,7 @@ from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.store.outside_answers import Receipt
 from midturn.web.access import Visitor
-from midturn.web.answering import Answering, Misfit, Shown
+from midturn.web.answering import Answering, PageAgain, ShownPage
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import recorded
 from midturn.web.pages.waiting import frame
@@ -51,7 +51,7 @@ async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answe
     sent = await read_fields(request)
     try:
         came_to = await answering.act(sent)
-    except Misfit as misfit:
+    except PageAgain as misfit:
         return await _shown(request, visitor, site, found, misfit.shown, problems=misfit.problems, sent=sent, status=422)
     except (AlreadyAnswered, NotOpen, StoreLocked) as error:
         await site.board.look()
@@ -74,7 +74,7 @@ async def _shown(  # noqa: PLR0913  what a page shows
     visitor: Visitor,
     site: Site,
     found: OpenQuestion,
-    shown: Shown,
+    shown: ShownPage,
     *,
     problems: Sequence[Problem] = (),
     sent: Fields | None = None,
