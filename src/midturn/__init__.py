@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 
 __version__ = "0.1.0"
@@ -79,6 +78,8 @@ def __getattr__(name: str) -> object:
 
 def _loaded(home: str) -> object:
     """Load a module. Nothing becomes garbage meanwhile, so nobody looks for any."""
+    import gc  # only where something is loaded
+
     collects = gc.isenabled()
     gc.disable()
     try:

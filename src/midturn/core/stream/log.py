@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Final, overload
+from typing import overload
 
 from midturn.core.codec import clean, decode_event, decode_stream, decode_visible
 from midturn.core.events import Event, VisibleEvent
 from midturn.core.stream.provider_view import provider_view, whole_view
 from midturn.core.stream.window import TurnByTurn, Window, begins, last_turn, starts_turn
-
-_BEFORE: Final = (b"\n\n", b" \n", b"\t\n", b"\r\n", b"\v\n", b"\f\n", b"\xbf\n")
-"""How a blank line may end: without these there is none."""
 
 
 class Past:
@@ -57,8 +54,8 @@ class Past:
     @cached_property
     def length(self) -> int:
         """How many events there are."""
-        may_have_blanks = self._lines.startswith(b"\n") or any(end in self._lines for end in _BEFORE)
-        return len(self.events) if may_have_blanks else self._lines.count(b"\n")
+        lines = self._lines.count(b"\n")
+        return lines if self._lines.count(b"}\n") == lines else len(self.events)  # else there may be blank ones
 
     @cached_property
     def has_begun(self) -> bool:
