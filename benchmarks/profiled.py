@@ -1,0 +1,94 @@
+"""Where the processor time of a round trip goes: samples of the stack, by the part of midturn that works or has something done for it.
+
+Nothing is slowed down by it, as a tracing profiler would do. Usage: profiled.py [ROUNDS] [MESSAGES]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from counted import HOME
+from turns import deploy, prepared, turn
+
+PARTS = {
+    "store": "files: locks, opening, reading, the index",
+    "core/turn": "the machine: what happens next",
+    "core/question": "questions: their rules, and answers",
+    "core/form": "questions: their rules, and answers",
+    "core": "events, JSON, what a model sees",
+    "runtime": "the runtime: tasks, effects",
+    "agent": "putting agents and sessions together",
+    "compose": "putting agents and sessions together",
+    "models": "the model's layers: retries, counting",
+    "tools": "the tool's parameters and context",
+}
+SYNCS, LOOP, PROGRAM = "the disk: writes and syncs", "asyncio: the loop itself, and its start", "the program: its tool and model"
+
+
+def part(frame: FrameType | None) -> str:
+    """Return for whom the processor works: the innermost frame that is ours, or asyncio's."""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file.startswith(HOME):
+            where = file.removeprefix(HOME).strip("/")
+            if frame.f_code.co_name in ("sync", "write_all") and where == "store/folder.py":
+                return SYNCS
+            return next((name for begin, name in PARTS.items() if where.startswith(f"{begin}/")), "the rest")
+        if "/asyncio/" in file:
+            return LOOP
+        if file.endswith("benchmarks/turns.py"):
+            return PROGRAM
+        frame = frame.f_back
+    return "the rest"
+
+
+class Samples:
+    """Looks at the stack after each millisecond of processor time, while `runs`."""
+
+    def __init__(self) -> None:
+        self.found: Counter[str] = Counter()
+        self.runs = False
+        signal.signal(signal.SIGPROF, self._look)
+        signal.setitimer(signal.ITIMER_PROF, 0.001, 0.001)
+
+    def _look(self, _: int, frame: FrameType | None) -> None:
+        if self.runs:
+            self.found[part(frame)] += 1
+
+
+def profiled(rounds: int, messages: int) -> list[tuple[str, float]]:
+    """Return the milliseconds of processor time of a round trip, by part, the largest first."""
+    samples, used = Samples(), 0.0
+    with tempfile.TemporaryDirectory() as directory:
+        for number in range(rounds):
+            root = Path(directory, str(number))
+            _, conversation = prepared(root, messages * 2)
+            gc.collect()
+            began = time.process_time()
+            samples.runs = True
+            asyncio.run(turn(root, conversation, deploy, ["eu-1"]))
+            samples.runs = False
+            used += time.process_time() - began
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    total = sum(samples.found.values())
+    return [(name, count / total * used / rounds * 1e3) for name, count in samples.found.most_common()]
+
+
+def table(rows: Sequence[tuple[str, float]]) -> list[str]:
+    """Return the rows as a table, with their sum."""
+    lines = [f"| {name} | {took:.2f} ms |" for name, took in rows]
+    return ["| processor time of a round trip | |", "| --- | --- |", *lines, f"| together | {sum(took for _, took in rows):.2f} ms |"]
+
+
+if __name__ == "__main__":
+    given = [int(argument) for argument in sys.argv[1:]]
+    print("\n".join(table(profiled(given[0] if given else 400, given[1] if len(given) > 1 else 0))))
