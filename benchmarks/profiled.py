@@ -31,7 +31,7 @@ PARTS = {
     "models": "the model's layers: retries, counting",
     "tools": "the tool's parameters and context",
 }
-SYNCS, LOOP, PROGRAM = "the disk: writes and syncs", "asyncio: the loop itself, and its start", "the program: its tool and model"
+SYNCS, LOOP, PROGRAM = "the disk: writes and syncs", "asyncio: the loop itself, and its start", "the program: its tool and its model"
 
 
 def part(frame: FrameType | None) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROUNDS = 15
@@ -22,11 +22,11 @@ def seconds(command: list[str], cwd: Path | None = None) -> float:
     return time.perf_counter() - start
 
 
-def to_first_byte(command: list[str], cwd: Path) -> float:
+def to_first_byte(command: list[str], cwd: Path, environment: Mapping[str, str] | None = None) -> float:
     """Return how long a command takes until its first byte on stdout."""
     start = time.perf_counter()
     with subprocess.Popen(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
     ) as process:
         if process.stdout is None or not process.stdout.read(1):
             raise SystemExit("the command printed nothing")

@@ -30,7 +30,7 @@ class AnswerBell:
     """Rings when a conversation in one of several folders was answered. Made where it is first waited for."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        self._folders = [folder / NAME for folder in folders]
+        self._folders = tuple(folders)
         self._fd = -1
         self._watched: set[Path] = set()
 
@@ -71,7 +71,7 @@ class AnswerBell:
         if self._fd < 0:
             self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         for folder in missing:
-            if self._fd >= 0 and libc.inotify_add_watch(self._fd, os.fsencode(folder), _TOUCHED | _ONLY_DIRECTORIES) >= 0:
+            if self._fd >= 0 and libc.inotify_add_watch(self._fd, os.fsencode(folder / NAME), _TOUCHED | _ONLY_DIRECTORIES) >= 0:
                 self._watched.add(folder)
 
     def _hear(self) -> None:

@@ -56,7 +56,6 @@ class EventFile:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-            self._broken = f"{self.path} is closed: nothing more can be recorded by this writer."
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Write the lines of one batch, each with its newline; they are on the disk when this returns.
@@ -83,6 +82,8 @@ class EventFile:
         """Refuse to write where somebody else has written: what is in memory would no longer be what is on disk."""
         if self._broken:
             raise StoreError(self._broken)
+        if self.fd < 0:
+            raise StoreError(f"{self.path} is closed: nothing more can be recorded by this writer.")
         try:
             here, there = os.fstat(self.fd), os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
         except OSError as error:

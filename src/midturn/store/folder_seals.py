@@ -36,9 +36,11 @@ class FolderSeals:
 
     def chain(self, folder: Folder) -> SealChain | None:
         """Return the chain of a conversation, given its directory."""
-        seals = self._of.get(folder.path.parent)
+        seals = self._of.get(folder.path.parent) if any(self._of.values()) else None
+        if seals is None:
+            return None
         name = folder.path.name.removeprefix(NEW)
-        return seals.chain(conversation_id(name) or name) if seals else None
+        return seals.chain(conversation_id(name) or name)
 
     def last_turn(self, folder: Folder) -> LastTurn:
         """Read the last turn of a conversation, and find out whether it was begun and decided here."""
