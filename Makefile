@@ -88,15 +88,7 @@ attacks: $(READY)
 
 # What is installed with midturn: known weaknesses (where that data can be had), dependencies that nothing uses, a bill of materials.
 audit: $(AUDIT)/.ready $(READY)
-	@$(AUDIT)/bin/deptry src --no-ansi --ignore DEP001,DEP003,DEP004 2>&1 | grep -v '^Assuming'
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--all-extras pyproject.toml --output-file $(AUDIT)/installed.txt
-	@$(AUDIT)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible $(AUDIT)/installed.txt \
-		--output-file sbom.json 2>/dev/null && echo "sbom.json lists what is installed (CycloneDX)."
-	@$(AUDIT)/bin/pip-audit --disable-pip --require-hashes -r $(AUDIT)/installed.txt > $(AUDIT)/found.txt 2>&1; status=$$?; \
-		if grep -q "could not be audited" $(AUDIT)/found.txt || ! grep -qE "vulnerabilit" $(AUDIT)/found.txt; \
-		then echo "No data on known weaknesses can be had here: nothing is said about them."; \
-		else cat $(AUDIT)/found.txt; exit $$status; fi
+	@tools/audit $(AUDIT)
 
 $(AUDIT)/.ready: tools/audit-requirements.txt
 	@$(PYTHON) -m venv $(AUDIT)
