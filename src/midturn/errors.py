@@ -29,7 +29,12 @@ from typing import Any, NamedTuple, cast
 
 
 class Problem(NamedTuple):
-    """One broken rule: where it is (a JSON pointer, `""` for the whole document) and what to do about it."""
+    """One broken rule: where it is (a JSON pointer, `""` for the whole document) and what to do about it.
+
+    Args:
+        pointer: Where, as a JSON pointer.
+        message: What is wrong, and what to do.
+    """
 
     pointer: str
     message: str

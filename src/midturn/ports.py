@@ -36,6 +36,9 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield deltas, then exactly one `Finished`.
 
+        Args:
+            request: What goes to the model.
+
         Raises:
             ModelError: It cannot be reached (`transient`), or does not do what was asked.
         """
@@ -75,6 +78,13 @@ class ToolRun(Struct, frozen=True, kw_only=True):
     ends instead, it is cancelled. `hide` replaces every secret that the call was given, in a text that is cut or shown before the call
     ends; results and errors pass through it anyway, and it may be false while there are none. `checks` takes the rules of
     `ctx.ask(…, check=…)`. `idempotency_key` is the same for every execution of the call.
+
+    Args:
+        call: The call.
+        conversation: The id of the conversation.
+        root: The workspace.
+        limits: The limits of the turn.
+        deps: What the program passed to `Agent.run`.
     """
 
     call: ToolCall
@@ -111,6 +121,9 @@ class Tool(Protocol):
 
         Cancelling the task stops it, with everything it started. `Rejected` is a "no" in its own words; another exception becomes an
         error that the model reads, and is logged by `midturn.tools`.
+
+        Args:
+            run: The call, the answers so far, and the way to ask.
         """
         ...
 

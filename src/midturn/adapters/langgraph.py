@@ -89,6 +89,9 @@ async def invoke(graph: Graph, inquirer: Inquirer, given: object, config: Runnab
 def ask(question: Question[T]) -> T:
     """Ask in a node, sync or async: interrupt the graph with the question, and return the answer when the node begins anew with it.
 
+    Args:
+        question: The question.
+
     Raises:
         CallEnded: There is no answer: a person has replied instead. `content` is what the model is to read.
     """

@@ -401,6 +401,11 @@ class Agent(Generic[Deps]):
     ) -> Generator[SyncTurnStream]:
         """Continue the open turn of a conversation, and watch it, in a program without an event loop (see `stream_sync`).
 
+        Args:
+            conversation: The id of the conversation.
+            deps: What tools find as `ctx.deps`.
+            prompter: Who answers in this run, in place of the agent's own.
+
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with agent.stream_resume(…)` there.
         """
@@ -469,7 +474,11 @@ class Agent(Generic[Deps]):
         asyncio.run(self.work(at_once=at_once, deps=deps, engine=engine))
 
     def with_store(self, store: ConversationStore) -> Self:
-        """Return the same agent on another store, guarded by the same `may_answer`."""
+        """Return the same agent on another store, guarded by the same `may_answer`.
+
+        Args:
+            store: The other store.
+        """
         other = copy(self)
         other.store = self._guarded(store)
         return other

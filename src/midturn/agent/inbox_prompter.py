@@ -37,7 +37,11 @@ class InboxPrompter(Prompter):
         self._withdrawn = withdrawn
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Wait until the answer has come from elsewhere, which takes this prompt away."""
+        """Wait until the answer has come from elsewhere, which takes this prompt away.
+
+        Args:
+            prompt: What to ask.
+        """
         if prompt.kind not in ("tool", "deliver") or isinstance(prompt.question.answer_type, SecretType):
             return Unavailable()
         if self._announce:
@@ -46,7 +50,12 @@ class InboxPrompter(Prompter):
         raise AssertionError("nobody sets this event")
 
     async def withdrawn(self, id: str, by: str) -> None:
-        """Pass on who answered."""
+        """Pass on who answered.
+
+        Args:
+            id: The question, as `prompt.id`.
+            by: Who answered.
+        """
         if self._withdrawn:
             await _done(self._withdrawn(id, by))
 

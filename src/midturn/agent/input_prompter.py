@@ -28,7 +28,11 @@ class InputPrompter(Prompter):
         self._width = width
 
     async def prompt(self, prompt: Prompt) -> Reply:
-        """Ask, line by line, until there is a reply; the end of input ends the turn."""
+        """Ask, line by line, until there is a reply; the end of input ends the turn.
+
+        Args:
+            prompt: What to ask.
+        """
         scene = Scene(prompt, self._width)
         try:
             reply = _conversed(plain_dialog(scene))

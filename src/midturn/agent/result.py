@@ -38,6 +38,10 @@ class RunResult(Struct, Generic[T], frozen=True, kw_only=True):
     `text` is what the assistant said in this turn, `structured` its answer where a schema was given (`T`), else None; `pending` are the
     open questions of a suspended turn; `refused` names the tools whose calls failed because no human was there; `usage` is what this run
     has cost; `error` says why a turn `failed`.
+
+    Args:
+        conversation: The id of the conversation.
+        status: `completed`, `suspended` (questions are open), `ended_by_user` or `failed`.
     """
 
     conversation: str

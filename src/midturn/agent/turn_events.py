@@ -18,7 +18,11 @@ from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown
 
 
 class ToolStarted(Struct, frozen=True):
-    """A tool runs for the first time in this call."""
+    """A tool runs for the first time in this call.
+
+    Args:
+        call: The call.
+    """
 
     call: ToolCall
 
@@ -30,14 +34,24 @@ class Asked(Struct, frozen=True):
 
 
 class QuestionAnswered(Struct, frozen=True):
-    """A question has its response: answered, redacted (a secret was given) or cancelled. `id` is that of `Asked.question`."""
+    """A question has its response: answered, redacted (a secret was given) or cancelled. `id` is that of `Asked.question`.
+
+    Args:
+        response: The event as it is recorded.
+    """
 
     id: str
     response: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval
 
 
 class ToolFinished(Struct, frozen=True):
-    """A call has its response, which the model reads next; `exception` is what the tool raised, unless that was `Rejected`."""
+    """A call has its response, which the model reads next; `exception` is what the tool raised, unless that was `Rejected`.
+
+    Args:
+        call: The call.
+        content: What the model reads.
+        is_error: Whether that is an error.
+    """
 
     call: ToolCall
     content: str
@@ -46,7 +60,11 @@ class ToolFinished(Struct, frozen=True):
 
 
 class TurnEnded(Struct, frozen=True):
-    """The run is over; nothing follows."""
+    """The run is over; nothing follows.
+
+    Args:
+        result: What `Agent.run` would have returned.
+    """
 
     result: RunResult[Any]
 

@@ -14,6 +14,12 @@ class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
 
     `requests` counts the requests that were answered, `by_model` the tokens of each model, and `inquiries` those of models that answered
     questions, which are in the others, too.
+
+    Args:
+        input_tokens: What the models read.
+        output_tokens: What they wrote.
+        cache_read_tokens: What of it a provider had kept.
+        cache_write_tokens: What it has kept now.
     """
 
     requests: int = 0

@@ -24,7 +24,12 @@ DEFAULT_RETRIES: Final = 4
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool as a model sees it; `parameters` is the JSON Schema of its arguments."""
+    """A tool as a model sees it; `parameters` is the JSON Schema of its arguments.
+
+    Args:
+        name: Its name, as the model calls it.
+        description: What the model is told of it.
+    """
 
     name: str
     description: str
@@ -36,6 +41,11 @@ class InquiryAsked(Struct, frozen=True):
 
     `shares_cache` is set where the main model answers with its cache on: then nothing that the provider counts into its cache key may
     differ from the main request. `trial` is 1, or 2 after a wrong answer.
+
+    Args:
+        tool: The tool that asks.
+        question_id: The id of its question.
+        question: The question, as it is recorded.
     """
 
     tool: str
@@ -49,6 +59,16 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """One request: `events` is the provider view of the stream; `inquiry` is set on a side request only.
 
     `recorded` is the whole stream, for models that keep their position in it (the scripted one); adapters never send it.
+
+    Args:
+        system: The system prompt.
+        tools: What the model may call.
+        tool_choice: `auto`, or what a model is made to do.
+        schema: The JSON Schema of the answer, where one is wanted in a shape.
+        parameters: Settings of the request, such as `temperature`.
+        cache: How long the provider shall keep what it has read: `short`, `long` or `off`.
+        timeout: Seconds without a byte from the model.
+        conversation: The id of the conversation.
     """
 
     system: str = ""
@@ -65,7 +85,13 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens; `input_tokens` includes what was read from and written to a cache."""
+    """Tokens; `input_tokens` includes what was read from and written to a cache.
+
+    Args:
+        output_tokens: What the model wrote.
+        cache_read_tokens: What the provider had kept, and read from there.
+        cache_write_tokens: What it has kept now.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -92,42 +118,69 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class TextDelta(Struct, frozen=True):
-    """The next piece of the answer. `metadata` belongs to the part that is recorded if the response is cut here."""
+    """The next piece of the answer. `metadata` belongs to the part that is recorded if the response is cut here.
+
+    Args:
+        text: The piece.
+    """
 
     text: str
     metadata: dict[str, Json] | None = None
 
 
 class ReasoningDelta(Struct, frozen=True):
-    """The next piece of the model's reasoning; `metadata` as of `TextDelta`."""
+    """The next piece of the model's reasoning; `metadata` as of `TextDelta`.
+
+    Args:
+        text: The piece.
+    """
 
     text: str
     metadata: dict[str, Json] | None = None
 
 
 class TextPart(Struct, frozen=True):
-    """One finished text of an answer; `metadata` is the provider's own and travels back."""
+    """One finished text of an answer; `metadata` is the provider's own and travels back.
+
+    Args:
+        text: The whole text.
+    """
 
     text: str
     metadata: dict[str, Json] | None = None
 
 
 class ReasoningPart(Struct, frozen=True):
-    """One finished piece of reasoning; signatures stand in `metadata`."""
+    """One finished piece of reasoning; signatures stand in `metadata`.
+
+    Args:
+        text: The whole text.
+    """
 
     text: str
     metadata: dict[str, Json] | None = None
 
 
 class StructuredPart(Struct, frozen=True):
-    """The answer in the shape that the request's schema asked for."""
+    """The answer in the shape that the request's schema asked for.
+
+    Args:
+        value: The answer.
+        metadata: The provider's own; it travels back.
+    """
 
     value: Json
     metadata: dict[str, Json] | None = None
 
 
 class ToolCallPart(Struct, frozen=True):
-    """A complete call. `arguments` is an object, or the model's own text where that was not a JSON object; `problem` then says why."""
+    """A complete call. `arguments` is an object, or the model's own text where that was not a JSON object; `problem` then says why.
+
+    Args:
+        id: What the provider calls it.
+        name: The name of the tool.
+        metadata: The provider's own; it travels back.
+    """
 
     id: str
     name: str
@@ -158,7 +211,13 @@ StopReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "othe
 
 
 class Finished(Struct, frozen=True):
-    """The end of a response: its parts in order, as they are recorded, and what it cost."""
+    """The end of a response: its parts in order, as they are recorded, and what it cost.
+
+    Args:
+        parts: Texts, reasoning and calls, in order.
+        usage: The tokens.
+        stop_reason: Why it ended: `stop`, `tool_calls`, `length`, `refusal` or `other`.
+    """
 
     parts: tuple[Part, ...]
     usage: Usage = Usage()

@@ -6,7 +6,23 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Each field is one limit; sizes are bytes, times are seconds."""
+    """Each field is one limit; sizes are bytes, times are seconds.
+
+    Args:
+        question: The text of a question, in bytes.
+        context: The context above it, in bytes.
+        options: How many options a question may have.
+        form: How many questions a form may have.
+        shown: How many different questions a person may be shown in one turn.
+        repeats: How often a tool may ask the same question in one call.
+        rejected_cycles: After how many rounds in a row that models rejected only a person may answer.
+        cycles: How many requests to the main model a turn may take.
+        seconds: How long a turn may work; None: as long as it takes. Waiting for people does not count.
+        tool_output: How much of the result of a tool the model reads, in bytes.
+        batch: How much one batch of events may weigh, in bytes.
+        json_depth: How deep JSON may be nested.
+        event_line: How long one recorded event may be, in bytes.
+    """
 
     question: int = 2_048
     context: int = 16 * 1024

@@ -13,14 +13,22 @@ from midturn.core.question import Question
 
 
 class Success(Struct, frozen=True):
-    """The tool is done; `content` is what the model reads, `images` what it sees, where it can."""
+    """The tool is done; `content` is what the model reads, `images` what it sees, where it can.
+
+    Args:
+        content: What the model reads.
+    """
 
     content: str
     images: tuple[Image, ...] = ()
 
 
 class ToolError(Struct, frozen=True):
-    """The tool failed; the model reads `message`. `trace` is for people, `transient` says that trying again may help."""
+    """The tool failed; the model reads `message`. `trace` is for people, `transient` says that trying again may help.
+
+    Args:
+        message: What the model reads.
+    """
 
     message: str
     trace: tuple[str, ...] = ()
@@ -28,7 +36,11 @@ class ToolError(Struct, frozen=True):
 
 
 class NeedsInput(Struct, frozen=True):
-    """The tool must know something first, and is run again with the answers. One question is a form of one."""
+    """The tool must know something first, and is run again with the answers. One question is a form of one.
+
+    Args:
+        form: The questions.
+    """
 
     form: Form
 

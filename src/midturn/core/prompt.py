@@ -25,6 +25,18 @@ class Prompt(Struct, frozen=True, kw_only=True):
     `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
     which is the beginning of the question's context: somebody else's words, to be quoted. `parameters` is what edited arguments must fit.
     `always` is what another agent keeps of a yes that is to be remembered; empty where the turn does so.
+
+    Args:
+        kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
+        subject: The call or the result that an approval is about, or the answers that are reviewed.
+        prefill: What the field begins with; `UNSET` where it is empty.
+        can_go_back: Whether `WentBack` may be replied.
+        can_reply: Whether `Replied` may be.
+        may_remember: Whether `remember` of `Answered` counts.
+        conversation: The id of the conversation.
+        tool: The tool whose call asks.
+        arguments: The arguments of that call.
+        find_open: Finds what `open` returns.
     """
 
     question: Question[Any]

@@ -11,7 +11,11 @@ from midturn.core.secret import SecretValue
 
 
 class Answered(Struct, frozen=True):
-    """An answer. `reason` explains it, `remember` keeps it for the turn, `automatic` marks one that no human gave."""
+    """An answer. `reason` explains it, `remember` keeps it for the turn, `automatic` marks one that no human gave.
+
+    Args:
+        value: The answer; a secret as a `SecretValue`.
+    """
 
     value: Json | SecretValue
     reason: str | None = None
@@ -24,7 +28,11 @@ class WentBack(Struct, frozen=True):
 
 
 class Replied(Struct, frozen=True):
-    """The person does not answer, and says something to the model instead (or nothing)."""
+    """The person does not answer, and says something to the model instead (or nothing).
+
+    Args:
+        text: The words; None where there are none.
+    """
 
     text: str | None = None
 
@@ -34,7 +42,11 @@ class EndedTurn(Struct, frozen=True):
 
 
 class Edited(Struct, frozen=True):
-    """Approved with changes: the arguments (kind `run`) or the content (kind `deliver`) to use instead."""
+    """Approved with changes: the arguments (kind `run`) or the content (kind `deliver`) to use instead.
+
+    Args:
+        value: The whole of what is used instead.
+    """
 
     value: Json
 

@@ -6,7 +6,11 @@ from typing import NoReturn
 
 
 class SecretValue:
-    """Holds a secret so that `repr`, `str`, formatting, pickle, copies and JSON never show it. `reveal()` gives it to a tool."""
+    """Holds a secret so that `repr`, `str`, formatting, pickle, copies and JSON never show it. `reveal()` gives it to a tool.
+
+    Args:
+        text: The secret.
+    """
 
     __slots__ = ("__text",)
 

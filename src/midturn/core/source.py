@@ -6,14 +6,23 @@ from msgspec import Struct
 
 
 class Source(Struct, frozen=True, omit_defaults=True):
-    """`tool` (with its registered name), `assistant`, `user`, or `other` (with a name); tags of newer versions are kept."""
+    """`tool` (with its registered name), `assistant`, `user`, or `other` (with a name); tags of newer versions are kept.
+
+    Args:
+        source: The kind: one of these words.
+        name: The name, where there is one.
+    """
 
     source: str
     name: str | None = None
 
     @classmethod
     def tool(cls, name: str) -> Source:
-        """Return the source of every local tool, MCP tool and Python function."""
+        """Return the source of every local tool, MCP tool and Python function.
+
+        Args:
+            name: The name under which it is registered.
+        """
         return cls("tool", name)
 
     @property

@@ -21,7 +21,13 @@ def approval_text(kind: str, tool: str) -> str:
 
 
 class ToolCall(Struct, frozen=True):
-    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call."""
+    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call.
+
+    Args:
+        id: What the provider calls it.
+        name: The name of the tool.
+        arguments: The arguments as they run: an object, or the words of the model where it wrote none.
+    """
 
     event: str
     id: str
@@ -30,13 +36,23 @@ class ToolCall(Struct, frozen=True):
 
 
 class CallSubject(Struct, frozen=True):
-    """What a `run` approval is about: the call as it would run."""
+    """What a `run` approval is about: the call as it would run.
+
+    Args:
+        call: The call.
+    """
 
     call: ToolCall
 
 
 class ResultSubject(Struct, frozen=True):
-    """What a `deliver` approval is about: the result that the model would read."""
+    """What a `deliver` approval is about: the result that the model would read.
+
+    Args:
+        call: The call that it is the result of.
+        content: The result.
+        is_error: Whether it is an error.
+    """
 
     call: ToolCall
     content: str
@@ -44,7 +60,12 @@ class ResultSubject(Struct, frozen=True):
 
 
 class AnswersSubject(Struct, frozen=True):
-    """What a `review` is about: the questions of the form, and the answers by question id: no secrets, and null for what was skipped."""
+    """What a `review` is about: the questions of the form, and the answers by question id: no secrets, and null for what was skipped.
+
+    Args:
+        questions: The questions, in order.
+        answers: The answers.
+    """
 
     questions: Sequence[Question[Any]]
     answers: dict[str, Json]

@@ -60,6 +60,9 @@ class InquirerCall(CanAsk):
         """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model is to read, as it will be recorded.
 
         A secret that was given in this call is not in it, and it is not longer than `limits.tool_output`.
+
+        Args:
+            result: What the tool returned.
         """
         outcome = outcome_of(result)
         if isinstance(outcome, NeedsInput):
@@ -69,6 +72,10 @@ class InquirerCall(CanAsk):
 
     async def execute(self, tool: Tool, deps: object = None) -> Success | ToolError:
         """Run a tool of ours as this call: what it asks is asked here, and what it ends in is the call's result, which is returned.
+
+        Args:
+            tool: The tool.
+            deps: What it finds as `ctx.deps`.
 
         Raises:
             Suspended: Nobody is there to answer now; the tool was cancelled.
@@ -87,11 +94,19 @@ class InquirerCall(CanAsk):
         return (await self._unless_stopped(asyncio.create_task(execute(tool, run)))).outcome
 
     async def fail(self, error: Exception) -> CallContent:
-        """Record what the block raised as the tool's error, without the secrets that it was given."""
+        """Record what the block raised as the tool's error, without the secrets that it was given.
+
+        Args:
+            error: What was raised.
+        """
         return await self.end(failed(self._call.run.result(), error).outcome)
 
     async def end(self, outcome: Outcome) -> CallContent:
-        """Record the result, durably; what was asked and given up is superseded with it. Return what the model is to read."""
+        """Record the result, durably; what was asked and given up is superseded with it. Return what the model is to read.
+
+        Args:
+            outcome: What the call came to.
+        """
         self._call.finish(outcome)
         await self._turn.finished(self._call)
         return self._turn.content(self._call.event)

@@ -98,6 +98,10 @@ class Inquirer:
     async def turn(self, text: str = "", *, author: str | None = None) -> AsyncGenerator[None]:
         """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
 
+        Args:
+            text: What the user said; empty where that is not known, or to go on.
+            author: Who said it; recorded.
+
         Raises:
             Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
                 again when it is answered.
@@ -224,6 +228,11 @@ class Inquirer:
 
         What the block raises is recorded as the tool's error and raised on. `Suspended`, and cancelling the task, leave the call
         unfinished, to be made again.
+
+        Args:
+            tool: The tool, or its name.
+            call_id: The id that the model gave the call.
+            arguments: The arguments that it gave.
 
         Raises:
             Suspended: Nobody is there to answer now; `pending` says what is open.

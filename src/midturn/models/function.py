@@ -50,6 +50,9 @@ class FunctionModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield what the function says.
 
+        Args:
+            request: What goes to the model.
+
         Raises:
             ModelError: The function returned something that is not an answer.
         """

@@ -72,7 +72,11 @@ class ProviderModel:
         return self._model.name
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Ask the model (see `Model.stream`); what the request says itself counts before the settings."""
+        """Ask the model (see `Model.stream`); what the request says itself counts before the settings.
+
+        Args:
+            request: What goes to the model.
+        """
         parameters = {**self._parameters, **request.parameters}
         return self._model.stream(replace(request, parameters=parameters, timeout=self._timeout))
 

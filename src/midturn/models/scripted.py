@@ -59,6 +59,10 @@ class ScriptedModel:
     def from_file(cls, path: str | Path, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> ScriptedModel:
         """Read the script from a `.toml` or `.json` file.
 
+        Args:
+            path: The file.
+            sleep: Waits where the script says so; a test need not.
+
         Raises:
             ConfigError: The file cannot be read or breaks a rule; every problem is listed with its place.
         """
@@ -79,6 +83,9 @@ class ScriptedModel:
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Yield the next entry of the script.
+
+        Args:
+            request: What goes to the model.
 
         Raises:
             ModelError: The entry is an error.

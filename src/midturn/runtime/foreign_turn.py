@@ -42,7 +42,13 @@ class Outside:
 
 
 class CallContent(str):  # noqa: SLOT000  it has fields
-    """What the model of another loop is to read as the result of a call, as it is recorded."""
+    """What the model of another loop is to read as the result of a call, as it is recorded.
+
+    Args:
+        content: The text.
+        is_error: Whether it is an error.
+        turn_ended: Whether the person has ended the turn: make no further model request in it.
+    """
 
     is_error: bool
     """Whether that is an error."""

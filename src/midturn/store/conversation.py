@@ -49,6 +49,9 @@ class Conversation:
     def open(cls, path: str | os.PathLike[str]) -> Conversation:
         """Read the conversation in the directory `path`; one that `jp` recorded (`events.json`) is read as well.
 
+        Args:
+            path: The conversation's directory.
+
         Raises:
             StoreError: There is no conversation, or it cannot be read; the message names the file.
         """

@@ -31,6 +31,9 @@ class Receipt(Struct, frozen=True):
     """An answer that is safe: recorded, or durably with whoever runs the turn.
 
     `id` is the question's address. `held` says whether somebody runs the turn now, so that you need not resume it.
+
+    Args:
+        conversation: The id of the conversation.
     """
 
     conversation: str

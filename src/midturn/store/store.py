@@ -60,12 +60,19 @@ class ConversationStore:
     # Conversations --------------------------------------------------------------------------------------------------------
 
     async def new(self, title: str = "") -> str:
-        """Make a conversation without any event in it; return its id."""
+        """Make a conversation without any event in it; return its id.
+
+        Args:
+            title: What listings show; the first message stands in for an empty one.
+        """
         async with await self.create(title) as journal:
             return journal.conversation
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation. It takes no lock.
+
+        Args:
+            id: The id of the conversation.
 
         Raises:
             StoreError: There is none, or it cannot be read.
@@ -80,12 +87,19 @@ class ConversationStore:
         """Copy the finished turns of a conversation (the first `turns` of them) into a new one, byte for byte; return its id.
 
         An open turn stays behind: its questions can be answered in one place only.
+
+        Args:
+            id: The id of the conversation.
+            turns: How many turns from the start; None for all that are finished.
         """
         lines, original = await self.port.lines(id), await self.port.read(id)
         return await self.port.add(lines[: original.finished_length(turns)], original.metadata)
 
     async def remove(self, id: str) -> None:
         """Remove a conversation for good.
+
+        Args:
+            id: The id of the conversation.
 
         Raises:
             StoreLocked: Somebody writes it.
@@ -96,7 +110,11 @@ class ConversationStore:
     # Questions ------------------------------------------------------------------------------------------------------------
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
-        """Return the open questions of one conversation, or of all, the oldest conversation first."""
+        """Return the open questions of one conversation, or of all, the oldest conversation first.
+
+        Args:
+            conversation: The id of the one; None for all.
+        """
         questions = await self.port.questions("" if conversation is None else f"{conversation}-")
         return [looked_at(question) for question in questions]
 
@@ -108,7 +126,11 @@ class ConversationStore:
         return await self.port.ids(which="ready")
 
     async def open_turns(self, conversation: str | None = None) -> set[str]:
-        """Return the conversations whose last turn is open; of one alone, whether it is among them."""
+        """Return the conversations whose last turn is open; of one alone, whether it is among them.
+
+        Args:
+            conversation: The id of the one; None for all.
+        """
         if conversation is None:
             return set(await self.port.ids(which="open"))
         try:
@@ -179,6 +201,9 @@ class ConversationStore:
         """Yield what happens to questions from now on, in one conversation or in all: `asked`, `answered`, `withdrawn`, `turn_ended`.
 
         What is open already comes first, as `asked`.
+
+        Args:
+            conversation: The id of the one; None for all.
         """
         return changes(self, conversation)
 
@@ -260,6 +285,10 @@ class ConversationStore:
     def run_sync(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         """Run one of the methods to its end.
 
+        Args:
+            name: What the method is called.
+            work: What it has returned.
+
         Raises:
             RuntimeError: An event loop is running in this thread.
         """
@@ -273,11 +302,18 @@ class ConversationStore:
     # Holding --------------------------------------------------------------------------------------------------------------
 
     async def create(self, first_words: str) -> HeldConversation:
-        """Begin a conversation, and hold it: `async with await store.create(…) as journal`."""
+        """Begin a conversation, and hold it: `async with await store.create(…) as journal`.
+
+        Args:
+            first_words: What the user says first, for the title.
+        """
         return self._held(await self.port.create(first_words))
 
     async def open(self, id: str) -> HeldConversation:
         """Hold a conversation for writing; what was handed over to a holder that died is recorded first.
+
+        Args:
+            id: The id of the conversation.
 
         Raises:
             StoreLocked: Somebody else holds it.
@@ -306,7 +342,11 @@ class ConversationStore:
         return HeldConversation(journal, self._admission, self._clock)
 
     async def taken_over(self, conversation: str) -> None:
-        """Make sure that nothing is left over that was handed to a holder that is gone."""
+        """Make sure that nothing is left over that was handed to a holder that is gone.
+
+        Args:
+            conversation: The id of the conversation.
+        """
         last = await self.port.look(conversation)
         if isinstance(last, Settled) and last.turn.handed:
             await self._take_over(conversation)

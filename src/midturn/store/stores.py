@@ -25,7 +25,11 @@ class FileStore(ConversationStore):
 
 
 class MemoryStore(ConversationStore):
-    """Conversations of one process, gone with it: for tests, and for programs that keep nothing."""
+    """Conversations of one process, gone with it: for tests, and for programs that keep nothing.
+
+    Args:
+        limits: How deep answers may be nested, and how much one batch may weigh.
+    """
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         super().__init__(MemoryConversations(limits))

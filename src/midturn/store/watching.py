@@ -24,6 +24,9 @@ class StoreChange(Struct, frozen=True, kw_only=True):
 
     `asked`: `question` is open. `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
     answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty.
+
+    Args:
+        kind: What happened: one of these words.
     """
 
     kind: Literal["asked", "answered", "withdrawn", "turn_ended"]

@@ -30,6 +30,9 @@ class TerminalPrompter(Prompter):
     """Asks on the controlling terminal, whatever stdin, stdout and stderr are; one prompt at a time.
 
     `gate` holds back what others write to the same screen while a prompt is open.
+
+    Args:
+        settings: How prompts look and sound; the usual way where none are given.
     """
 
     concurrent = False
@@ -48,6 +51,9 @@ class TerminalPrompter(Prompter):
         """Ask, and return what the person did; `Unavailable` where no terminal opens or our job is in the background.
 
         Cancelling takes the prompt away at once and leaves the terminal as it was found.
+
+        Args:
+            prompt: What to ask.
 
         Raises:
             TerminalGone: There was a terminal, and it was closed: nobody answered.
@@ -77,11 +83,20 @@ class TerminalPrompter(Prompter):
                 gc.freeze()
 
     def about_to_ask(self, question: OpenQuestion) -> None:
-        """Take note of what the next prompt asks, as everybody outside the turn sees it."""
+        """Take note of what the next prompt asks, as everybody outside the turn sees it.
+
+        Args:
+            question: The question.
+        """
         self._waiting = question
 
     def withdrawn(self, id: str, by: str) -> None:
-        """Say who answered a prompt that was taken away."""
+        """Say who answered a prompt that was taken away.
+
+        Args:
+            id: The question, as `prompt.id`.
+            by: Who answered.
+        """
         del id
         if not self._settings.announces:
             return

@@ -50,6 +50,9 @@ class ScriptedPrompter(Prompter):
     async def prompt(self, prompt: Prompt) -> Reply:
         """Reply as the script says.
 
+        Args:
+            prompt: What to ask.
+
         Raises:
             UnscriptedPrompt: The script has no (further) reply, and `unscripted` is `raise`.
         """

@@ -29,6 +29,10 @@ class Recorded(Struct, frozen=True):
     """One question and its response. `question` is `<tool>.<question id>`; `outcome` is `answered`, `cancelled`, `redacted` or `open`.
 
     `reason` is the answer's explanation, or the tag of a cancelled response.
+
+    Args:
+        answer: The answer; `UNSET` where there is none.
+        by: Who gave it: `user`, `assistant`, …
     """
 
     question: str
@@ -39,7 +43,11 @@ class Recorded(Struct, frozen=True):
 
 
 def recorded_pairs(source: HasRecord) -> list[Recorded]:
-    """Return every question that was recorded, in order, with its response."""
+    """Return every question that was recorded, in order, with its response.
+
+    Args:
+        source: A conversation, or its events.
+    """
     events = list(cast("HasEvents", source).events if hasattr(source, "events") else cast("Iterable[Event]", source))
     tools = {event.event_id: event.name for event in events if isinstance(event, ToolCallRequest)}
     return [_recorded(pair, tools) for pair in pairs(events)]
@@ -49,6 +57,10 @@ def assert_answers(source: HasRecord, expected: Mapping[str, Json]) -> None:
     """Fail unless exactly these questions were answered, in this order, with these answers; of several attempts the last counts.
 
     That a secret was given is stated as `midturn.REDACTED`, where anything is said of secrets at all.
+
+    Args:
+        source: A conversation, or its events.
+        expected: The answers by `<tool>.<question id>`, in order.
 
     Raises:
         AssertionError: It shows what was recorded.

@@ -19,7 +19,11 @@ from midturn.testing.prompter import Scripted, ScriptedPrompter
 
 
 class ToolRunReport(Struct, frozen=True, kw_only=True):
-    """What came of one call: `content` is what a model would read, `exception` what the tool raised, `asked` every prompt in order."""
+    """What came of one call: `content` is what a model would read, `exception` what the tool raised, `asked` every prompt in order.
+
+    Args:
+        is_error: Whether that is an error.
+    """
 
     content: str
     is_error: bool

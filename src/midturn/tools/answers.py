@@ -13,7 +13,11 @@ T = TypeVar("T")
 
 
 class Answer(Struct, Generic[T], frozen=True):
-    """An answer with its circumstances: `by` is a tag of docs/recording.md (`user`, `assistant`, …), `reason` the responder's words."""
+    """An answer with its circumstances: `by` is a tag of docs/recording.md (`user`, `assistant`, …), `reason` the responder's words.
+
+    Args:
+        value: The answer, of the type of the question.
+    """
 
     value: T
     reason: str | None = None

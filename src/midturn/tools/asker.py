@@ -58,6 +58,10 @@ class CanAsk(ABC):
     def ask_sync(self, question: Question[T], *, check: Check[T] | None = None) -> T:
         """Ask from a function that is not async, and so runs in a thread (see `ask`).
 
+        Args:
+            question: The question, as for `ask`.
+            check: Your own rule, as for `ask`.
+
         Raises:
             asyncio.CancelledError: The call has ended without an answer.
             RuntimeError: This is the thread of an event loop; use `await ctx.ask(…)`.
@@ -65,11 +69,19 @@ class CanAsk(ABC):
         return self._life.wait_in_thread(lambda: self._ask(question, check))
 
     def ask_form(self, form: Form) -> Coroutine[Any, Any, FormAnswers]:
-        """Ask several questions in one round; `answers[question]` is typed (see `ask`)."""
+        """Ask several questions in one round; `answers[question]` is typed (see `ask`).
+
+        Args:
+            form: The questions.
+        """
         return self._life.pending(_ids(form), lambda: self._ask_form(form), "ctx.ask_form_sync(…)")
 
     def ask_form_sync(self, form: Form) -> FormAnswers:
-        """Ask several questions from a function that is not async (see `ask_sync`)."""
+        """Ask several questions from a function that is not async (see `ask_sync`).
+
+        Args:
+            form: The questions.
+        """
         return self._life.wait_in_thread(lambda: self._ask_form(form))
 
     def try_ask(self, question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
@@ -150,6 +162,10 @@ CALL: ContextVar[CanAsk] = ContextVar("midturn_call")
 def ask(question: Question[T], *, check: Check[T] | None = None) -> Coroutine[Any, Any, T]:
     """Ask from any depth inside a running tool, without its context: `answer = await midturn.ask(question)` (see `ToolContext.ask`).
 
+    Args:
+        question: The question.
+        check: Your own rule for the answer.
+
     Raises:
         RuntimeError: No tool is running here; or the function is not async: use `ask_sync`.
     """
@@ -157,27 +173,48 @@ def ask(question: Question[T], *, check: Check[T] | None = None) -> Coroutine[An
 
 
 def ask_sync(question: Question[T], *, check: Check[T] | None = None) -> T:
-    """Ask from any depth inside a tool that is not async (see `ToolContext.ask_sync`)."""
+    """Ask from any depth inside a tool that is not async (see `ToolContext.ask_sync`).
+
+    Args:
+        question: The question, as for `ask`.
+        check: Your own rule, as for `ask`.
+    """
     return _call().ask_sync(question, check=check)
 
 
 def ask_form(form: Form) -> Coroutine[Any, Any, FormAnswers]:
-    """Ask several questions in one round, from any depth inside a running tool (see `ToolContext.ask_form`)."""
+    """Ask several questions in one round, from any depth inside a running tool (see `ToolContext.ask_form`).
+
+    Args:
+        form: The questions.
+    """
     return _call().ask_form(form)
 
 
 def ask_form_sync(form: Form) -> FormAnswers:
-    """Ask several questions in one round, from any depth inside a tool that is not async."""
+    """Ask several questions in one round, from any depth inside a tool that is not async.
+
+    Args:
+        form: The questions.
+    """
     return _call().ask_form_sync(form)
 
 
 def try_ask(question: Question[T]) -> Coroutine[Any, Any, Answer[T] | Unanswered]:
-    """Ask from any depth inside a running tool, and go on where there is no answer (see `ToolContext.try_ask`)."""
+    """Ask from any depth inside a running tool, and go on where there is no answer (see `ToolContext.try_ask`).
+
+    Args:
+        question: The question.
+    """
     return _call().try_ask(question)
 
 
 def try_ask_sync(question: Question[T]) -> Answer[T] | Unanswered:
-    """Ask from any depth inside a tool that is not async, and go on where there is no answer."""
+    """Ask from any depth inside a tool that is not async, and go on where there is no answer.
+
+    Args:
+        question: The question, as for `try_ask`.
+    """
     return _call().try_ask_sync(question)
 
 

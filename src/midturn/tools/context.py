@@ -70,7 +70,12 @@ class ToolContext(CanAsk, Generic[Deps]):
         return self._life.ended
 
     async def given(self, form: Form, on_failure: OnFailure) -> Given:
-        """Have a form answered, for whoever makes the call."""
+        """Have a form answered, for whoever makes the call.
+
+        Args:
+            form: The questions.
+            on_failure: Whether a refusal, or a reply too, is reported; otherwise it ends the call.
+        """
         return await self._given(form, on_failure)
 
     async def _given(self, form: Form, on_failure: OnFailure) -> Given:

@@ -34,7 +34,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class FunctionTool(Generic[P, R_co]):
-    """A function that a model may call. Called from Python it is the plain function."""
+    """A function that a model may call. Called from Python it is the plain function.
+
+    Args:
+        function: What is called, typed parameter by parameter.
+        name: Its name, where that is not the name of the function.
+        description: What the model is told, where that is not in the docstring.
+        run: Who allows each call: `unattended` (nobody is asked), `ask`, `edit` or `skip`.
+    """
 
     def __init__(
         self, function: Callable[P, R_co], *, name: str | None = None, description: str | None = None, run: RunPolicy = "unattended"
@@ -98,7 +105,11 @@ class FunctionTool(Generic[P, R_co]):
         self._foretelling = function
 
     def foretell(self, run: ToolRun) -> Question[bool] | None:
-        """Return what a call would ask first, as far as that is known."""
+        """Return what a call would ask first, as far as that is known.
+
+        Args:
+            run: The call.
+        """
         if self._foretelling is None:
             return None
         positional, keywords = self._parameters.bind(
@@ -107,7 +118,11 @@ class FunctionTool(Generic[P, R_co]):
         return cast("Callable[..., Question[bool] | None]", self._foretelling)(*positional, **keywords)
 
     async def execute(self, run: ToolRun) -> Outcome:
-        """Run the function once (see `ports.Tool`)."""
+        """Run the function once (see `ports.Tool`).
+
+        Args:
+            run: The call, the answers so far, and the way to ask.
+        """
         try:
             values = self._parameters.read(run.call.arguments)
         except Mismatch as mismatch:

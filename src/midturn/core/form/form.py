@@ -20,6 +20,9 @@ class Form(Struct, frozen=True):
 
     `limit` is the highest number of questions (`limits.form`). Any sequence of questions will do; a tuple is kept.
 
+    Args:
+        questions: The questions, in the order in which they are asked.
+
     Raises:
         QuestionError: A rule of forms is broken; `problems` has all of them, with pointers such as `/questions/1/when/equals`.
     """
@@ -40,6 +43,11 @@ class Form(Struct, frozen=True):
     def from_json(cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS) -> Form:
         """Read an array of question objects.
 
+        Args:
+            questions: The questions as JSON objects.
+            review: Show all answers once more before they are sent.
+            limits: How many questions there may be, and how long each.
+
         Raises:
             QuestionError: Every problem of every question, and those of the form.
         """
@@ -50,6 +58,11 @@ class Form(Struct, frozen=True):
     @classmethod
     def from_entries(cls, entries: Sequence[QuestionRead], *, review: bool = False, limit: int = DEFAULT_LIMITS.form) -> Form:
         """Build a form from what could be read of its questions.
+
+        Args:
+            entries: What could be read of each question.
+            review: Show all answers once more before they are sent.
+            limit: The highest number of questions.
 
         Raises:
             QuestionError: Every problem of every entry, and those of the form.

@@ -16,6 +16,10 @@ class Ask(Struct, frozen=True):
 
     `index` is its 1-based place in the submitted form and `total` the form's length, skipped questions included. `prefill` is the answer
     that it has already had, where Back brought it up again; `UNSET` otherwise, and always for a secret.
+
+    Args:
+        question: The question.
+        can_go_back: Whether there is an earlier answer to go back to.
     """
 
     question: Question[Any]
@@ -38,7 +42,11 @@ class Completed(Struct, frozen=True):
 
 
 class Cancelled(Struct, frozen=True):
-    """The person replied instead. `answered` is what was collected by then, without skipped questions and secrets."""
+    """The person replied instead. `answered` is what was collected by then, without skipped questions and secrets.
+
+    Args:
+        reply: The words; None where there are none.
+    """
 
     answered: dict[str, Json]
     reply: str | None = None

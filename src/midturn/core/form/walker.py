@@ -67,6 +67,9 @@ class FormWalker:
     def feed(self, reply: FormReply) -> None:
         """Take what happened.
 
+        Args:
+            reply: What the person did at the step.
+
         Raises:
             AnswerError: The answer does not fit the question; the walk has not moved.
             MisplacedReplyError: The reply does not belong here; the walk has not moved.
@@ -89,6 +92,10 @@ class FormWalker:
     def accept(self, value: Json | SecretValue, *, automatic: bool) -> None:
         """Take an answer to the question that is asked now, as the question's own check has returned it.
 
+        Args:
+            value: The answer.
+            automatic: Whether no human gave it.
+
         Raises:
             MisplacedReplyError: No question is asked now.
         """
@@ -100,7 +107,11 @@ class FormWalker:
         self._asked = None
 
     def follow(self, answers: Mapping[str, Answered]) -> list[str]:
-        """Answer one question after the other, as far as there are answers that fit; return the ids of those that were asked."""
+        """Answer one question after the other, as far as there are answers that fit; return the ids of those that were asked.
+
+        Args:
+            answers: What is on record, in order.
+        """
         asked: list[str] = []
         while isinstance(step := self.step(), Ask) and (answer := answers.get(step.question.id)) is not None:
             try:
@@ -123,6 +134,10 @@ class FormWalker:
 
     def replace(self, question_id: str, value: Json | SecretValue) -> None:
         """Exchange the answer to a secret, wherever the walk stands; nothing moves.
+
+        Args:
+            question_id: The id of the question.
+            value: The secret.
 
         Raises:
             MisplacedReplyError: No answer to a secret of this id has been collected.

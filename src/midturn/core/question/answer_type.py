@@ -30,7 +30,12 @@ class OtherAnswer(TypedDict):
 
 
 class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
-    """One choice: its value, and what it means where the value alone does not say it."""
+    """One choice: its value, and what it means where the value alone does not say it.
+
+    Args:
+        value: What is answered.
+        description: What it means, shown beside it.
+    """
 
     value: Value_co
     description: str | None = None
@@ -46,14 +51,23 @@ class BooleanType(Struct, frozen=True, tag="boolean"):
 
 
 class SelectType(Struct, frozen=True, omit_defaults=True, tag="select"):
-    """Exactly one of 1 to 200 options, or `{"other": "<text>"}` where `allow_other` is set."""
+    """Exactly one of 1 to 200 options, or `{"other": "<text>"}` where `allow_other` is set.
+
+    Args:
+        options: The options in the order in which they are shown.
+    """
 
     options: tuple[SelectOption, ...]
     allow_other: bool = False
 
 
 class MultiSelectType(Struct, frozen=True, omit_defaults=True, tag="multi_select"):
-    """Any number of options between `min` and `max` (None: all), in option order; `{"other": …}` comes last."""
+    """Any number of options between `min` and `max` (None: all), in option order; `{"other": …}` comes last.
+
+    Args:
+        options: The options in the order in which they are shown.
+        allow_other: Whether the person may add one in their own words.
+    """
 
     options: tuple[SelectOption, ...]
     min: int = 0

@@ -13,7 +13,12 @@ Persistence: TypeAlias = Literal["none", "turn"]
 
 
 class When(Struct, frozen=True):
-    """Ask only if an earlier question of the form was answered with exactly this value."""
+    """Ask only if an earlier question of the form was answered with exactly this value.
+
+    Args:
+        question_id: The id of the earlier question.
+        equals: The answer with which this one is asked.
+    """
 
     question_id: str
     equals: Json

@@ -57,6 +57,16 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
 
     `T` is the type of the answer in Python, as `typed` gives it. `default` is `UNSET` where there is none (a schema may allow `null`).
     `returns` is the Python type behind a select over an `Enum` or a schema made from a type; it is not written.
+
+    Args:
+        id: The key of the answer.
+        text: The question, one line.
+        answer_type: The type of the answer.
+        context: What the person should know first; None where there is nothing.
+        exclusive: Whether only a human may answer.
+        persistence: `turn` where an answer may be remembered for the turn, else `none`.
+        optional: Whether it may be skipped.
+        when: In a form: ask only if an earlier question was answered so.
     """
 
     # A type checker sees no field in this name, so it is told below how a question is made.
@@ -83,6 +93,10 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
     def from_json(cls, obj: object, limits: Limits = DEFAULT_LIMITS) -> Question[Any]:
         """Read a question that a tool or a model authors now: an unknown key is a problem, `pre_amble` is read as `context`.
 
+        Args:
+            obj: The question as a JSON object.
+            limits: How long and how many its parts may be.
+
         Raises:
             QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
         """
@@ -99,6 +113,10 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
 
         Nothing is converted; `null` is an answer only where the question is optional. A secret comes back as `SecretValue`.
 
+        Args:
+            value: What somebody answered.
+            depth_limit: How deep the answer may be nested.
+
         Raises:
             AnswerError: The value is not an answer; `problems` says where and what is allowed, and never shows a secret.
         """
@@ -108,7 +126,11 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
         return answer
 
     def typed(self, answer: Json | SecretValue) -> T_co:
-        """Return a checked answer as `T`: the member of an `Enum`, an instance of the type behind a schema, else as it is."""
+        """Return a checked answer as `T`: the member of an `Enum`, an instance of the type behind a schema, else as it is.
+
+        Args:
+            answer: What `check` has returned.
+        """
         return cast("T_co", answer if self.returns is None else python_answer(self.answer_type, self.returns, answer))
 
     def persisted(self) -> PersistedQuestion:

@@ -17,7 +17,11 @@ ResultPolicy: TypeAlias = Literal["unattended", "ask", "edit", "skip"]
 
 
 class Target(Struct, frozen=True):
-    """Who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request)."""
+    """Who is to answer. `assistant` holds the assistant settings of the table form (model, system prompt, parameters, request).
+
+    Args:
+        kind: `user`, `assistant`, or `assistant_with_escalation`: then its no to a yes/no question goes to the user.
+    """
 
     kind: TargetKind = "user"
     assistant: JsonObject | None = None

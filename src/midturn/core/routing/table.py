@@ -17,19 +17,31 @@ from midturn.errors import AnswerError
 
 
 class UseCached(Struct, frozen=True):
-    """The answer that was remembered in this turn."""
+    """The answer that was remembered in this turn.
+
+    Args:
+        value: The answer.
+    """
 
     value: Json
 
 
 class UseConfigured(Struct, frozen=True):
-    """The answer that the configuration fixes; a secret's is a `SecretValue`."""
+    """The answer that the configuration fixes; a secret's is a `SecretValue`.
+
+    Args:
+        value: The answer.
+    """
 
     value: Json | SecretValue
 
 
 class UseDefault(Struct, frozen=True):
-    """The question's own default."""
+    """The question's own default.
+
+    Args:
+        value: The answer.
+    """
 
     value: Json
 

@@ -27,6 +27,14 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
     the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
     the call is one of somebody else's agent. `question_id`, `answer_schema`, and of a result under approval `content` and `is_error`, are
     read from its request.
+
+    Args:
+        conversation: The id of the conversation.
+        kind: `tool` for a question, `run`, `deliver` or `review` for an approval.
+        source: Who asks.
+        question: The question as it is recorded.
+        asked_at: When it was asked, in RFC 3339.
+        request: The event that it was read from.
     """
 
     id: str

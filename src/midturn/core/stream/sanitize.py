@@ -55,6 +55,9 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
 
     It starts with a `turn_start`; every call of a finished turn has a response; inquiries are whole inside their turn. Of the open turn
     only responses without a request are dropped. Nothing that a provider sees is lost, and a second pass changes nothing.
+
+    Args:
+        events: The events as they were read, oldest first.
     """
     events = list(events)
     whole: list[Event] = []

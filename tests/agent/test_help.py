@@ -1,0 +1,96 @@
+"""`help()` is enough: it says what each parameter is, of everything public that is made or called, in the core and the adapters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, cast
+
+import pytest
+
+import midturn as mt
+import midturn.testing
+
+MODULES = ("midturn.adapters.pydantic_ai", "midturn.adapters.langgraph", "midturn.adapters.openai_agents", "midturn.otel")
+MADE_BY_US = {
+    "ConversationStore": "`open_store` and `MemoryStore` make one",
+    "FormAnswers": "`ask_form` returns one",
+    "InquirerCall": "`Inquirer.run` and `Inquirer.call` make one",
+    "ToolContext": "a running tool gets one",
+    "TurnStream": "`Agent.stream` makes one",
+    "SyncTurnStream": "`Agent.stream_sync` makes one",
+}
+BY_OTHERS = {"wrap_tool_execute", "handle_deferred_tool_calls", "Graph"}  # called, or defined, by a framework
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    for name in dir(mt):
+        if name not in ("__version__", "events", "UNSET"):
+            yield name, getattr(mt, name)
+    for name in dir(midturn.testing):
+        yield f"testing.{name}", getattr(midturn.testing, name)
+    for name in MODULES:
+        module = pytest.importorskip(name)
+        for local, value in cast("dict[str, Any]", vars(module)).items():
+            if not local.startswith("_") and getattr(value, "__module__", None) == name:
+                yield f"{name.removeprefix('midturn.')}.{local}", value
+
+
+def taught() -> Iterator[tuple[str, Any, str]]:
+    """Yield what is called, with what `help()` says of it: constructors with their class, methods with the one that they stand for."""
+    for name, value in public():
+        if inspect.isclass(value):
+            if not issubclass(value, BaseException | dict) and name not in MADE_BY_US and not getattr(value, "_is_protocol", False):
+                yield name, value, f"{inspect.getdoc(value)}\n{inspect.getdoc(value.__init__)}"
+            yield from methods(name, value)
+        elif inspect.isroutine(value):
+            yield name, value, said_of(value, import_module(value.__module__))
+
+
+def methods(name: str, kind: Any) -> Iterator[tuple[str, Any, str]]:
+    for method in dir(kind):
+        value = getattr(kind, method)
+        if method.startswith("_") or not (inspect.isfunction(value) or inspect.ismethod(value)):
+            continue
+        if any(method in vars(base) and base.__module__.startswith("midturn") for base in kind.__mro__):
+            yield f"{name}.{method}", value, said_of(value, kind)
+
+
+def said_of(value: Any, home: Any) -> str:
+    """Return a docstring; a `_sync` form may name the form that it stands for, and leave the parameters to it."""
+    said = inspect.getdoc(value) or ""
+    name: str = value.__name__
+    asynchronous = name.removesuffix("_sync")
+    if asynchronous != name and re.search(rf"`(\w+\.)?{asynchronous}`", said):
+        said += inspect.getdoc(getattr(home, asynchronous)) or ""
+    return said
+
+
+def untaught(name: str, value: Any, said: str) -> list[str]:
+    """Return the parameters that are neither in a list of arguments nor named in the text."""
+    if not BY_OTHERS.isdisjoint(name.split(".")):
+        return []
+    parameters = inspect.signature(value).parameters.values()
+    named = [parameter.name for parameter in parameters if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)]
+    return [each for each in named if each != "self" and not re.search(rf"\b{each}:|`{each}\b[^`]*`", said)]
+
+
+def test_help_says_what_every_parameter_is() -> None:
+    missing = {name: found for name, value, said in taught() if (found := untaught(name, value, said))}
+    assert missing == {}
+
+
+def test_whoever_is_made_by_us_says_who_makes_it() -> None:
+    assert {name for name in MADE_BY_US if not (inspect.getdoc(getattr(mt, name)) or "").strip()} == set()
+
+
+def test_help_can_show_the_signature_of_everything() -> None:
+    for name, value, _ in taught():
+        assert inspect.signature(value), name
+
+
+def test_help_speaks_of_no_document_that_nobody_has() -> None:
+    texts = [(name, inspect.getdoc(value) or "") for name, value, _ in taught()]
+    assert [name for name, said in texts if re.search(r"\bspec\b|§|\bissue \d|chapter \d", said)] == []
