@@ -40,10 +40,16 @@ SIGNATURES: list[tuple[Callable[..., Any], str, dict[str, Any]]] = [
         mt.Agent,
         "model",
         {
-            "tools": (), "instructions": "", "prompter": None, "detached": "defer", "routes": None, "limits": None, "store": None,
+            "tools": (),
+            "instructions": "",
+            "prompter": None,
+            "detached": "defer",
+            "routes": None,
+            "limits": None,
+            "store": None,
             "may_answer": None,
         },
-    ),  # fmt: skip
+    ),
     (
         mt.ProviderModel,
         "id",
@@ -70,10 +76,16 @@ SIGNATURES: list[tuple[Callable[..., Any], str, dict[str, Any]]] = [
         mt.ConversationStore.answer,
         "self id value",
         {
-            "approve": None, "arguments": mt.UNSET, "content": mt.UNSET, "reply": None, "cancel": False, "reason": None, "user": None,
+            "approve": None,
+            "arguments": mt.UNSET,
+            "content": mt.UNSET,
+            "reply": None,
+            "cancel": False,
+            "reason": None,
+            "user": None,
             "via": "api",
         },
-    ),  # fmt: skip
+    ),
     (mt.ConversationStore.watch, "self conversation", {}),
     (mt.Inquirer, "store conversation prompter detached", {"prompter": None, "detached": "defer"}),
     (mt.Inquirer.turn, "self text", {}),
@@ -133,9 +145,7 @@ FIELDS = {
     mt.AlreadyAnswered: "to_json",
     midturn.testing.ToolRunReport: "content is_error exception asked",
 }
-ERRORS = (
-    "ConfigError QuestionError AnswerError StoreError StoreLocked Busy ModelError AlreadyAnswered NotOpen TurnOpen Suspended CallEnded"
-)
+ERRORS = "ConfigError QuestionError AnswerError StoreError StoreLocked Busy ModelError AlreadyAnswered NotOpen TurnOpen Suspended CallEnded"
 OF_A_STREAM = "TextDelta ReasoningDelta ModelRetried ToolStarted Asked QuestionAnswered ToolFinished TurnEnded"
 WITHOUT_A_SYNC_FORM = {
     # Somebody else calls them: the runtime, in its loop.
