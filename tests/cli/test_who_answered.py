@@ -111,6 +111,33 @@ def test_a_file_that_exists_is_asked_about_once_with_its_diff(midturn: CommandLi
     ]
 
 
+def test_the_inbox_asks_once_too_and_shows_the_difference(midturn: CommandLine) -> None:
+    assert midturn.run("query", "-m", overwriting(midturn), "--defer", "Go").status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    assert question["kind"] == "run"
+    assert question["question"]["text"] == "Overwrite plan.md?"
+    assert "-2. Ship.\n+2. Wait.\n" in question["question"]["context"]
+    assert "Overwrite plan.md?" in midturn.ok("inbox").stdout
+
+    answered = midturn.run("answer", question["id"], "y", "--resume")
+
+    assert answered.status == 0, answered.stderr
+    assert (midturn.root / "plan.md").read_text() == "1. Build.\n2. Wait.\n"
+    shown = midturn.ok("conversation", "show").stdout
+    assert shown.count("Overwrite plan.md?  yes  (answered by ") == 1
+    assert shown.count("+2. Wait.") == 1
+    assert "Run fs_create_file?" not in shown
+
+
+def test_a_file_that_changes_before_the_inbox_is_read_is_asked_about_anew(midturn: CommandLine) -> None:
+    assert midturn.run("query", "-m", overwriting(midturn), "--defer", "Go").status == 3
+    (question,) = midturn.ok("inbox", "--json").json
+    (midturn.root / "plan.md").write_text("mine\n")
+
+    assert midturn.run("answer", question["id"], "y", "--resume").status in (3, 4)
+    assert (midturn.root / "plan.md").read_text() == "mine\n"
+
+
 def test_a_file_that_changes_under_the_question_is_asked_about_anew(midturn: CommandLine) -> None:
     with midturn.on_a_terminal("query", "-m", overwriting(midturn), "Go") as terminal:
         terminal.wait_for("Overwrite plan.md?")

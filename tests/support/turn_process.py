@@ -16,6 +16,7 @@ from midturn.core.turn.effects import (
     ConsultAssistant,
     Effect,
     EndTurn,
+    Foretell,
     GiveAnswers,
     LeaveOpen,
     PromptUser,
@@ -161,6 +162,8 @@ class Process:
                 self._model = True
             case StopModel():
                 self._model = False
+            case Foretell():
+                raise AssertionError("no tool here foretells anything")
             case RunTool(call):
                 self._run(call.event, effect)
             case GiveAnswers(call, ask, given):

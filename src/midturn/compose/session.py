@@ -16,6 +16,7 @@ from midturn.core.routing.policy import ToolPolicy
 from midturn.core.turn.settings import TurnSettings
 from midturn.ports import Journal, Model, Tool
 from midturn.runtime.assistants import Assistants
+from midturn.runtime.foretold import foretelling
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
@@ -55,6 +56,7 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         attached=kit.attached,
         limits=surroundings.limits,
         prompts_at_once=run.prompts_at_once,
+        foretelling=foretelling(kit.tools),
     )
     services = Services(
         model=kit.model,

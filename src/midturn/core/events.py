@@ -214,6 +214,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     It is `superseded` when it was decided where nobody of ours could see it. `arguments_sha256` binds an approved run to its exact
     bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries the `content` and `is_error` that it is about.
     `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
+    `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
     """
 
     id: str
@@ -228,6 +229,8 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     content: str | None = None
     is_error: bool | None = None
     form: str | None = None
+    question_id: str = ""
+    question: PersistedQuestion | None = None
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})

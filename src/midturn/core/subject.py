@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from midturn.core.events import Approval
 from midturn.core.json_value import Json
 from midturn.core.question import Question
 
@@ -18,6 +19,11 @@ _TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?
 def approval_text(kind: str, tool: str) -> str:
     """Return what a person is asked to approve."""
     return _TEXTS.get(kind, f"Approve {kind} of {{tool}}?").replace("{tool}", tool)
+
+
+def asked_text(approval: Approval, tool: str) -> str:
+    """Return what was asked: what the tool had foretold, or the words of the approval."""
+    return approval_text(approval.kind, tool) if approval.question is None else approval.question.text
 
 
 class ToolCall(Struct, frozen=True):

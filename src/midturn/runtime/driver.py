@@ -18,6 +18,7 @@ from midturn.core.turn.effects import (
     ConsultAssistant,
     Effect,
     EndTurn,
+    Foretell,
     GiveAnswers,
     LeaveOpen,
     PromptUser,
@@ -35,7 +36,7 @@ from midturn.errors import ModelError
 from midturn.ports import Clock, Notice, ToolBegan, ToolEnded
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.elsewhere import Elsewhere
-from midturn.runtime.foretold import Foretold
+from midturn.runtime.foretold import foretold
 from midturn.runtime.model_response import ModelResponse
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Observed, Recorder
@@ -70,8 +71,7 @@ class Driver:
         report = self._happenings.put_nowait
         self._recorder = Recorder(services.journal, services.clock, services.display)
         self._tools = ToolRuns(services.tools, surroundings, report)
-        foretold = Foretold(services.tools, surroundings, services.journal)
-        self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, foretold, report)
+        self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
         self._response = ModelResponse(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, services.display, report)
         self._group = asyncio.TaskGroup()
@@ -153,6 +153,8 @@ class Driver:
                 self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
             case StopModel():
                 self._response.stop()
+            case Foretell(call):
+                self._happenings.put_nowait(foretold(self._services.tools, self._surroundings, call))
             case RunTool(call):
                 self._services.display.show(ToolBegan(call, again=call.event in self._started))
                 self._started.add(call.event)

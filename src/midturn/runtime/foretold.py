@@ -10,63 +10,33 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
-from midturn.core.events import InquiryRequest
-from midturn.core.prompt import Prompt
 from midturn.core.question import Question
-from midturn.core.reply import Answered, Reply
-from midturn.core.subject import CallSubject
-from midturn.core.turn.inputs import Asking
-from midturn.ports import Journal, Tool, ToolRun
+from midturn.core.question.answer_type import BooleanType
+from midturn.core.subject import ToolCall
+from midturn.core.turn.inputs import Asking, Foretold
+from midturn.ports import Tool, ToolRun
 from midturn.runtime.surroundings import Surroundings
 
 _LOG = logging.getLogger(__name__)
 
 
-class Foretold:
-    """The questions that were told beforehand, by call."""
+def foretelling(tools: Mapping[str, Tool]) -> frozenset[str]:
+    """Return which tools can say what they would ask."""
+    return frozenset(name for name, tool in tools.items() if getattr(tool, "can_foretell", False))
 
-    def __init__(self, tools: Mapping[str, Tool], surroundings: Surroundings, journal: Journal) -> None:
-        self._tools = tools
-        self._surroundings = surroundings
-        self._journal = journal
-        self._told: dict[str, Question[Any]] = {}
-        self._agreed: dict[str, Question[Any]] = {}
 
-    def shown(self, prompt: Prompt) -> Prompt:
-        """Return the prompt of a permission as the person sees it."""
-        question = self._first_question(prompt)
-        if question is None or not isinstance(prompt.subject, CallSubject):
-            return prompt
-        self._told[prompt.subject.call.event] = question
-        return replace(prompt, question=replace(prompt.question, text=question.text, context=question.context))
-
-    def note(self, prompt: Prompt, reply: Reply) -> None:
-        """Take note of what a person said who saw it."""
-        if not isinstance(prompt.subject, CallSubject):
-            return
-        told = self._told.pop(prompt.subject.call.event, None)
-        if told is not None and isinstance(reply, Answered) and reply.value is True:
-            self._agreed[prompt.subject.call.event] = told
-
-    def is_answered(self, prompt: Prompt) -> bool:
-        """Tell whether a question of the tool is the one that the person has just said yes to; it counts once."""
-        asked = next((event for event in reversed(self._journal.events) if event.event_id == prompt.event), None)
-        if not isinstance(asked, InquiryRequest):
-            return False
-        told = self._agreed.pop(asked.call, None)
-        return told is not None and asked.question_id == told.id and asked.question.key == told.persisted().key
-
-    def _first_question(self, prompt: Prompt) -> Question[Any] | None:
-        foretell: Callable[[ToolRun], Question[Any] | None] | None = getattr(self._tools.get(prompt.tool), "foretell", None)
-        if prompt.kind != "run" or foretell is None or not isinstance(prompt.subject, CallSubject):
-            return None
-        try:
-            return foretell(self._surroundings.of_run(prompt.subject.call, {}, _nobody))
-        except Exception:  # noqa: BLE001  whatever it is: the call itself will say what is wrong
-            _LOG.debug("%r could not foretell what it asks", prompt.tool, exc_info=True)
-            return None
+def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCall) -> Foretold:
+    """Ask the tool of a call what it would ask first; only what a yes answers can be told together with a permission."""
+    foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tools.get(call.name), "foretell", None)
+    if foretell is None:
+        return Foretold(call.event, None)
+    try:
+        question = foretell(surroundings.of_run(call, {}, _nobody))
+    except Exception:  # noqa: BLE001  whatever it is: the call itself will say what is wrong
+        _LOG.debug("%r could not foretell what it asks", call.name, exc_info=True)
+        question = None
+    is_yes_or_no = isinstance(question, Question) and isinstance(question.answer_type, BooleanType)
+    return Foretold(call.event, question if is_yes_or_no else None)
 
 
 async def _nobody(asking: Asking) -> Any:

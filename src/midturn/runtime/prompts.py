@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from midturn.core.events import AnsweredBy, InquiryRequest
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, Reply, Unavailable
+from midturn.core.reply import Reply, Unavailable
 from midturn.core.stream import OpenQuestion
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
@@ -22,7 +22,6 @@ from midturn.ports import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled
-from midturn.runtime.foretold import Foretold
 from midturn.runtime.tool_runs import Spawn
 
 _LOG = logging.getLogger("midturn.prompts")
@@ -32,11 +31,8 @@ _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 class OpenPrompts:
     """Shows prompts, and reports what came back."""
 
-    def __init__(
-        self, prompter: Prompter | None, journal: Journal, checks: TurnChecks, foretold: Foretold, report: Callable[[Happened], None]
-    ) -> None:
+    def __init__(self, prompter: Prompter | None, journal: Journal, checks: TurnChecks, report: Callable[[Happened], None]) -> None:
         self._prompter = prompter
-        self._foretold = foretold
         self._checks = checks
         self._journal = journal
         self._report = report
@@ -102,14 +98,8 @@ class OpenPrompts:
         return UserReplied(id, reply, AnsweredBy("user", via=via, user=user))
 
     async def _reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
-        """Ask, unless the person has said yes to this very question when the call was permitted."""
-        if prompt.kind == "tool" and self._foretold.is_answered(prompt):
-            return Answered(True)
-        shown = self._foretold.shown(prompt)
-        self._describe(shown)
-        reply = await self._replied(prompter, replace(shown, find_open=lambda: self._open(shown)))
-        self._foretold.note(shown, reply)
-        return reply
+        self._describe(prompt)
+        return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
 
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
         """Ask until the tool's own rule, if it has one, has nothing to say against the answer."""

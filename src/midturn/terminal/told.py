@@ -17,7 +17,7 @@ from midturn.core.events import (
     ToolCallRequest,
 )
 from midturn.core.question.answer_type import BooleanType
-from midturn.core.subject import ToolCall, approval_text
+from midturn.core.subject import ToolCall, asked_text
 from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
@@ -46,6 +46,7 @@ class Ledger:
         self._requests: dict[str, InquiryRequest] = {}
         self._calls: dict[str, ToolCallRequest] = {}
         self._fates: dict[str, str] = {}
+        self._agreed: dict[str, Approval] = {}
 
     def note(self, event: Event) -> Told | None:
         """Take note of an event; return what a person at the terminal should see of it."""
@@ -75,13 +76,18 @@ class Ledger:
             return None
         self._note_rejection(request, event)
         who = event.answered_by
-        if who is None or _is_here(who):
+        if who is None or _is_here(who) or self._is_told(request):
             return None
         text = answer_text(request, event)
         reason = event.reason if isinstance(event, InquiryAnswered) else None
         let_through = isinstance(event, InquiryAnswered) and event.answer is True and request.question.context
         shown = exact_block(request.question.context or "").split("\n") if let_through else ()
         return Told(one_line(request.question.text), text, who_answered(who, reason), shown)
+
+    def _is_told(self, request: InquiryRequest) -> bool:
+        """Whether this is what the permission of its call has answered already: that had its row."""
+        given = self._agreed.pop(request.call, None)
+        return given is not None and given.question is not None and given.question.key == request.question.key
 
     def _note_rejection(self, request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> None:
         if not isinstance(event, InquiryAnswered) or not isinstance(request.question.answer_type, BooleanType):
@@ -102,8 +108,17 @@ class Ledger:
         if event.state in ("waiting", "superseded") or who is None or _is_here(who):
             return None
         answer = decision_text(event)
-        lines = argument_lines(ToolCall(event.call, "", name, call.arguments)) if call and event.kind == "run" and answer != "no" else []
-        return Told(one_line(approval_text(event.kind, name)), answer, who_answered(who, event.reason), lines)
+        lines = self._let_through(event, call) if answer != "no" else ()
+        return Told(one_line(asked_text(event, name)), answer, who_answered(who, event.reason), lines)
+
+    def _let_through(self, event: Approval, call: ToolCallRequest | None) -> Sequence[str]:
+        """Return what a permission is about."""
+        if event.question is not None:
+            self._agreed[event.call] = event
+            return exact_block(event.question.context or "").split("\n")
+        if call is None or event.kind != "run":
+            return ()
+        return argument_lines(ToolCall(event.call, "", call.name, call.arguments))
 
 
 _REFUSED = ("not changed", "not done")

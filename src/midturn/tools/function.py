@@ -104,6 +104,11 @@ class FunctionTool(Generic[P, R_co]):
         """
         self._foretelling = function
 
+    @property
+    def can_foretell(self) -> bool:
+        """Whether it can say what it would ask first."""
+        return self._foretelling is not None
+
     def foretell(self, run: ToolRun) -> Question[bool] | None:
         """Return what a call would ask first, as far as that is known.
 

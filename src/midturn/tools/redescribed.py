@@ -46,6 +46,11 @@ class Redescribed:
         """Whoever asks when the tool asks: no words change that."""
         return self._tool.inquiry_source()
 
+    @property
+    def can_foretell(self) -> bool:
+        """Whether the tool can say what it would ask first."""
+        return getattr(self._tool, "can_foretell", False)
+
     def foretell(self, run: ToolRun) -> Question[bool] | None:
         """Return what the tool would ask first."""
         foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(self._tool, "foretell", None)

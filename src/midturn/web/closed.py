@@ -11,7 +11,7 @@ from midturn.core.address import parse_address
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream import calls
-from midturn.core.subject import approval_text
+from midturn.core.subject import asked_text
 from midturn.errors import StoreError
 from midturn.store.decisions import decision_about
 from midturn.web.port import Port
@@ -65,7 +65,7 @@ def _closed(id: str, conversation: str, event: Event, events: Sequence[Event]) -
             asker, text, question = event.source.header, event.question.text, event.question
         case Approval(state="waiting"):
             asker = next((call.name for call, _ in calls(events) if call.event_id == event.call), "")
-            text, question = approval_text(event.kind, asker), None
+            text, question = asked_text(event, asker), None
         case _:
             return None
     return Closed(id=id, conversation=conversation, asker=asker, text=text, question=question, decision=decision)

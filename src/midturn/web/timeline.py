@@ -23,8 +23,8 @@ from midturn.core.events import (
     TurnEnd,
 )
 from midturn.core.json_value import Json
-from midturn.core.stream import Window, calls, pairs
-from midturn.core.subject import approval_text
+from midturn.core.stream import Window, agreed_before, calls, pairs
+from midturn.core.subject import asked_text
 
 
 class SaidItem(Struct, frozen=True, kw_only=True):
@@ -114,6 +114,7 @@ def _turn(number: int, events: Sequence[Event], *, is_open: bool) -> TurnItems:
 
 def _items(events: Sequence[Event]) -> Iterator[TimelineItem]:
     results = {call.event_id: response for call, response in calls(events)}
+    agreed = agreed_before(events)
     names = {call.event_id: call.name for call, _ in calls(events)}
     responses = {request.event_id: response for request, response in pairs(events)}
     decisions = {event.id: event for event in events if isinstance(event, Approval) and event.state != "waiting"}
@@ -124,7 +125,7 @@ def _items(events: Sequence[Event]) -> Iterator[TimelineItem]:
                 yield _said(event)
             case ToolCallRequest():
                 yield _called(event, results.get(event.event_id))
-            case InquiryRequest():
+            case InquiryRequest() if event.event_id not in agreed:
                 yield _asked(event, responses.get(event.event_id))
             case Approval() if event.state == "waiting" or event.id not in waiting:
                 yield _approval(event, decisions.get(event.id), names)
@@ -171,7 +172,7 @@ def _approval(event: Approval, decision: Approval | None, names: Mapping[str, st
     return DecidedItem(
         id=event.event_id,
         at=event.timestamp,
-        text=approval_text(event.kind, names.get(event.call, "")),
+        text=asked_text(event, names.get(event.call, "")),
         kind=event.kind,
         decision=decision,
         waited=waited(event, decision) if decision is not event else None,

@@ -26,8 +26,9 @@ from midturn.core.events import (
 )
 from midturn.core.json_value import Json
 from midturn.core.names import ASK_USER
-from midturn.core.stream import calls, open_turn, pairs
-from midturn.core.subject import ToolCall, approval_text
+from midturn.core.question import PersistedQuestion
+from midturn.core.stream import agreed_before, calls, open_turn, pairs
+from midturn.core.subject import ToolCall, asked_text
 from midturn.core.visible import exact
 from midturn.prompts.body import argument_lines
 from midturn.store.conversation import Conversation
@@ -54,6 +55,7 @@ class _Transcript:
         self._inquiries = pairs(events)
         self._revised = {request.revises for request, _ in self._inquiries if request.revises}
         self._approvals = [event for event in events if isinstance(event, Approval)]
+        self._agreed = agreed_before(events)
         self._results = {call.event_id: response for call, response in calls(events)}
         self._shown = {response.event_id for response in self._results.values() if response}
         window = open_turn(events)
@@ -83,9 +85,10 @@ class _Transcript:
         """Name a call, with its arguments below it; what a question shows of them is not shown twice."""
         call = ToolCall(event.event_id, event.id, event.name, event.arguments)
         asked = [request for request, _ in self._inquiries if request.call == event.event_id]
+        foretold = [approval for approval in self._approvals if approval.call == event.event_id and approval.question]
         if event.name == ASK_USER and asked:
             return _hanging(line("· {}", event.name))
-        if any(request.question.context for request in asked):
+        if any(request.question and request.question.context for request in (*asked, *foretold)):
             return _hanging(line("· {}", presented(label(call))))
         return [*_hanging(line("· {}", event.name)), *_details(argument_lines(call))]
 
@@ -103,12 +106,17 @@ class _Transcript:
         return [one for one in of_call if one.state != "waiting" or one.id not in decided]
 
     def _is_shown(self, request: InquiryRequest, response: InquiryResponse | None, call: ToolCallRequest) -> bool:
-        if request.call != call.event_id or request.id in self._revised or request.event_id in self._revised:
+        if (
+            request.call != call.event_id
+            or request.event_id in self._agreed
+            or request.id in self._revised
+            or request.event_id in self._revised
+        ):
             return False
         return not (isinstance(response, InquiryCancelled) and response.reason in _GONE_BACK)
 
     def _inquiry(self, request: InquiryRequest, response: InquiryResponse | None) -> list[Shown]:
-        drawn = indented(block(request.question.context), line("    ")) if request.question.context else []
+        drawn = _drawn(request.question)
         match response:
             case None:
                 answer, who = self._unanswered(request), ""
@@ -120,11 +128,12 @@ class _Transcript:
         return [*drawn, *_row(request.question.text, answer, who)]
 
     def _decision(self, approval: Approval, call: ToolCallRequest) -> list[Shown]:
-        text = approval_text(approval.kind, call.name)
+        text = asked_text(approval, call.name)
         if approval.state == "waiting":
-            return _row(text, self._unanswered(approval), "")
+            return [*_drawn(approval.question), *_row(text, self._unanswered(approval), "")]
         edited = _details(_edited(approval, call)) if approval.state == "edited" else []
-        return [*_row(text, decision_text(approval), who_answered(approval.answered_by, approval.reason)), *edited]
+        who = who_answered(approval.answered_by, approval.reason)
+        return [*_drawn(approval.question), *_row(text, decision_text(approval), who), *edited]
 
     def _unanswered(self, request: InquiryRequest | Approval) -> str:
         return "(waits for an answer)" if request.event_id in self._open else "(the turn ended without an answer)"
@@ -139,6 +148,11 @@ class _Transcript:
     def _all_answered(self, call: ToolCallRequest) -> bool:
         of_call = [response for request, response in self._inquiries if self._is_shown(request, response, call)]
         return bool(of_call) and not any(response is None or isinstance(response, InquiryCancelled) for response in of_call)
+
+
+def _drawn(question: PersistedQuestion | None) -> list[Shown]:
+    """Show what stands above a question."""
+    return indented(block(question.context), line("    ")) if question is not None and question.context else []
 
 
 def _row(question: str, answer: str, who: str) -> list[Shown]:

@@ -1,7 +1,7 @@
 """A conversation as a value: its turns, its pairs, what a provider sees. All pure, all linear in what they get."""
 
 from midturn.core.stream.open_question import OpenQuestion, holds_secret, recorded_at, secrets_of_form
-from midturn.core.stream.pairing import CallPair, InquiryPair, calls, pairs
+from midturn.core.stream.pairing import CallPair, InquiryPair, agreed_before, calls, pairs
 from midturn.core.stream.provider_view import provider_view
 from midturn.core.stream.refused import refused
 from midturn.core.stream.sanitize import INTERRUPTED, Repairs, sanitize
@@ -14,6 +14,7 @@ __all__ = [
     "OpenQuestion",
     "Repairs",
     "Window",
+    "agreed_before",
     "calls",
     "holds_secret",
     "last_turn",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, cast
 
 from midturn.core.events import (
+    Approval,
     Event,
     InquiryAnswered,
     InquiryCancelled,
@@ -113,3 +114,20 @@ def pair_calls(events: Sequence[Event]) -> Pairing:
 def _response(events: Sequence[Event], pairing: Pairing, request: int) -> InquiryResponse | None:
     place = pairing.responses.get(request)
     return None if place is None else cast("InquiryResponse", events[place])
+
+
+def agreed_before(events: Iterable[Event]) -> frozenset[str]:
+    """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
+    agreed: dict[str, Approval] = {}
+    found: set[str] = set()
+    for event in events:
+        match event:
+            case Approval(kind="run", state="approved") if event.question is not None:
+                agreed[event.call] = event
+            case InquiryRequest() if (given := agreed.get(event.call)) is not None and given.question is not None:
+                if (given.question_id, given.question.key) == (event.question_id, event.question.key):
+                    del agreed[event.call]
+                    found.add(event.event_id)
+            case _:
+                pass
+    return frozenset(found)

@@ -13,7 +13,7 @@ from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, ApprovalState
 from midturn.core.json_value import Json, canonical
 from midturn.core.prompt import Prompt
-from midturn.core.question import Question
+from midturn.core.question import PersistedQuestion, Question
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
@@ -86,10 +86,28 @@ class _Approving(Struct, frozen=True):
         return Closing(Respond(messages.prompt_failed(self.view.tool, self._text, error)))
 
 
+class Foretelling(Struct, frozen=True):
+    """What the tool of a call would ask first: who is asked about the call sees it in place of our own words, and a yes answers both."""
+
+    question_id: str
+    question: PersistedQuestion
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as a record keeps it."""
+        return {"question_id": self.question_id, "question": self.question}
+
+
+def foretold_by(waiting: Approval | None) -> Foretelling | None:
+    """Return what was foretold when an approval began to wait."""
+    return Foretelling(waiting.question_id, waiting.question) if waiting is not None and waiting.question is not None else None
+
+
 class Permission(_Approving, frozen=True):
-    """May this call run, with exactly these arguments?"""
+    """May this call run, with exactly these arguments? `foretold` is what it would ask first."""
 
     kind: ClassVar[PromptKind] = "run"
+
+    foretold: Foretelling | None = None
 
     @staticmethod
     def was_given(record: CallRecord) -> bool:
@@ -112,13 +130,24 @@ class Permission(_Approving, frozen=True):
             case "deny":
                 return self._denied(messages.not_allowed(self.view.tool))
             case "defer":
-                return AwaitPerson("inbox", self._waits())
+                return AwaitPerson("inbox", self._waits(**self._as_foretold()))
             case _ as other:
                 assert_never(other)
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        return self._shown(CallSubject(self.view.call.call), may_remember=True)
+        shown = self._shown(CallSubject(self.view.call.call), may_remember=True)
+        if self.foretold is None:
+            return shown
+        return replace(shown, question=replace(shown.question, text=self._text, context=self.foretold.question.context))
+
+    @property
+    def _text(self) -> str:
+        return super()._text if self.foretold is None else self.foretold.question.text
+
+    def _as_foretold(self) -> dict[str, Any]:
+        """Return what a person who decides has seen, for the record."""
+        return {} if self.foretold is None else self.foretold.fields()
 
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Run, run with other arguments, or skip."""
@@ -144,10 +173,12 @@ class Permission(_Approving, frozen=True):
 
     def _approve(self, who: AnsweredBy, *, remember: bool = False) -> Closing:
         digest = arguments_sha256(self.view.call.arguments)
-        return Closing(Run(), (self._record("approved", answered_by=who, remembered=remember, arguments_sha256=digest),))
+        seen = self._as_foretold() if who.by == "user" else {}
+        return Closing(Run(), (self._record("approved", answered_by=who, remembered=remember, arguments_sha256=digest, **seen),))
 
     def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool = False) -> Closing:
-        record = self._record("skipped", answered_by=who, remembered=remember, reason=reason)
+        seen = self._as_foretold() if who.by == "user" else {}
+        record = self._record("skipped", answered_by=who, remembered=remember, reason=reason, **seen)
         return Closing(Respond(messages.skipped(self.view.tool, reason)), (record,))
 
 

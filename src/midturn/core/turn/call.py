@@ -11,12 +11,13 @@ from midturn.core.events import AnsweredBy, InquiryCancelled, ToolCallResponse
 from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
+from midturn.core.question import Question
 from midturn.core.reply import Answered, Submitted
 from midturn.core.routing import messages
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.secret import SecretValue
 from midturn.core.turn import result
-from midturn.core.turn.approval import Delivery, Permission
+from midturn.core.turn.approval import Delivery, Foretelling, Permission, foretold_by
 from midturn.core.turn.asks import Answers, Asks
 from midturn.core.turn.decision import (
     AwaitPerson,
@@ -35,7 +36,7 @@ from midturn.core.turn.decision import (
     Then,
     View,
 )
-from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, RunTool, StopAssistant, StopTool
+from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunTool, StopAssistant, StopTool
 from midturn.core.turn.executable import control_problem
 from midturn.core.turn.inputs import Asking
 from midturn.core.turn.inquiry import Inquiry
@@ -113,7 +114,16 @@ class Call:
         else:
             waiting = self.record.waiting("run")
             self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
-            self.route(Permission(self._view, self._approval, self._state.settings.attached))
+            if waiting is None and name in self._state.settings.foretelling:
+                self._state.want(Foretell(self.record.call))
+            else:
+                self.route(Permission(self._view, self._approval, self._state.settings.attached, foretold_by(waiting)))
+
+    def foretold(self, question: Question[bool] | None) -> None:
+        """Ask whether the call may run, in the words of what its tool would ask first."""
+        if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
+            first = Foretelling(question.id, question.persisted()) if question is not None else None
+            self.route(Permission(self._view, self._approval, self._state.settings.attached, first))
 
     def returned(self, asking: Asking) -> None:
         """Take what the tool returned to have it answered; its run is over."""

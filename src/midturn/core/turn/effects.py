@@ -49,6 +49,12 @@ class StopModel(Struct, frozen=True):
     """Stop the model's response."""
 
 
+class Foretell(Struct, frozen=True):
+    """Find out what the tool of this call would ask first, and run nothing: `Foretold` says so."""
+
+    call: ToolCall
+
+
 class RunTool(Struct, frozen=True):
     """Run the tool with the answers so far, by question id."""
 
@@ -129,6 +135,7 @@ Effect: TypeAlias = (
     Record
     | CallModel
     | StopModel
+    | Foretell
     | RunTool
     | GiveAnswers
     | StopTool

@@ -11,6 +11,7 @@ from midturn.core.exchange import Part
 from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.outcome import Success, ToolError
+from midturn.core.question import Question
 from midturn.core.reply import Reply
 from midturn.core.source import Source
 
@@ -75,6 +76,13 @@ class Asking(Struct, frozen=True):
     form: Form
     source: Source
     on_failure: OnFailure = "fail_call"
+
+
+class Foretold(Struct, frozen=True):
+    """What the tool of a call would ask first if it ran now; None where that is nothing, or nothing that a yes would answer."""
+
+    call: str
+    question: Question[bool] | None
 
 
 class TimeIsUp(Struct, frozen=True):
@@ -169,6 +177,7 @@ Happened: TypeAlias = (
     | ModelFailed
     | TurnFailed
     | TimeIsUp
+    | Foretold
     | ToolReturned
     | ToolAwaits
     | AskDropped

@@ -174,6 +174,8 @@ class Inquiry(Struct, frozen=True):
 
     def _carried_out(self, way: Route) -> Going:
         match way:
+            case AskUser() | AskAssistant() | Suspend() | UseDefault() | Fail() if self.view.call.foretold and (agreed := self._agreed):
+                return agreed
             case UseCached(value) | UseConfigured(value) | UseDefault(value):
                 return self._answer(Answered(value, automatic=True), self._giver(way))
             case AskAssistant(escalate):
@@ -186,6 +188,14 @@ class Inquiry(Struct, frozen=True):
                 return self._fail_closed(reason)
             case _ as other:
                 assert_never(other)
+
+    @property
+    def _agreed(self) -> Closing | None:
+        """Close with the yes of whoever permitted the call and has seen this very question then."""
+        if not self._is_boolean or self._is_asked_again or self.policy.target.kind != "user":
+            return None
+        who = self.view.call.agreed(self.request)
+        return self._answer(Answered(True), who) if who is not None else None
 
     def _giver(self, way: UseCached | UseConfigured | UseDefault) -> AnsweredBy:
         """Say who gives an answer that is there already."""

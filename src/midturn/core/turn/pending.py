@@ -18,7 +18,7 @@ from midturn.core.stream.markdown import fenced, shown
 from midturn.core.stream.open_question import OpenQuestion, recorded_at
 from midturn.core.stream.pairing import asking_call, calls, pair_inquiries, pairs
 from midturn.core.stream.window import open_turn
-from midturn.core.subject import AnswersSubject, PromptKind, approval_text, reviewed_places
+from midturn.core.subject import AnswersSubject, PromptKind, asked_text, reviewed_places
 from midturn.core.turn.visit import Visit
 from midturn.errors import MidturnError
 
@@ -126,8 +126,8 @@ class _Turn:
             case "review":
                 context = _listed(self._reviewed(approval))
             case _:
-                context = ""
-        return PersistedQuestion(text=approval_text(approval.kind, tool), answer_type=BooleanType(), context=_cut(context) or None)
+                context = (approval.question and approval.question.context) or ""
+        return PersistedQuestion(text=asked_text(approval, tool), answer_type=BooleanType(), context=_cut(context) or None)
 
     def _reviewed(self, approval: Approval) -> AnswersSubject:
         """The questions of a review and the answers that would be sent, as whoever visits the turn sees them.

@@ -92,6 +92,8 @@ class CallRecord:
         self.revisions: list[Chain] = []
         self.approvals: list[Approval] = []
         self.reviews: list[tuple[Approval, int]] = []
+        self.foretold = False
+        """Whether a person who decided about it has seen what its tool would ask."""
         self.response: ToolCallResponse | None = None
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
@@ -133,6 +135,15 @@ class CallRecord:
         wanted = canonical(answer)
         responses = (chain.last.response for chain in self.asking(question_id, key))
         return any(isinstance(r, InquiryAnswered) and canonical(r.answer) == wanted for r in responses)
+
+    def agreed(self, request: InquiryRequest) -> AnsweredBy | None:
+        """Return who has said yes to this very question when they permitted the call: its tool had foretold it. It counts once."""
+        given = self.decided("run")
+        if given is None or given.state != "approved" or given.question is None or given.answered_by is None:
+            return None
+        is_the_same = given.question_id == request.question_id and given.question.key == request.question.key
+        is_the_first = is_the_same and len(self.asking(request.question_id, request.question.key)) == 1
+        return given.answered_by if is_the_first and given.answered_by.by == "user" else None
 
     def undecided(self, id: str) -> Approval | None:
         """Return the approval with this id, where it waits."""
@@ -332,6 +343,7 @@ class TurnRecord:
         call.approvals.append(event)
         if event.kind == "run" and event.state == "edited":
             call.arguments = event.arguments  # type: ignore[assignment]  # `edited` runs carry arguments
+        call.foretold = call.foretold or event.question is not None
         self._approvals.add(event.id)
         if event.kind == "review":
             call.reviews.append((event, len(call.chains)))

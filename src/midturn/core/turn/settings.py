@@ -13,7 +13,8 @@ from midturn.core.routing.policy import ToolPolicy
 class TurnSettings(Struct, frozen=True, kw_only=True):
     """`tools` holds what configuration says about each offered tool; a call of any other name is answered with an error.
 
-    `prompts_at_once` is how many prompts may be open (a terminal shows one).
+    `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
+    would ask first.
     """
 
     tools: Mapping[str, ToolPolicy]
@@ -21,3 +22,4 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     attached: bool = True
     limits: Limits = DEFAULT_LIMITS
     prompts_at_once: int = 1
+    foretelling: frozenset[str] = frozenset()

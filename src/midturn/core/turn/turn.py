@@ -34,6 +34,7 @@ from midturn.core.turn.inputs import (
     AssistantReplied,
     CallBegun,
     CallLeft,
+    Foretold,
     Happened,
     Interrupted,
     LoopEnded,
@@ -128,7 +129,7 @@ class Turn:
 
     # What happened --------------------------------------------------------------------------------------------------
 
-    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input
+    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912, PLR0915  one line per input
         match happened:
             case TurnRequested():
                 self._requested(happened)
@@ -153,6 +154,9 @@ class Turn:
             case TimeIsUp(seconds):
                 error = f"stopped after {seconds:g} seconds; raise limits.seconds to allow more"
                 self._end(failed(error, "limit_exceeded", {"limit": "seconds"}))
+            case Foretold(call, question):
+                if live := self._calls.get(call):
+                    live.foretold(question)
             case ToolReturned(call, asking):
                 if live := self._calls.get(call):
                     live.returned(asking)
