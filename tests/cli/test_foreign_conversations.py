@@ -177,3 +177,34 @@ def test_what_its_user_edited_is_theirs(midturn: CommandLine) -> None:
         (midturn.conversations()[-1] / "events.jsonl").read_text().replace("production", "nowhere")
     )
     assert midturn.run("conversation", "verify").status == 1
+
+
+def test_a_store_elsewhere_is_sealed_where_its_user_says_so(midturn: CommandLine) -> None:
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=[asks()]), {"text": "Done."}, calls("deploy", ask=[asks()]))
+    there = ("--store", str(midturn.root.parent / "elsewhere"), "--sealed")
+
+    midturn.run("query", "-m", model, "--defer", *there, "Ship it")
+    question = midturn.ok("inbox", "--json", *there).json[0]["id"]
+    midturn.ok("answer", question, "yes", "--resume", *there)
+    assert midturn.ok("conversation", "verify", *there).stdout == "Turn 1: begun and decided here, unchanged\n"
+
+    midturn.run("query", "-c", "-m", model, "--defer", *there[:2], "And again")
+    question = midturn.ok("inbox", "--json", *there).json[0]["id"]
+    refused = midturn.run("answer", question, "yes", *there)
+    assert (refused.status, "midturn resume --adopt" in refused.stderr) == (1, True)
+    copy = midturn.ok("conversation", "fork", *there).stdout.strip()
+    assert midturn.ok("conversation", "verify", copy, *there).stdout == "Turn 1: begun and decided here, unchanged\n"
+
+
+def test_what_was_begun_here_goes_on_in_another_workspace_of_the_same_user(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=[asks()]), {"text": "Done."}), "--defer", "Ship it")
+    question = midturn.ok("inbox", "--json").json[0]["id"]
+    other = midturn.root.parent / "other" / ".midturn" / "conversations"
+    other.parent.mkdir(parents=True)
+
+    midturn.ok("conversation", "import", str(midturn.root / ".midturn" / "conversations"), "--store", str(other))
+
+    assert midturn.ok("conversation", "verify", "--store", str(other)).stdout == "Turn 1: begun and decided here, unchanged\n"
+    midturn.ok("answer", question, "yes", "--store", str(other))

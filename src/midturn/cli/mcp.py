@@ -74,12 +74,8 @@ async def _serve(seconds: float, address: str | None, store: StoreAddress | None
 def _print(agent: str, store: StoreAddress | None) -> None:
     found = shutil.which("midturn")
     program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
-    given = registration(agent, [*program, "mcp", *(["--store", _absolute(store)] if store else [])])
+    given = registration(agent, [*program, "mcp", *(store.absolute().options if store else ())])
     note("For {}:", given.where)
     say(block(given.text))
     if given.advice:
         note(block(given.advice))
-
-
-def _absolute(store: StoreAddress) -> str:
-    return str(store.absolute()) if isinstance(store, Path) else store

@@ -50,13 +50,26 @@ class _Store(click.ParamType[StoreAddress]):
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> StoreAddress:
         """Tell the two apart."""
         if "://" in str(value):
-            return str(value)
-        return Path(os.fsdecode(click.Path(file_okay=False).convert(value, param, ctx)))
+            return StoreAddress(str(value), _is_sealed(ctx))
+        return StoreAddress(Path(os.fsdecode(click.Path(file_okay=False).convert(value, param, ctx))), _is_sealed(ctx))
+
+
+_SEALED = "midturn.sealed"
+
+
+def _is_sealed(ctx: click.Context | None) -> bool:
+    return bool(ctx and ctx.meta.get(_SEALED))
+
+
+def _keep_sealed(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  click calls it so
+    ctx.meta[_SEALED] = value
 
 
 def with_store(command: _F) -> _F:
-    """Add `--store`."""
+    """Add `--store`, and `--sealed`, which is a part of what `--store` becomes."""
     what = "Where the conversations are: a directory, or `postgresql://...`."
+    sealed = "Seal the conversations of `--store`, and run nothing there that was not begun here; a workspace's always are."
+    command = click.option("--sealed", is_flag=True, is_eager=True, expose_value=False, callback=_keep_sealed, help=sealed)(command)
     return click.option("--store", type=_Store(), metavar="DIR|URL", help=what)(command)
 
 

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,8 +22,22 @@ from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import Workspace
 
 T = TypeVar("T")
-StoreAddress: TypeAlias = Path | str
-"""What `--store` takes: a directory, or the address of a database as text."""
+
+
+class StoreAddress(Struct, frozen=True):
+    """What `--store` takes: `where` is a directory, or the address of a database as text. With `--sealed` it is `sealed`."""
+
+    where: Path | str
+    sealed: bool = False
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a command is given to act there, too."""
+        return ("--store", str(self.where), *(("--sealed",) if self.sealed else ()))
+
+    def absolute(self) -> StoreAddress:
+        """Return the same address for a process that runs elsewhere."""
+        return replace(self, where=self.where.absolute()) if isinstance(self.where, Path) else self
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -46,7 +60,7 @@ class Place(Struct, frozen=True, kw_only=True):
     @property
     def option(self) -> str:
         """What a command that is advised needs to act here, too: nothing, or ` --store …`. A password is left out."""
-        return "" if self.address is None else f" --store {shlex.quote(_without_password(str(self.address)))}"
+        return "" if self.address is None else f" {shlex.join(map(_without_password, self.address.options))}"
 
     @property
     def is_on_disk(self) -> bool:
@@ -135,7 +149,7 @@ def place_in(cwd: Path, store: StoreAddress | None = None, *, local: bool = Fals
     """Find the place of a command that is given in `cwd`."""
     workspace = Workspace.find(cwd)
     if store is not None:
-        folders = (store,) if isinstance(store, Path) else ()
+        folders = (store.where,) if isinstance(store.where, Path) else ()
         return Place(workspace=workspace, folders=folders, store=_store(store, folders), cwd=cwd, address=store)
     return own_place(cwd) if workspace is None else place_of(workspace, cwd, local=local)
 
@@ -157,7 +171,7 @@ def _place(workspace: Workspace | None, folders: tuple[Path, ...], cwd: Path) ->
 
 
 def _store(address: StoreAddress | None, folders: tuple[Path, ...], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
-    return store_at(address, limits) if isinstance(address, str) else FileStore(*folders, limits=limits)
+    return FileStore(*folders, limits=limits) if address is None else store_at(address.where, limits, sealed=address.sealed)
 
 
 def user_data() -> Path:

@@ -16,9 +16,11 @@ import click
 
 from midturn.agent.agent import Agent
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.options import with_store
 from midturn.cli.output import note
+from midturn.cli.place import StoreAddress
 from midturn.errors import ConfigError
-from midturn.store.stores import open_store
+from midturn.store.stores import store_at
 
 _PATIENCE = 0.9
 """Seconds that turns have to be handed back in, once the worker is told to stop. What is not by then, others find without its process."""
@@ -27,15 +29,15 @@ _PATIENCE = 0.9
 @click.command
 @click.argument("agent", metavar="MODULE:AGENT")
 @click.option("--at-once", type=click.IntRange(1, 10_000), default=16, show_default=True, help="How many turns run at the same time.")
-@click.option("--store", metavar="DIR|URL", help="Work on this store in place of the agent's own.")
+@with_store
 @click.option("--engine", type=click.Choice(["none", "dbos"]), default="none", show_default=True, help="Who wakes the worker.")
-def command(agent: str, at_once: int, store: str | None, engine: Literal["none", "dbos"]) -> ExitStatus:
+def command(agent: str, at_once: int, store: StoreAddress | None, engine: Literal["none", "dbos"]) -> ExitStatus:
     """Go on with turns of AGENT (a variable of MODULE) whose questions are answered, until told to stop.
 
-    Start as many as you like. SIGTERM hands their turns back within a second.
+    With `--store`, work there in place of the agent's own store. Start as many as you like. SIGTERM hands their turns back within a second.
     """
     found = _find(agent)
-    working = found if store is None else found.with_store(open_store(store))
+    working = found if store is None else found.with_store(store_at(store.where, sealed=store.sealed))
     note("midturn: working on turns that are due, {} at once.", str(at_once))
     return asyncio.run(_until_told(partial(working.work, at_once=at_once, engine=engine)))
 

@@ -27,8 +27,7 @@ from midturn.store.batch import numbered
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.reader import EventReader
-from midturn.store.seal import SealChain, without_seal
-from midturn.store.tail import mark
+from midturn.store.seal import SealChain, batches_of, without_seal
 
 
 def adopt(folder: Folder, chain: SealChain) -> None:
@@ -38,9 +37,14 @@ def adopt(folder: Folder, chain: SealChain) -> None:
     _rewrite(folder, chain, undecided)
 
 
+def adopted(chain: SealChain, turn: Sequence[bytes]) -> list[bytes]:
+    """Return the lines of a last turn as they are once it is taken over, each with its newline."""
+    return _sealed(chain, undecided(turn))
+
+
 def reseal(folder: Folder, chain: SealChain) -> None:
     """Seal the last turn of a conversation whose lock is held, as it is now: its user has edited it."""
-    _rewrite(folder, chain, lambda lines: [[without_seal(line) for line in batch] for batch in _batches(lines)])
+    _rewrite(folder, chain, lambda lines: [[without_seal(line) for line in batch] for batch in batches_of(lines)])
 
 
 def undecided(lines: Sequence[bytes]) -> list[list[bytes]]:
@@ -49,7 +53,7 @@ def undecided(lines: Sequence[bytes]) -> list[list[bytes]]:
     Those answers are offered as drafts when their questions are asked again. The answers of finished calls stay, for they explain their
     results; none of them is remembered.
     """
-    batches = [[decode_event(clean(without_seal(line)), "") for line in batch] for batch in _batches(lines)]
+    batches = [[decode_event(clean(without_seal(line)), "") for line in batch] for batch in batches_of(lines)]
     events = [event for batch in batches for event in batch]
     finished = {event.call for event in events if isinstance(event, ToolCallResponse)}
     open_questions = {event.id for event in events if isinstance(event, InquiryRequest) and event.call not in finished}
@@ -92,27 +96,20 @@ def _kept(batch: Iterable[Event], open_questions: set[str]) -> Iterator[Event]:
                 yield event
 
 
-def _batches(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    for line in lines:
-        batch.append(line)
-        if mark(line).more <= 0:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-
-
 def _rewrite(folder: Folder, chain: SealChain, change: Callable[[Sequence[bytes]], list[list[bytes]]]) -> None:
     with EventReader(folder) as reader:
         turn = reader.last_lines()
     whole = _bytes(folder)
     head = whole[: whole.rfind(turn[0] + b"\n")] if turn else whole
+    folder.replace(NAME, head + b"".join(_sealed(chain, change(turn))))
+
+
+def _sealed(chain: SealChain, batches: Iterable[Sequence[bytes]]) -> list[bytes]:
     written: list[bytes] = []
-    for batch in change(turn):
+    for batch in batches:
         sealed, chain = chain.sealed([line + b"\n" for line in batch])
         written += sealed
-    folder.replace(NAME, head + b"".join(written))
+    return written
 
 
 def _bytes(folder: Folder) -> bytes:

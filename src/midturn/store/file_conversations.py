@@ -36,7 +36,7 @@ from midturn.store.metadata import Metadata, change_metadata, read_metadata, wri
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
-from midturn.store.seal import SealVerdict
+from midturn.store.seal import SealVerdict, sealed_anew
 from midturn.store.seen_turns import Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
@@ -50,14 +50,14 @@ class FileConversations:
 
     needs_loop = False
 
-    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
         self._directories = Directories(*(folder.absolute() for folder in folders))
         self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
         self._pasts = KnownPasts()
         self._bell = AnswerBell(self._directories.folders)
-        self._seals = FolderSeals({folder: keep(folder) for folder in self._directories.folders})
+        self._seals = FolderSeals({folder: keep(folder) for folder in self._directories.folders}, wanted=sealed)
 
     # Holding --------------------------------------------------------------------------------------------------------------
 
@@ -212,13 +212,15 @@ class FileConversations:
 
     # Changing -------------------------------------------------------------------------------------------------------------
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
         """Make a conversation of lines that were written elsewhere, durably; return its id."""
         with self._directories.new(metadata.title, id) as folder:
             write_first_metadata(folder, metadata)
+            chain = self._seals.chain(folder)
+            written = sealed_anew(chain, list(lines), held) if chain else lines
             events = EventFile(folder)
             try:
-                events.append([line + b"\n" for line in lines])
+                events.append([line + b"\n" for line in written])
             finally:
                 events.close()
         _name(folder, conversation_id(folder.path.name) or "", unfinished_turn(folder.path))
@@ -242,10 +244,10 @@ class FileConversations:
         with self._folder(id) as folder:
             await self._seals.write(folder, adoption.reseal)
 
-    async def verdicts(self, id: str) -> list[SealVerdict] | None:
+    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
         """Say for each turn whether its seals hold; None where the store is not sealed."""
         with self._folder(id) as folder:
-            return None if is_jp(folder.path) else self._seals.verdicts(folder)
+            return None if is_jp(folder.path) else self._seals.verdicts(folder, lines)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,20 +13,20 @@ from midturn.store.handover import FileAnswers
 from midturn.store.ids import NEW, conversation_id
 from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader
-from midturn.store.seal import SealChain, Seals, SealVerdict
-from midturn.store.tail import mark
+from midturn.store.seal import SealChain, Seals, SealVerdict, turns_of
 
 
 class FolderSeals:
-    """Each folder's seals; a folder that is no workspace's and not the user's own has none."""
+    """Each folder's seals; a folder that is no workspace's and not the user's own has none, unless that is wanted."""
 
-    def __init__(self, folders: Mapping[Path, str]) -> None:
-        """Seal in `folders`, each with its real path."""
+    def __init__(self, folders: Mapping[Path, str], *, wanted: bool = False) -> None:
+        """Seal in `folders`, each with its real path; where it is `wanted`, in all of them."""
         self._folders = folders
+        self._wanted = wanted
 
     @cached_property
     def _of(self) -> dict[Path, Seals | None]:
-        return {folder: Seals.of(real) for folder, real in self._folders.items()}
+        return {folder: Seals.of(real, wanted=self._wanted) for folder, real in self._folders.items()}
 
     @property
     def lacks_key(self) -> bool:
@@ -51,15 +51,15 @@ class FolderSeals:
             foreign = chain is not None and open_turn(turn) is not None and chain.follow(events.last_lines()) != "sealed"
             return LastTurn(turn, handed, foreign, chain is not None)
 
-    def verdicts(self, folder: Folder) -> list[SealVerdict] | None:
-        """Say for each turn whether its seals hold; None where the folder is not sealed."""
+    def verdicts(self, folder: Folder, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
+        """Say for each turn of a conversation, or of `lines` that were read of it, whether its seals hold; None where it has none."""
         chain = self.chain(folder)
         if chain is None:
             return None
-        with EventReader(folder) as events:
-            lines = events.lines()
-        begins = [index for index, line in enumerate(lines) if mark(line).type == "turn_start"] or [0]
-        return [chain.follow(lines[begin:end]) for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True)]
+        if lines is None:
+            with EventReader(folder) as events:
+                lines = events.lines()
+        return [chain.follow(turn) for turn in turns_of(lines)]
 
     async def write(self, folder: Folder, how: Callable[[Folder, SealChain], None]) -> None:
         """Write the last turn of a conversation anew, under its lock.

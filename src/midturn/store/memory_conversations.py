@@ -22,6 +22,7 @@ from midturn.store.memory_conversation import MemoryConversation, MemoryJournal,
 from midturn.store.metadata import Metadata
 from midturn.store.port import Decide, HeldBy, Settled, Which
 from midturn.store.readiness import is_due, was_answered
+from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
 
 _LOOK = 0.05  # seconds between two looks for conversations that are due
@@ -108,8 +109,9 @@ class MemoryConversations:
         """Do nothing: memory is nobody else's."""
         self._get(id)
 
-    async def verdicts(self, id: str) -> None:
+    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> None:
         """Return None: memory is not sealed."""
+        del lines
         self._get(id)
 
     @property
@@ -135,8 +137,9 @@ class MemoryConversations:
         """Return the events as a file would hold them."""
         return [encode_event(event) for event in (await self.read(id)).events]
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
         """Make a conversation of lines that were written elsewhere; return its id."""
+        del held  # nothing is sealed here
         return self._add(decode_lines(list(lines), "memory"), metadata, id)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:

@@ -1,13 +1,15 @@
-"""Conversations of one store in another: the same lines, byte for byte, under the same id."""
+"""Conversations of one store in another: the same lines, byte for byte, under the same id; only seals are each store's own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from midturn.core.stream import open_turn
+from midturn.store.seal import without_seal
 from midturn.store.store import ConversationStore
 
 Fate: TypeAlias = Literal["copied", "was there", "renamed"]
@@ -45,15 +47,20 @@ class Copying:
             events = (await self._source.read(id)).events
             if open_turn(events):
                 events = (await held.enter_async_context(await self._source.open(id))).events
-            lines = await self._source.port.lines(id)
-            made, fate = await self._add(id, lines)
+            made, fate = await self._add(id, await self._source.port.lines(id))
         return Copied(made, fate, open_turn(events) is not None)
 
     async def _add(self, id: str, lines: list[bytes]) -> tuple[str, Fate]:
         if self._there is None:
             self._there = set(await self._target.ids())
-        if id in self._there and (await self._target.port.lines(id))[: len(lines)] == lines:
+        if id in self._there and _bare((await self._target.port.lines(id))[: len(lines)]) == _bare(lines):
             return id, "was there"
-        made = await self._target.port.add(lines, (await self._source.read(id)).metadata, id)
+        held = await self._source.port.verdicts(id, lines) or ()
+        made = await self._target.port.add(lines, (await self._source.read(id)).metadata, id, held)
         self._there.add(made)
         return made, "copied" if made == id else "renamed"
+
+
+def _bare(lines: Iterable[bytes]) -> list[bytes]:
+    """Return lines without their seals: those say who vouches for them in which store."""
+    return [without_seal(line) for line in lines]

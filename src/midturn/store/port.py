@@ -158,13 +158,15 @@ class StorePort(Protocol):
         """Return the lines of a conversation byte for byte, without their newlines: one for each of its events."""
         ...
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
         """Make a conversation of lines that were written elsewhere, durably and whole or not at all; return its id.
 
         Args:
             lines: The lines, without their newlines.
             metadata: What it is called.
             id: The id that it shall have; without one, or where another conversation has it, it gets an id of now.
+            held: Which turns' seals held where they come from, turn by turn: a sealed store seals those anew. The others stay as they
+                are, so that what is open in them is adopted before anything of it runs.
         """
         ...
 
@@ -176,8 +178,8 @@ class StorePort(Protocol):
         """Take over an open turn that came from elsewhere: what was decided in it is asked again. Only a sealed store has such turns."""
         ...
 
-    async def verdicts(self, id: str) -> list[SealVerdict] | None:
-        """Say for each turn whether its seals hold; None where the store is not sealed."""
+    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
+        """Say for each turn, or for each of `lines` that were read of it, whether its seals hold; None where the store is not sealed."""
         ...
 
     async def remove(self, id: str) -> None:

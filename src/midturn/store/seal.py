@@ -12,7 +12,7 @@ import hmac
 import os
 import re
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
@@ -36,10 +36,13 @@ class Seals(Struct, frozen=True):
     place: str
 
     @classmethod
-    def of(cls, real: str) -> Seals | None:
-        """Return the seals of a store by its real path; None where it is not sealed: only a workspace's and the user's own are."""
+    def of(cls, real: str, *, wanted: bool = False) -> Seals | None:
+        """Return the seals of a store by its real path; None where it is not sealed.
+
+        A workspace's and the user's own always are, another one where it is `wanted`.
+        """
         own = _own(os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
-        if real.endswith("/.midturn/conversations") or f"{real}/".startswith(f"{own}/"):
+        if wanted or real.endswith("/.midturn/conversations") or f"{real}/".startswith(f"{own}/"):
             return cls(seal_key(), real)
         return None
 
@@ -129,6 +132,38 @@ class SealChain:
 
     def _single(self, text: bytes) -> bytes:
         return _text(hmac.new(self._key or b"", self._about + b"answer\0" + text, hashlib.sha256))
+
+
+def turns_of(lines: Sequence[bytes]) -> list[Sequence[bytes]]:
+    """Return the lines of each turn, as they are checked one by one."""
+    begins = [index for index, line in enumerate(lines) if mark(line).type == "turn_start"] or [0]
+    return [lines[begin:end] for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True)]
+
+
+def sealed_anew(chain: SealChain, lines: Sequence[bytes], verdicts: Sequence[SealVerdict]) -> list[bytes]:
+    """Return lines that were written elsewhere, without newlines; turns whose seals held there, as `verdicts` say, are sealed here."""
+    turns = turns_of(lines)
+    written = list(lines[: len(lines) - sum(map(len, turns))])
+    for turn, verdict in zip(turns, verdicts, strict=False):
+        if verdict != "sealed":
+            written += turn
+            continue
+        for batch in batches_of(turn):
+            sealed, chain = chain.sealed([without_seal(line) + b"\n" for line in batch])
+            written += [line.removesuffix(b"\n") for line in sealed]
+    return written + [line for turn in turns[len(verdicts) :] for line in turn]
+
+
+def batches_of(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield lines that were written together."""
+    batch: list[bytes] = []
+    for line in lines:
+        batch.append(line)
+        if mark(line).more <= 0:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
 
 
 def without_seal(line: bytes) -> bytes:

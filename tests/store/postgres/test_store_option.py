@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from midturn.cli.place import place_in
+from midturn.cli.place import StoreAddress, place_in
 from midturn.store.stores import FileStore, open_store
 from support.cli import CommandLine, asks, calls
 
@@ -94,7 +94,7 @@ def test_conversations_move_from_a_database_to_files_and_back(midturn: CommandLi
 
 def test_a_password_is_in_no_advice(tmp_path: Path) -> None:
     address = "postgresql://ada:secret@db/app?password=secret&midturn_schema=shop"
-    assert place_in(tmp_path, address).option == " --store 'postgresql://ada@db/app?password=&midturn_schema=shop'"
+    assert place_in(tmp_path, StoreAddress(address)).option == " --store 'postgresql://ada@db/app?password=&midturn_schema=shop'"
 
 
 def _newest(url: str) -> str:

@@ -13,7 +13,7 @@ from midturn.cli.acp.command import check_installed
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note
-from midturn.cli.place import Place, place_in
+from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.cli.signals import with_signals
 from midturn.core.visible import prose
 from midturn.sandbox import marks
@@ -24,7 +24,7 @@ from midturn.sandbox import marks
 @click.option("-p", "--prompt", metavar="TEXT", help="What the agent is to do; without it, what is piped into stdin.")
 @click.option("--mode", metavar="MODE", help="One of the agent's own modes, such as one in which it asks before it edits.")
 @with_store
-def command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None, store: Path | None) -> ExitStatus:
+def command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None, store: StoreAddress | None) -> ExitStatus:
     """Run AGENT, such as `gemini --acp`, with one prompt. What it says goes to stdout.
 
     What it asks waits in `midturn inbox`, for as long as it takes: silence is never an answer.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -81,7 +80,7 @@ class ConfiguredTurns:
 
 def editor_agent(flags: Flags, store: StoreAddress | None, clock: Clock = SYSTEM) -> AssistantAgent:
     """Return our assistant, as it is configured in whichever directory a session is begun."""
-    absolute = store.absolute() if isinstance(store, Path) else store
+    absolute = store.absolute() if store else None
     waiting = replace(flags, defer=True)
     return AssistantAgent(lambda cwd: ConfiguredTurns(place_in(cwd, absolute), waiting), clock)
 

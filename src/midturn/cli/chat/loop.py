@@ -152,7 +152,7 @@ class Chat:
 
     @property
     def _store(self) -> Sequence[str]:
-        return ("--store", str(self._query.store)) if self._query.store else ()
+        return self._query.store.options if self._query.store else ()
 
     def _model(self, named: Sequence[str]) -> None:
         if named:

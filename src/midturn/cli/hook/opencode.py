@@ -12,7 +12,7 @@ import click
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note
-from midturn.cli.place import environment, place_in
+from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.signals import with_signals
 from midturn.clock import SYSTEM
 from midturn.core.asker import Asker
@@ -24,7 +24,7 @@ from midturn.store.processes import mark
 @click.command("opencode")
 @click.option("--url", default="http://127.0.0.1:4096", show_default=True, metavar="URL", help="Where opencode's server is.")
 @with_store
-def command(*, url: str, store: Path | None) -> ExitStatus:
+def command(*, url: str, store: StoreAddress | None) -> ExitStatus:
     """Carry what opencode asks to the inbox, until Ctrl-C. Its own dialog stays open; the first answer counts."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError(f"`--url {url}` is no address of a server, such as http://127.0.0.1:4096.")

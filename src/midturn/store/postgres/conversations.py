@@ -16,9 +16,11 @@ from midturn.core.address import parse_address, parse_beginning
 from midturn.core.codec import decode_lines
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, last_turn
+from midturn.core.stream import OpenQuestion, last_turn, open_turn
 from midturn.core.turn.pending import pending
 from midturn.errors import Busy, StoreError, StoreLocked
+from midturn.files.seal_key import seal_key
+from midturn.store.adoption import adopted
 from midturn.store.batch import encode_batch, numbered
 from midturn.store.conversation import Conversation
 from midturn.store.ids import title
@@ -31,6 +33,7 @@ from midturn.store.postgres.journal import HeldRow, PostgresJournal, decode_hand
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
+from midturn.store.seal import SealChain, Seals, SealVerdict, sealed_anew, turns_of
 from midturn.store.submission import HandedOver
 
 _TRIES = 100
@@ -43,11 +46,12 @@ class PostgresConversations:
 
     needs_loop = True
 
-    def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS, *, sealed: bool = False) -> None:
         self.address = address
         self.database = Database(address)
         self.loop = OwnLoop(f"midturn: {address.shown}", self.database.close)
         self._limits = limits
+        self._seals = Seals(seal_key(), f"{address.shown}#{address.schema}") if sealed else None
 
     # Holding --------------------------------------------------------------------------------------------------------------
 
@@ -60,7 +64,7 @@ class PostgresConversations:
         holder = await self.database.holder()
         id = await self._insert(metadata, holder)  # noqa: A001  what the wire calls it
         self.database.held[id] = 1
-        return self._journal(HeldRow(id, 1, 0, 0), ())
+        return self._journal(HeldRow(id, 1, 0, 0), [])
 
     async def _insert(self, metadata: Metadata, holder: int | None) -> str:
         number = time.time_ns() // 1_000
@@ -96,7 +100,13 @@ class PostgresConversations:
         rows = sorted(await self.database.rows(statements.CLAIM, {"holder": holder, "limit": limit}), key=itemgetter("id"))
         for row in rows:
             self.database.held[row["id"]] = row["fence"]
-        return [await self._loaded(row) for row in rows]
+        return [journal for row in rows if not await self._left_alone(journal := await self._loaded(row))]
+
+    async def _left_alone(self, journal: PostgresJournal) -> bool:
+        """Let go of a turn of which nothing may run: it has to be adopted."""
+        if journal.needs_adoption:
+            await journal.leave_alone()
+        return journal.needs_adoption
 
     async def woken(self) -> None:
         """Return when a conversation may have become due, at the latest after a second."""
@@ -110,10 +120,17 @@ class PostgresConversations:
         held = HeldRow(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
         self.database.held[held.id] = held.fence
         lines = [cast("bytes", found["line"]) for found in await self.database.rows(statements.LINES, {"id": held.id})]
-        return self._journal(held, self._events(held.id, lines))
+        return self._journal(held, lines)
 
-    def _journal(self, held: HeldRow, events: Sequence[Event]) -> PostgresJournal:
+    def _journal(self, held: HeldRow, lines: Sequence[bytes]) -> PostgresJournal:
+        events = self._events(held.id, lines)
+        held.chain = self._chain(held.id)
+        if held.chain:
+            held.chain.follow(lines[TurnRow(events).turn_at :])
         return PostgresJournal(self.database, self.loop, held, events, self._limits)
+
+    def _chain(self, id: str) -> SealChain | None:
+        return self._seals.chain(id) if self._seals else None
 
     async def _give_back(self, journal: PostgresJournal) -> None:
         await self.database.release(journal.conversation, self.database.held.get(journal.conversation, 0), handed_seq=-1, again="now")
@@ -142,22 +159,36 @@ class PostgresConversations:
         for _ in range(_TRIES):
             row = await self._last_turn(id)
             lines = cast("list[bytes]", row["lines"])
-            turn = LastTurn(self._events(id, lines), decode_handed(handed_payloads(row)))
+            chain = self._chain(id)
+            turn = self._turn(id, lines, decode_handed(handed_payloads(row), chain), chain)
             if row["alive"]:
                 token = (row["holder"], row["fence"])
                 return HeldBy(
                     conversation=id, turn=turn, holder=self._holder_in_words(row["holder"]), since=str(row["held_since"]), token=token
                 )
             batch = numbered(decide(turn))
-            if not batch or await self._record(id, row, turn, batch):
+            if not batch:
+                return Settled(turn)
+            after = TurnRow(turn.events)
+            after.follow(turn.events, batch)
+            state = after.given(cast("int", row["head"]), batch)
+            if await self._record(id, row, state, self._encoded(batch, chain)):
                 return Settled(turn)
         raise Busy(f"Others write conversation {id} again and again. Try again in a moment.")
 
-    async def _record(self, id: str, row: dict[str, object], turn: LastTurn, batch: Sequence[Event]) -> bool:
+    def _turn(self, id: str, lines: Sequence[bytes], handed: tuple[HandedOver, ...], chain: SealChain | None) -> LastTurn:
+        """Return a last turn as it stands in its row; `chain` follows it."""
+        events = self._events(id, lines)
+        foreign = chain is not None and chain.follow(lines) != "sealed" and open_turn(events) is not None
+        return LastTurn(events, handed, foreign, chain is not None)
+
+    def _encoded(self, batch: Sequence[Event], chain: SealChain | None) -> list[bytes]:
+        lines = encode_batch(batch, self._limits)
+        written = chain.sealed(lines)[0] if chain else lines
+        return [line.removesuffix(b"\n") for line in written]
+
+    async def _record(self, id: str, row: dict[str, object], state: dict[str, object], lines: list[bytes]) -> bool:
         head, fence = cast("int", row["head"]), cast("int", row["fence"])
-        after = TurnRow(turn.events)
-        after.follow(turn.events, batch)
-        lines = [line.removesuffix(b"\n") for line in encode_batch(batch, self._limits)]
 
         async def written() -> Rows | None:
             last = await self.database.rows(statements.LINES, {"id": id})
@@ -170,7 +201,7 @@ class PostgresConversations:
             "holder": row["holder"],
             "lines": lines,
             "channel": self.database.due_channel,
-            **after.given(head, batch),
+            **state,
             "turn_at": None,
         }
         return bool(await self.database.once(statements.SETTLE, given, written))
@@ -182,18 +213,19 @@ class PostgresConversations:
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
         """Give an answer to whoever holds the conversation."""
         holder, fence = cast("tuple[int, int]", held.token)
+        chain, submission = self._chain(held.conversation), msgspec.json.encode(answer)
         given = {
             "id": held.conversation,
             "holder": holder,
             "fence": fence,
             "event_id": answer.event_id,
-            "submission": msgspec.json.encode(answer),
+            "submission": chain.vouch(submission) if chain else submission,
             "channel": self.database.channel(holder),
         }
 
         async def written() -> Rows | None:
             row = await self._last_turn(held.conversation)
-            return [row] if any(handed == answer for handed in decode_handed(handed_payloads(row))) else None
+            return [row] if any(handed == answer for handed in decode_handed(handed_payloads(row), chain)) else None
 
         return bool(await self.loop.run(self.database.once(statements.HAND_OVER, given, written)))
 
@@ -226,7 +258,10 @@ class PostgresConversations:
     async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
         """Return ids of conversations, oldest first."""
         given = {"after": after or "", "limit": _ALL if limit is None else limit}
-        return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
+        found = [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
+        if self._seals is None or which != "ready":
+            return found
+        return [id for id in found if not (await self.look(id)).turn.needs_adoption]  # noqa: A001  what the wire calls it
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
@@ -240,18 +275,36 @@ class PostgresConversations:
 
     @property
     def lacks_key(self) -> bool:
-        """Whether what is written should be sealed, and cannot be: a database is not sealed."""
-        return False
+        """Whether what is written should be sealed, and cannot be."""
+        return self._seals is not None and self._seals.key is None
 
     def where(self, id: str) -> str:
         """Return what names a conversation in this schema."""
         return f"{self.address.shown}#{self.address.schema}/{id}"
 
     async def adopt(self, id: str) -> None:
-        """Do nothing: a database is not sealed, so no turn in it is foreign."""
+        """Take over an open turn that came from elsewhere; its lines as they were stay in the table `adopted`."""
+        await self.loop.run(self._adopt(id))
 
-    async def verdicts(self, id: str) -> None:
-        """Return None: a database is not sealed."""
+    async def _adopt(self, id: str) -> None:
+        for _ in range(_TRIES):
+            row = await self._last_turn(id)
+            chain, turn = self._chain(id), cast("list[bytes]", row["lines"])
+            if chain is None or chain.follow(turn) == "sealed":
+                return
+            if row["alive"]:
+                await self._raise_held(id)
+            lines = [line.removesuffix(b"\n") for line in adopted(chain, turn)]
+            state = TurnRow(self._events(id, lines)).given(0, ())
+            given = {**state, "id": id, "head": row["head"], "fence": row["fence"], "turn_at": row["turn_at"], "lines": lines}
+            if await self.database.together(statements.ADOPT, given):
+                return
+        raise Busy(f"Others write conversation {id} again and again. Try again in a moment.")
+
+    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
+        """Say for each turn whether its seals hold; None where the store is not sealed."""
+        chain = self._chain(id)
+        return None if chain is None else [chain.follow(turn) for turn in turns_of(await self.lines(id) if lines is None else lines)]
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
@@ -270,14 +323,13 @@ class PostgresConversations:
         """Return the lines of a conversation byte for byte."""
         return list(cast("list[bytes]", (await self._whole(id))["lines"]))
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
         """Make a conversation of lines that were written elsewhere."""
-        return await self.loop.run(self._add(list(lines), metadata, id))
+        return await self.loop.run(self._add(list(lines), metadata, id, held))
 
-    async def _add(self, lines: list[bytes], metadata: Metadata, wanted: str | None) -> str:
+    async def _add(self, lines: list[bytes], metadata: Metadata, wanted: str | None, held: Sequence[SealVerdict]) -> str:
         events = self._events("new", lines)
         given = {
-            "lines": lines,
             "metadata": msgspec.json.encode(metadata.to_json()),
             "due": is_due(LastTurn(last.events)) if (last := last_turn(events)) else False,
             "channel": self.database.due_channel,
@@ -285,7 +337,8 @@ class PostgresConversations:
         }
         now_number = time.time_ns() // 1_000
         for id in itertools.chain([wanted] if wanted else [], map(str, itertools.count(now_number))):  # noqa: A001  what the wire calls it
-            if await self.database.once(statements.ADD, {**given, "id": id}, partial(self._added, id, lines)):
+            written = sealed_anew(chain, lines, held) if (chain := self._chain(id)) else lines
+            if await self.database.once(statements.ADD, {**given, "id": id, "lines": written}, partial(self._added, id, written)):
                 return id
         raise AssertionError("numbers do not end")
 

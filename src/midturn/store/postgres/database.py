@@ -119,6 +119,20 @@ class Database:
 
         return await self._patiently(attempt)
 
+    async def together(self, statements: Sequence[str], parameters: StatementParameters) -> bool:
+        """Run several statements as one transaction; False, and nothing of it, where the first one finds no row."""
+        await self._started()
+
+        async def attempt() -> bool:
+            async with self._connection() as connection, connection.transaction():
+                for number, statement in enumerate(statements):
+                    cursor = await connection.execute(self._text(statement), parameters)
+                    if number == 0 and not cursor.rowcount:
+                        return False
+            return True
+
+        return await self._patiently(attempt)
+
     async def script(self, script: sql.Composed) -> None:
         """Run several statements as one transaction, under the lock of the schema's keeper."""
         await self._started()

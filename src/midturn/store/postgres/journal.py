@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
@@ -20,7 +21,10 @@ from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
+from midturn.store.seal import SealChain
 from midturn.store.submission import HandedOver, oldest_first
+
+_LOG = logging.getLogger("midturn.store")
 
 Again: TypeAlias = Literal["now", "later"] | None
 """When somebody must look at a conversation that is let go: at once, after a pause that doubles, or when a person answered."""
@@ -33,6 +37,8 @@ class HeldRow(msgspec.Struct):
     fence: int
     head: int
     handed_seq: int
+    chain: SealChain | None = None
+    """The seals of the last turn, followed to its end; None where the store is not sealed."""
 
 
 class PostgresAnswers:
@@ -49,7 +55,11 @@ class PostgresAnswers:
         if not rows:
             return ()
         self._held.handed_seq = rows[0]["handed_seq"]
-        return decode_handed(handed_payloads(rows[0]))
+        for event_id, payload in zip(rows[0]["handed_ids"], handed_payloads(rows[0]), strict=True):
+            if self._held.chain and not self._held.chain.vouches(payload):
+                _LOG.warning("an answer to %r in conversation %s was not handed over here, and is dropped", event_id, self._held.id)
+                await self.refuse(event_id)
+        return decode_handed(handed_payloads(rows[0]), self._held.chain)
 
     async def changed(self) -> None:
         """Return when another one may be there."""
@@ -84,8 +94,8 @@ class PostgresJournal:
 
     @property
     def needs_adoption(self) -> bool:
-        """Whether the open turn was not begun here: a database is not sealed."""
-        return False
+        """Whether the store is sealed, and the open turn was not begun or decided here."""
+        return self._row.unfinished and self._held.chain is not None and self._held.chain.verdict != "sealed"
 
     async def append(self, batch: Sequence[Event]) -> None:
         """Record a batch in one statement.
@@ -102,14 +112,17 @@ class PostgresJournal:
     async def _in_turn(self, batch: Sequence[Event]) -> None:
         """Record a batch behind the one before it, whose writer may have been cancelled while its statement was under way."""
         async with self._writing:
-            lines = [line.removesuffix(b"\n") for line in encode_batch(batch, self._limits)]
+            lines, after = encode_batch(batch, self._limits), None
+            if self._held.chain:
+                lines, after = self._held.chain.sealed(lines)
             try:
                 self._row.follow(self._events, batch)
-                await self._append(lines, self._row.given(self._held.head, batch))
+                await self._append([line.removesuffix(b"\n") for line in lines], self._row.given(self._held.head, batch))
             except BaseException:  # what was taken in has not happened
                 self._row = TurnRow(self._events)
                 raise
             self._events.extend(batch)
+            self._held.chain = after
 
     async def _append(self, lines: list[bytes], state: dict[str, object]) -> None:
         held, before = self._held, self._held.head
@@ -137,6 +150,11 @@ class PostgresJournal:
                 self._database.release(self._held.id, self._held.fence, handed_seq=self._held.handed_seq, again=self._again(error))
             )
 
+    async def leave_alone(self) -> None:
+        """Let go of a turn of which nothing may run, until something happens to it."""
+        self._closed = True
+        await self._database.release(self._held.id, self._held.fence, handed_seq=self._held.handed_seq, again=None)
+
     def _again(self, error: BaseException | None) -> Again:
         """Say when somebody must look: not before a person answers, unless the turn was left in the middle."""
         if not is_due(LastTurn(self._events[self._row.turn_at :])):
@@ -144,7 +162,8 @@ class PostgresJournal:
         return "later" if error is None or isinstance(error, Exception) else "now"
 
 
-def decode_handed(payloads: Sequence[bytes]) -> tuple[HandedOver, ...]:
-    """Return what was handed over, oldest first."""
-    handed = [msgspec.json.decode(payload, type=HandedOver) for payload in payloads]
+def decode_handed(payloads: Sequence[bytes], chain: SealChain | None = None) -> tuple[HandedOver, ...]:
+    """Return what was handed over, oldest first; with a `chain`, what was not handed over here is left out."""
+    vouched = [payload for payload in payloads if chain is None or chain.vouches(payload)]
+    handed = [msgspec.json.decode(payload, type=HandedOver) for payload in vouched]
     return oldest_first(handed)

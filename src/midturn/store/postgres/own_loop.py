@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
@@ -18,8 +19,8 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Close: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-_PATIENCE = 0.5
-"""Seconds that a process waits for its sessions when it ends; the server ends them otherwise."""
+_PATIENCE = 0.9
+"""Seconds that a process waits for all its sessions when it ends; the server ends them otherwise."""
 _AGAIN = 0.05
 """Seconds between two cancellations of the same task."""
 _RUNNING: dict[threading.Thread, asyncio.AbstractEventLoop] = {}
@@ -108,5 +109,6 @@ def _end_all() -> None:
     running = dict(_RUNNING)
     for loop in running.values():
         _stop(loop)
+    deadline = time.monotonic() + _PATIENCE
     for thread in running:
-        thread.join(_PATIENCE)
+        thread.join(max(0.0, deadline - time.monotonic()))
