@@ -102,9 +102,8 @@ class Agent(Generic[Deps]):
                 or a table of assistant settings with `escalation`. Everything else goes to the user.
             limits: The limits: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
-            may_answer: Has the last word on every answer that is given through `agent.store`, or handed over to a turn of this agent:
-                `may_answer(question, user)`, sync or async, is given the open question and the `user` of `store.answer`; where it says
-                no, that raises `AnswerError`, and the question stays open.
+            may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it
+                is given the open question and the `user` of `store.answer`; where it says no, that raises `AnswerError`.
 
         Raises:
             ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.

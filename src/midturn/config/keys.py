@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import get_args
 
 from midturn.config.nodes import Branch, Leaf, Names, Node, Shorthand
-from midturn.config.settings import Protocol, ToolSource, ToolStyle
+from midturn.config.settings import ToolSource, ToolStyle
 from midturn.core.enabling import AllowToggle
 from midturn.core.exchange import Family
 from midturn.core.json_value import Json
 from midturn.core.limits import Limits
 from midturn.core.names import NAME, QUESTION_ID
+from midturn.core.outcome import OutputProtocol
 from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.prompts.settings import Mode
 
@@ -164,7 +165,7 @@ TOOL = Branch(
         "command": Leaf(kind="argv", why=_RUNS, help="program and arguments"),
         "shell": Leaf(kind="boolean", why=_RUNS, help="the command is a shell script"),
         "protocol": Leaf(
-            allowed=get_args(Protocol),
+            allowed=get_args(OutputProtocol),
             why="lets what a program prints ask questions",
             help="what stdout is: the result, or an outcome, which may ask",
         ),

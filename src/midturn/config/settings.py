@@ -12,13 +12,13 @@ from midturn.core.enabling import Enable, Toggle
 from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.outcome import OutputProtocol
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
 from midturn.prompts.settings import PromptSettings
 from midturn.sandbox.profile import Declared
 
 ToolSource: TypeAlias = Literal["builtin", "local", "mcp"]
-Protocol: TypeAlias = Literal["text", "outcome"]
 ToolStyle: TypeAlias = Literal["line", "full"]
 
 
@@ -64,7 +64,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True):
     description: str | None = None
     command: tuple[str, ...] = ()
     shell: bool = False
-    protocol: Protocol = "text"
+    protocol: OutputProtocol = "text"
     parameters: Mapping[str, JsonObject] = {}
     required: tuple[str, ...] = ()
     timeout: float | None = None

@@ -181,19 +181,9 @@ class ConversationStore:
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        submission = Submission(
-            value=value,
-            approve=approve,
-            arguments=arguments,
-            content=content,
-            reply=reply,
-            back=back,
-            cancel=cancel,
-            reason=reason,
-            remember=remember,
-            user=user,
-            via=via,
-        )
+        return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
+
+    async def _submit(self, id: str, submission: Submission) -> Receipt:
         receipt = await self._answering.answer(id, submission)
         if self._on_wake and not receipt.held:
             await wake(self._on_wake, receipt.conversation)
@@ -260,21 +250,8 @@ class ConversationStore:
         via: str = "api",
     ) -> Receipt:
         """Answer an open question, see `answer`."""
-        answering = self.answer(
-            id,
-            value,
-            approve=approve,
-            arguments=arguments,
-            content=content,
-            reply=reply,
-            back=back,
-            cancel=cancel,
-            reason=reason,
-            remember=remember,
-            user=user,
-            via=via,
-        )
-        return self.run_sync("answer", answering)
+        submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
+        return self.run_sync("answer", self._submit(id, submission))
 
     def watch_sync(self, conversation: str | None = None) -> Iterator[StoreChange]:
         """Yield what happens to questions from now on, see `watch`."""

@@ -12,7 +12,7 @@ from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Went
 from midturn.errors import AnswerError, Problem
 
 
-class Submission(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Submission(Struct, frozen=True, omit_defaults=True):
     """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
 
     `reason` explains a value or a decision, `remember` keeps it for the turn; `user` and `via` say who it was and how. `approve=True` may

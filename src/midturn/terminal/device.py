@@ -8,9 +8,8 @@ import termios
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from msgspec import Struct
-
 from midturn.errors import TerminalGone
+from midturn.prompts.rich.screen import Size
 from midturn.terminal.ascii import as_ascii
 from midturn.terminal.attributes import Attributes
 
@@ -23,13 +22,6 @@ _CHUNK = 65_536
 
 class NoTerminal(Exception):  # noqa: N818 (it says what is the case)
     """There is no controlling terminal, or it cannot be opened."""
-
-
-class Size(Struct, frozen=True):
-    """The size of a terminal, in cells."""
-
-    columns: int
-    rows: int
 
 
 class Device:

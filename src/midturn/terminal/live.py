@@ -130,7 +130,7 @@ class LiveRows:
         size = self._device.size
         self._redraw_if_resized(size.columns)
         try:
-            self._frame = self._presenter.frame(Size(size.columns, size.rows))
+            self._frame = self._presenter.frame(size)
         except Exception as error:  # noqa: BLE001 (prompt_toolkit would wait for ever; it is raised by `run`)
             self._leave_with(error)
         return fragments(self._frame.rows)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from msgspec import Struct, field
 
 from midturn.core.json_value import Json, JsonObject, json_problem
 from midturn.core.limits import DEFAULT_LIMITS
+from midturn.core.outcome import OutputProtocol
 from midturn.errors import Problem
 
 DEFAULT_SECONDS: Final = 600.0
 """Seconds that a command may run."""
-
-Protocol: TypeAlias = Literal["text", "outcome"]
 
 
 class CommandSpec(Struct, frozen=True, kw_only=True):
@@ -29,7 +28,7 @@ class CommandSpec(Struct, frozen=True, kw_only=True):
     name: str
     command: tuple[str, ...]
     shell: bool = False
-    protocol: Protocol = "text"
+    protocol: OutputProtocol = "text"
     summary: str = ""
     description: str = ""
     parameters: JsonObject = field(default_factory=lambda: arguments_schema({}, ()))

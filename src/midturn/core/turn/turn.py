@@ -129,7 +129,7 @@ class Turn:
 
     # What happened --------------------------------------------------------------------------------------------------
 
-    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912, PLR0915  one line per input
+    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input
         match happened:
             case TurnRequested():
                 self._requested(happened)
@@ -140,13 +140,9 @@ class Turn:
             case CallBegun():
                 self._begun(happened)
             case CallLeft(call):
-                if left := self._calls.pop(call, None):
-                    left.abandon()
+                self._call_left(call)
             case LoopEnded():
-                if self.record.open_calls():
-                    self._leave(SuspendTurn())
-                else:
-                    self._finish()
+                self._loop_ended()
             case ModelFailed(error):
                 self._leave(LeaveOpen(error))
             case TurnFailed(error):
@@ -182,6 +178,16 @@ class Turn:
                 self._interrupted(parts)
             case _ as other:
                 assert_never(other)
+
+    def _call_left(self, call: str) -> None:
+        if left := self._calls.pop(call, None):
+            left.abandon()
+
+    def _loop_ended(self) -> None:
+        if self.record.open_calls():
+            self._leave(SuspendTurn())
+        else:
+            self._finish()
 
     def _requested(self, request: TurnRequested) -> None:
         write = self._state.write
