@@ -124,8 +124,8 @@ class NeedsAdoption(StoreError):  # noqa: N818
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         super().__init__(
-            f"The open turn of conversation {conversation} was not begun here, or was changed by another program, so nothing of it runs. "
-            f"`midturn resume --adopt {conversation}` shows what is open and asks you; `midturn resume {conversation} --discard` ends it."
+            f"The open turn of conversation {conversation} was not begun here, or was changed by another program: nothing of it runs "
+            "before a person has looked at it, and has taken it over or ended it."
         )
 
 

@@ -182,7 +182,7 @@ def test_a_foreign_turn_takes_no_answer_and_is_never_ready(tmp_path: Path) -> No
     file = file_of(store, conversation)
     file.write_bytes(b"".join(without_seal(line) + b"\n" for line in file.read_bytes().splitlines()))
 
-    with pytest.raises(NeedsAdoption, match=f"midturn resume --adopt {conversation}"):
+    with pytest.raises(NeedsAdoption, match=f"conversation {conversation} was not begun here.*before a person has looked at it"):
         asyncio.run(store.answer(f"{conversation}-anything", True))
     assert asyncio.run(store.ready()) == []
     assert asyncio.run(store.files.claim(5)) == []

@@ -15,6 +15,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.lazy import CommandEntry, LazyGroup
 from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
+from midturn.cli.told import told
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 
 _OWN = ("-h", "--help", "--version")
@@ -167,7 +168,7 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
         note(line("midturn: {}", block(str(error))))
         return ExitStatus.USAGE
     except MidturnError as error:
-        note(line("midturn: {}", block(str(error))))
+        note(line("midturn: {}", block(told(error))))
         return ExitStatus.TERMINAL_GONE if isinstance(error, TerminalGone) else ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
         return ExitStatus.ENDED_BY_USER

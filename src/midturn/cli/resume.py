@@ -18,6 +18,7 @@ from midturn.cli.options import with_conversation, with_non_interactive, with_ou
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.shown import block, line
+from midturn.cli.told import told
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
@@ -153,7 +154,7 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str) -> ExitSta
         note("midturn: somebody else goes on with it.")
         return ExitStatus.DONE
     except MidturnError as error:
-        note(line("midturn: {}", block(str(error))))
+        note(line("midturn: {}", block(told(error))))
         return ExitStatus.ERROR
 
 

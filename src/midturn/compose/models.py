@@ -109,6 +109,7 @@ class Models(Struct, frozen=True, kw_only=True):
         return CountedModel(RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=self._waits))
 
     def _waits(self, wait: Retrying) -> None:
+        LOG.warning("%s", wait.sentences())
         self.display.show(Notice(wait.sentences(), wait.seconds))
 
     def _notice(self, text: str) -> None:

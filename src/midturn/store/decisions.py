@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import UNSET
+
 from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
+from midturn.core.subject import PromptKind
 from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
 from midturn.store.ids import event_ids
 from midturn.store.submission import Submission, describe
+
+_WAYS: Mapping[PromptKind, tuple[str, ...]] = {
+    "tool": (),
+    "run": ("approve", "arguments"),
+    "deliver": ("approve", "content"),
+    "review": ("approve",),
+}
+_WHAT: Mapping[PromptKind, str] = {
+    "tool": "A question",
+    "run": "The approval of a call",
+    "deliver": "The approval of a result",
+    "review": "A review of answers",
+}
+_INSTEAD: Mapping[PromptKind, str] = {
+    "tool": "Give its `value`; a yes/no question takes true or false.",
+    "run": "Give `approve`, or the `arguments` to run with instead.",
+    "deliver": "Give `approve`, or the `content` to deliver instead.",
+    "review": "Give `approve`.",
+}
 
 
 def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> Sequence[Event]:
@@ -26,6 +48,7 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
     """
     try:
         visit = Visit(turn, event_id, event_ids())
+        _check_way(visit, submission)
         _check_memory(visit, submission)
         batch = visit.take(submission.as_reply(), submission.by)
     except AlreadyAnswered:
@@ -74,6 +97,22 @@ def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
     who = describe(by)
     answerer = Answerer(by.user or by.model or by.by if by else "", by.via if by else None, when)
     return AlreadyAnswered(f"The question {id} was answered before, by {who}. That answer stands.", who, answered_by=answerer)
+
+
+def _check_way(visit: Visit, submission: Submission) -> None:
+    """Refuse what is no way to answer this: an approval is decided, a question is answered."""
+    prompt = visit.prompt()
+    if prompt is None:
+        return
+    ways = {
+        "approve": submission.approve is not None,
+        "arguments": submission.arguments is not UNSET,
+        "content": submission.content is not UNSET,
+    }
+    allowed = _WAYS[prompt.kind]
+    wrong = [f"`{way}`" for way, given in ways.items() if given and way not in allowed]
+    if wrong:
+        raise AnswerError([Problem("", f"{_WHAT[prompt.kind]} is not answered with {' and '.join(wrong)}. {_INSTEAD[prompt.kind]}")])
 
 
 def _check_memory(visit: Visit, submission: Submission) -> None:

@@ -121,7 +121,7 @@ class _Rehearsal:
             case Submitted() if not is_whole:
                 await self._hand_over(approve=True)
             case Edited(value) if not is_whole:
-                await self._hand_over(arguments=value)
+                await self._hand_over(**{"content" if self._question.kind == "deliver" else "arguments": value})
             case _:
                 self._rehearse(reply)
                 if self._visit.prompt() is None:

@@ -69,7 +69,7 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
     question = find_question(place.store, given.id)
     if given.value is None and given.other is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
-    submitting = Submitting(place.store, question.id, given.reason)
+    submitting = Submitting(place.store, question, given.reason)
     if given.cancel:
         submitting.cancel()
         note("midturn: the turn of conversation {} was ended.", question.conversation)

@@ -74,9 +74,10 @@ def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, s
 class Submitting:
     """Answers one question in a store."""
 
-    def __init__(self, store: ConversationStore, id: str, reason: str | None = None) -> None:
+    def __init__(self, store: ConversationStore, question: OpenQuestion, reason: str | None = None) -> None:
         self._store = store
-        self._id = id
+        self._id = question.id
+        self._edits = "content" if question.kind == "deliver" else "arguments"
         self._reason = reason
 
     def value(self, submitted: Typed) -> Receipt:
@@ -87,7 +88,7 @@ class Submitting:
             case TypedDecision(approve, remember):
                 return self._answer(approve=approve, remember=remember, reason=self._reason)
             case TypedEdit(json):
-                return self._answer(arguments=json, reason=self._reason)
+                return self._answer(**{self._edits: json}, reason=self._reason)
 
     def reply(self, words: str) -> Receipt:
         """Say something to the model instead."""

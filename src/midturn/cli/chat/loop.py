@@ -18,6 +18,7 @@ from midturn.cli.place import Place
 from midturn.cli.query.command import Around, Query, begin, go_on
 from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.shown import block, line
+from midturn.cli.told import told
 from midturn.compose.mcp import Servers
 from midturn.core.events import TurnStart
 from midturn.core.suggestion import did_you_mean
@@ -94,7 +95,7 @@ class Chat:
         except click.ClickException as error:
             note(line("midturn: {}", block(error.format_message())))
         except MidturnError as error:
-            note(line("midturn: {}", block(str(error))))
+            note(line("midturn: {}", block(told(error))))
 
     def _resume(self) -> None:
         """Deal with a turn that was left open: a crash, a closed window, a question that waits."""
