@@ -64,12 +64,15 @@ def test_a_way_that_is_none_to_answer_this_is_refused_by_its_name(tool: str, way
         agent.store.answer_sync(question.id, **way)
     assert message in str(refused.value)
     assert [one.id for one in agent.store.pending_sync()] == [question.id]
-    agent.store.answer_sync(question.id, **({"value": True} if tool == "ship" else {"approve": True}))
+    if tool == "ship":
+        agent.store.answer_sync(question.id, value=True)
+    else:
+        agent.store.answer_sync(question.id, approve=True)
 
 
 def test_descriptions_of_parameters_reach_the_model_however_they_are_written() -> None:
     @mt.tool
-    def order(
+    def order(  # noqa: D417  the others are described where they are typed
         number: Annotated[int, Field(description="How many.", ge=1)],
         colour: Annotated[str, msgspec.Meta(description="Which colour.")] = "red",
         size: int = Field(3, description="Which size."),
