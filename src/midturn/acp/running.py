@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,26 +20,21 @@ from midturn.core.form.form import Form
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members
 from midturn.core.question import Question
-from midturn.errors import MidturnError, QuestionError
+from midturn.errors import QuestionError
 from midturn.foreign import words
+from midturn.foreign.child import AgentFailed, ended, started
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
 from midturn.foreign.naming import asker_name
 from midturn.ports import Clock
-from midturn.sandbox.marks import VARIABLE
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 
 VIA = "acp"
 _LOG = logging.getLogger(__name__)
-_LINE = 64 * 1024 * 1024  # bytes of one message: a result may carry pictures
 _FOR_EVER = 365 * 86_400.0
 _PATIENCE = 5.0
 _OPEN = "open_address"
-
-
-class AgentFailed(MidturnError):  # noqa: N818  it says what happened
-    """The agent cannot be run, or went away; the message says what is known."""
 
 
 class AcpRun(Struct, frozen=True, kw_only=True):
@@ -62,7 +55,7 @@ class AcpRun(Struct, frozen=True, kw_only=True):
         Raises:
             AgentFailed: It cannot be started, does not speak the protocol, or ends in the middle. What it asked stays open.
         """
-        process = await self._started()
+        process = await started(self.command, self.cwd)
         client = AskingClient(self, process.pid)
         connection: Any = connect_to_agent(cast("Any", client), process.stdin, process.stdout, use_unstable_protocol=True)
         talking = asyncio.ensure_future(client.talk(connection, prompt))
@@ -81,22 +74,12 @@ class AcpRun(Struct, frozen=True, kw_only=True):
             ending.cancel()
             await asyncio.gather(talking, ending, return_exceptions=True)
             await connection.close()
-            await _ended(process)
+            await ended(process)
 
     async def _gone(self, ending: asyncio.Future[int]) -> AgentFailed:
         await asyncio.wait({ending}, timeout=_PATIENCE)
         how = f"ended (status {ending.result()})" if ending.done() else "hung up"
         return AgentFailed(f"{self.command[0]} {how} before its turn did. What it asked stays open.")
-
-    async def _started(self) -> asyncio.subprocess.Process:
-        pipe = asyncio.subprocess.PIPE
-        environment = {**os.environ, VARIABLE: Path(self.command[0]).name}
-        try:
-            return await asyncio.create_subprocess_exec(
-                *self.command, stdin=pipe, stdout=pipe, cwd=self.cwd, env=environment, limit=_LINE, start_new_session=True
-            )
-        except OSError as error:
-            raise AgentFailed(f"{self.command[0]} cannot be started: {error.strerror or error}.") from error
 
 
 class AskingClient:
@@ -238,15 +221,6 @@ class AskingClient:
             raise RequestError.method_not_found(name)
 
         return refused
-
-
-async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Let the agent end, now that nobody speaks with it, with everything that it has started."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), _PATIENCE)
 
 
 def _details(error: RequestError) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import click
 
 from midturn.cli.acp.command import check_installed
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.headless import prompt_of, say, to_its_end
 from midturn.cli.options import with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, place_in
-from midturn.cli.signals import with_signals
-from midturn.core.visible import prose
 from midturn.sandbox import marks
 
 
@@ -30,10 +28,7 @@ def command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None, sto
     What it asks waits in `midturn inbox`, for as long as it takes: silence is never an answer.
     """
     check_installed()
-    text = prompt if prompt is not None else "" if sys.stdin.isatty() else sys.stdin.read()
-    if not text.strip():
-        raise click.UsageError("There is nothing to do: give `--prompt TEXT`, or pipe it into stdin.")
-    return asyncio.run(_run(place_in(Path.cwd(), store, local=True), agent, text, mode))
+    return asyncio.run(_run(place_in(Path.cwd(), store, local=True), agent, prompt_of(prompt), mode))
 
 
 async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
@@ -41,22 +36,9 @@ async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | No
     from midturn.clock import SYSTEM
 
     marks.mark(os.getpid())  # whatever the agent starts has it, too; this process answers nothing
-    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=_say, mode=mode)
-    going = asyncio.ensure_future(run.go(prompt))
-
-    async def work() -> str | None:
-        await asyncio.wait({going})
-        return None if going.cancelled() else going.result()
-
-    def stop() -> None:
-        going.cancel()
-
-    try:
-        ended = await with_signals(work, stop)
-    finally:
-        going.cancel()
-        await asyncio.gather(going, return_exceptions=True)
-    _say("\n")
+    run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say, mode=mode)
+    ended = await to_its_end(run.go(prompt))
+    say("\n")
     if ended is None or ended == "cancelled":
         note("midturn: the agent was stopped. What it asked and nobody answered stays on record.")
         return ExitStatus.ENDED_BY_USER
@@ -64,8 +46,3 @@ async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | No
         note("midturn: the agent stopped: {}.", ended)
         return ExitStatus.ERROR
     return ExitStatus.DONE
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(prose(text))
-    sys.stdout.flush()

@@ -25,7 +25,6 @@ from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import MidturnError
-from midturn.foreign.claude_deferring import resuming
 from midturn.sandbox.doors import for_people_only
 from midturn.store.port import HeldBy
 
@@ -94,6 +93,8 @@ def _told(asker: Asker) -> Shown:
 
 def _go_on_there(asker: Asker) -> ExitStatus:
     """Go on with the session of the agent that asked, where it can be."""
+    from midturn.foreign.claude_deferring import resuming
+
     command = resuming(asker)
     if command is None or shutil.which(command[0]) is None:
         raise MidturnError(f"The answer is kept, but no session of {asker.name} can be resumed from here: start it again yourself.")

@@ -1,0 +1,44 @@
+"""Running somebody else's agent where nobody sits before it: one prompt, to its end, or until a signal stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Coroutine
+
+import click
+
+from midturn.cli.signals import with_signals
+from midturn.core.visible import prose
+
+
+def prompt_of(given: str | None) -> str:
+    """Return what the agent is to do: `--prompt`, or what is piped into stdin."""
+    prompt = given if given is not None else "" if sys.stdin.isatty() else sys.stdin.read()
+    if not prompt.strip():
+        raise click.UsageError("There is nothing to do: give `--prompt TEXT`, or pipe it into stdin.")
+    return prompt
+
+
+async def to_its_end(run: Coroutine[None, None, str]) -> str | None:
+    """Run an agent; return how it ended, None where a signal stopped it."""
+    going = asyncio.ensure_future(run)
+
+    async def work() -> str | None:
+        await asyncio.wait({going})
+        return None if going.cancelled() else going.result()
+
+    def stop() -> None:
+        going.cancel()
+
+    try:
+        return await with_signals(work, stop)
+    finally:
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+
+
+def say(text: str) -> None:
+    """Print what an agent says, with nothing in it that a terminal would obey."""
+    sys.stdout.write(prose(text))
+    sys.stdout.flush()

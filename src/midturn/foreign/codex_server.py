@@ -1,0 +1,288 @@
+"""Codex, run where nobody sits before it: we are the client of its app server, and what it asks waits in the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from midturn import __version__
+from midturn.core.asker import Asker
+from midturn.core.form import Form
+from midturn.core.form.elicitation import form_of
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members, objects, text
+from midturn.core.question import Question
+from midturn.errors import QuestionError
+from midturn.foreign import words
+from midturn.foreign.child import AgentFailed, ended, started
+from midturn.foreign.claude import questions_of
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errands import Errands
+from midturn.foreign.json_lines import Delivered, HungUp, JsonLines, RequestRefused, unknown
+from midturn.foreign.occasion import PutForm, Unaskable
+from midturn.ports import Clock
+from midturn.store.processes import lives, mark
+from midturn.store.store import ConversationStore
+
+COMMAND: Final = ("codex", "app-server")
+COMPLETED: Final = "completed"
+_NAME, _AGENT, _VIA = "Codex", "codex", "hook"
+_FOR_EVER = 365 * 86_400.0
+_ALWAYS = "allow this, and the same again, until this session of Codex ends"
+_KEPT = "acceptForSession"
+_OPEN, _ELICITS = "open_address", "mcp_elicitation"
+_CALLS: Final[Mapping[str, str]] = {
+    "item/commandExecution/requestApproval": "Bash",
+    "item/fileChange/requestApproval": "apply_patch",
+    "item/permissions/requestApproval": "permissions",
+}
+"""What it asks permission for, by the name that its hooks have for it."""
+_IDS = ("itemId", "turnId", "threadId", "startedAtMs", "approvalId", "environmentId", "availableDecisions")
+
+
+class CodexServer(Struct, frozen=True, kw_only=True):
+    """What is run: `command` is Codex's app server, in `cwd`; `thread` a session to go on with; `say` prints what it says."""
+
+    command: Sequence[str]
+    cwd: Path
+    store: ConversationStore
+    clock: Clock
+    say: Callable[[str], None]
+    thread: str = ""
+
+    async def go(self, prompt: str) -> str:
+        """Run one prompt to its end; return how it ended, as Codex says it (`completed`, `interrupted`).
+
+        What people said with a no cannot be sent with it: it is the next prompt.
+
+        Raises:
+            AgentFailed: It cannot be started, refuses, fails, or ends in the middle. What it asked stays open.
+        """
+        process = await started(self.command, self.cwd)
+        if process.stdin is None or process.stdout is None:
+            raise AgentFailed(f"{self.command[0]} has no streams to speak over.")
+        talk = _Talk(self, process.pid)
+        talk.lines = JsonLines(process.stdout, process.stdin, talk)
+        listening = asyncio.ensure_future(talk.lines.listen())
+        talking = asyncio.ensure_future(talk.run(prompt))
+        try:
+            await asyncio.wait({listening, talking}, return_when=asyncio.FIRST_COMPLETED)
+            if not talking.done():
+                talk.hang_up()
+            return await talking
+        except HungUp as error:
+            raise AgentFailed(f"{self.command[0]} hung up before its turn ended. What it asked stays open.") from error
+        except RequestRefused as error:
+            raise AgentFailed(f"{self.command[0]} refuses: {error}.") from error
+        finally:
+            for task in (talking, listening):
+                task.cancel()
+            await asyncio.gather(talking, listening, return_exceptions=True)
+            await ended(process)
+
+
+class _Talk:
+    """One conversation with a server."""
+
+    lines: JsonLines
+
+    def __init__(self, run: CodexServer, pid: int) -> None:
+        self._run = run
+        self._pid = pid
+        self._thread = ""
+        self._turn = ""
+        self._items: dict[str, JsonObject] = {}
+        self._unsaid: list[str] = []
+        self._ended: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+
+    async def run(self, prompt: str) -> str:
+        """Begin or go on with a session, and prompt until nothing that a person said is left to be told."""
+        client: JsonObject = {"name": "midturn", "title": "midturn", "version": __version__}
+        await self.lines.request("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
+        await self.lines.tell("initialized")
+        place: JsonObject = {"cwd": str(self._run.cwd.absolute())}
+        going_on: JsonObject = {"threadId": self._run.thread, **place}
+        began = await (self.lines.request("thread/resume", going_on) if self._run.thread else self.lines.request("thread/start", place))
+        self._thread = text(members(began.get("thread")).get("id"))
+        status = await self._prompted(prompt)
+        while self._unsaid and status == COMPLETED:
+            said, self._unsaid = "\n".join(self._unsaid), []
+            status = await self._prompted(said)
+        return status
+
+    async def _prompted(self, prompt: str) -> str:
+        self._ended = asyncio.get_running_loop().create_future()
+        given: Json = [{"type": "text", "text": prompt}]
+        turn = await self.lines.request("turn/start", {"threadId": self._thread, "input": given})
+        self._turn = text(members(turn.get("turn")).get("id"))
+        over = await self._ended
+        if over.get("status") == "failed":
+            raise AgentFailed(f"Codex failed: {text(members(over.get('error')).get('message')) or 'it does not say why'}")
+        return text(over.get("status"))
+
+    def hang_up(self) -> None:
+        """Wait for no end: the server is gone."""
+        if not self._ended.done():
+            self._ended.set_exception(HungUp())
+
+    # What the server says -----------------------------------------------------------------------------------------------------
+
+    def told(self, method: str, params: JsonObject) -> None:
+        """Hear what happens: words, items that a question may be about, what was decided elsewhere, the end."""
+        match method:
+            case "item/agentMessage/delta":
+                self._run.say(text(params.get("delta")))
+            case "item/started":
+                item = members(params.get("item"))
+                self._items[text(item.get("id"))] = item
+            case "serverRequest/resolved":
+                self.lines.withdraw(params.get("requestId"))
+            case "turn/completed" if params.get("threadId") == self._thread and not self._ended.done():
+                self._ended.set_result(members(params.get("turn")))
+            case _:
+                pass
+
+    async def asked(self, method: str, params: JsonObject) -> tuple[JsonObject, Delivered]:
+        """PutForm a person what the server asks.
+
+        Raises:
+            RequestRefused: Nobody can be shown it; the server hears why.
+        """
+        match method:
+            case "item/permissions/requestApproval":
+                decision, delivered = await self._permitted(method, params)
+                granted: Json = params.get("permissions") if decision.startswith("accept") else {}
+                return {"permissions": granted, "scope": "session" if decision == _KEPT else "turn"}, delivered
+            case _ if method in _CALLS:
+                decision, delivered = await self._permitted(method, params)
+                return {"decision": decision}, delivered
+            case "item/tool/requestUserInput":
+                return await self._questions(params)
+            case "mcpServer/elicitation/request":
+                return await self._elicitation(params)
+            case _:
+                raise unknown(method)
+
+    async def _permitted(self, method: str, params: JsonObject) -> tuple[str, Delivered]:
+        """PutForm whether a call may run: the call is shown, with what is known of the item that it is."""
+        tool, item = _CALLS[method], self._items.get(text(params.get("itemId")), {})
+        changes: JsonObject = {"changes": item["changes"]} if "changes" in item else {}
+        call: JsonObject = {**{name: value for name, value in params.items() if name not in _IDS and value is not None}, **changes}
+        named = ":".join(filter(None, (text(params.get("itemId")), text(params.get("approvalId")))))
+        errands = self._errands()
+        errand = await self._left(errands, tool, call) or await errands.permission(named, tool, call, _ALWAYS)
+        outcome = await self._waited(errands, errand)
+        self._keep(f'"{text(params.get("command")) or tool}"', outcome)
+        delivered = _closing(errands, errand, outcome)
+        match outcome:
+            case Approved(arguments=None, always=always):
+                return (_KEPT if always else "accept"), delivered
+            case TurnStopped():
+                return "cancel", delivered
+            case _:
+                return "decline", delivered
+
+    async def _questions(self, params: JsonObject) -> tuple[JsonObject, Delivered]:
+        """PutForm its model's questions."""
+        asked = objects(params.get("questions"))
+        if any(one.get("isSecret") is True for one in asked):
+            raise RequestRefused("A secret is not asked for here: nothing may write it down.")
+        occasion = questions_of({"questions": [*asked]}, gates=True)
+        if not isinstance(occasion, PutForm):
+            raise RequestRefused(f"{words.FAILED} ({occasion.why if isinstance(occasion, Unaskable) else 'there is nothing in it'})")
+        outcome, delivered = await self._form("request_user_input", {"questions": [*asked]}, occasion.form)
+        names = [text(one.get("id")) for one in asked]
+        match outcome:
+            case AnswersGiven(answers):
+                given = [_listed(answers.get(question.id)) for question in occasion.form.questions]
+            case RepliedTo(said):
+                given = [_listed(words.replied(said))] * len(names)
+            case _:
+                await delivered()
+                raise RequestRefused(words.denial(outcome) or words.FAILED)
+        return {"answers": {name: {"answers": answer} for name, answer in zip(names, given, strict=True)}}, delivered
+
+    async def _elicitation(self, params: JsonObject) -> tuple[JsonObject, Delivered]:
+        """PutForm what a server of it asks: a form, or whether an address is opened. What nobody could be shown is cancelled."""
+        message = f"The MCP server {text(params.get('serverName')) or '(no name)'} asks: {text(params.get('message'))}"
+        if params.get("mode") == "url":
+            return await self._address(message, text(params.get("url")))
+        try:
+            elicited = form_of(params.get("requestedSchema"), message)
+        except QuestionError as error:
+            raise RequestRefused(f"{words.FAILED} ({error})") from error
+        asked: JsonObject = {"message": message, "requested_schema": params.get("requestedSchema")}
+        outcome, delivered = await self._form(_ELICITS, asked, elicited.form)
+        if isinstance(outcome, AnswersGiven):
+            return {"action": "accept", "content": elicited.content(outcome.answers)}, delivered
+        return self._unanswered(message, outcome), delivered
+
+    async def _address(self, message: str, url: str) -> tuple[JsonObject, Delivered]:
+        context = f"{message}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know the host. Nothing was fetched from it."
+        question = Question.boolean(_OPEN, "Do you want to open this address?", context=context, exclusive=True, persistence="none")
+        outcome, delivered = await self._form(_ELICITS, {"message": message, "url": url}, Form((question,)))
+        if isinstance(outcome, AnswersGiven):
+            return {"action": "accept" if outcome.answers.get(_OPEN) is True else "decline"}, delivered
+        return self._unanswered(message, outcome), delivered
+
+    def _unanswered(self, asked: str, outcome: Decided) -> JsonObject:
+        self._keep(asked, outcome)
+        return {"action": "decline" if isinstance(outcome, RepliedTo) else "cancel"}
+
+    # The inbox ----------------------------------------------------------------------------------------------------------------
+
+    async def _form(self, tool: str, arguments: JsonObject, form: Form) -> tuple[Decided, Delivered]:
+        errands = self._errands()
+        errand = await self._left(errands, tool, arguments) or await errands.questions("", tool, arguments, form)
+        outcome = await self._waited(errands, errand)
+        if isinstance(outcome, TurnStopped):
+            self._stopping = asyncio.ensure_future(self._stop())
+        return outcome, _closing(errands, errand, outcome)
+
+    async def _left(self, errands: Errands, tool: str, arguments: JsonObject) -> Errand | None:
+        """Find what this session asked before, through a process that is gone."""
+        return next((errand for errand in await errands.matching(tool, arguments) if not lives(errand.asker.process)), None)
+
+    async def _waited(self, errands: Errands, errand: Errand) -> Decided:
+        """Wait for an answer here; what is decided there closes the question. If it is us who leave, it stays open."""
+        try:
+            return await errands.wait(errand, _FOR_EVER) or DecidedElsewhere()
+        except asyncio.CancelledError:
+            if self.lines.is_withdrawn():
+                await asyncio.shield(errands.close(errand, words.ELSEWHERE))
+            raise
+
+    def _keep(self, asked: str, outcome: Decided) -> None:
+        """Keep what cannot be sent with a decision."""
+        match outcome:
+            case Refused(reason=None) | Approved(arguments=None) | TurnStopped() | DecidedElsewhere():
+                pass
+            case _:
+                self._unsaid.append(words.told(asked, outcome))
+
+    async def _stop(self) -> None:
+        with suppress(RequestRefused, HungUp):
+            await self.lines.request("turn/interrupt", {"threadId": self._thread, "turnId": self._turn})
+
+    def _errands(self) -> Errands:
+        here, codex = mark(os.getpid()), mark(self._pid)
+        cwd = str(self._run.cwd.absolute())
+        asker = Asker(name=_NAME, agent=_AGENT, session=self._thread, via=_VIA, cwd=cwd, process=here, serves=codex, itself=codex)
+        return Errands(self._run.store, asker, self._run.clock)
+
+
+def _closing(errands: Errands, errand: Errand, outcome: Decided) -> Delivered:
+    """Return what closes a question once the server has its answer."""
+    return lambda: errands.close(errand, words.decided(outcome))
+
+
+def _listed(answer: Json) -> Json:
+    """Return an answer as Codex has it: the chosen labels, or own words."""
+    given = answer if isinstance(answer, list | tuple) else [] if answer is None else [answer]
+    return [words.answer_in_words(one) for one in given]

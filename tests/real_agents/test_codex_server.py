@@ -1,0 +1,42 @@
+"""Codex itself through its app server, against a provider on loopback, in a home of its own: nobody sits before it."""
+
+from __future__ import annotations
+
+import pytest
+
+from real_agents.agents import AGENTS
+from support.cli import CommandLine
+from support.fake_provider import FakeProvider
+from support.hooks import answers, stored, wait_for
+from support.installed import Missing
+
+pytestmark = [pytest.mark.real("Codex", may_be_missing=True), pytest.mark.timeout(300)]
+CODEX = AGENTS["codex"]
+
+
+def escalated(command: str) -> tuple[str, dict[str, str]]:
+    """Return a call of its model that runs a command outside of its sandbox, which needs a yes."""
+    return "exec_command", {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "Try it"}
+
+
+def test_a_yes_and_a_no_from_the_inbox_and_what_was_said_with_it(midturn: CommandLine) -> None:
+    try:
+        program = CODEX.program()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with FakeProvider([[escalated("touch one")], [escalated("touch two")], "All done.", "I see."]) as provider:
+        environment = {**CODEX.surroundings(midturn, provider), "PATH": f"{program.parent}:{midturn.environment['PATH']}"}
+        run = midturn.start("hook", "codex-server", "--prompt", "Go", **environment)
+        (first,) = wait_for(midturn)
+        midturn.ok("answer", first["id"], "n", "--reason", "Not that one.")
+        (second,) = wait_for(midturn)
+        midturn.ok("answer", second["id"], "y")
+        said, errors = run.communicate(timeout=120)
+
+    assert run.returncode == 0, errors
+    assert said == "All done.I see.\n"
+    assert (midturn.root / "two").exists()
+    assert not (midturn.root / "one").exists()
+    assert "touch one" in first["arguments"]["command"]
+    assert "The user said no: Not that one." in provider.said
+    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
