@@ -68,7 +68,7 @@ class ReachedModel:
         providers = await imported_in_thread("midturn.models.providers")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
-            self._connection = cast("ProviderConnection", providers.Connection(self._spec, self._given))
+            self._connection = cast("ProviderConnection", providers.ProviderConnection(self._spec, self._given))
             self._loop = loop
             if self._connection.advice:
                 self._report(self._connection.advice)
