@@ -40,6 +40,7 @@ from midturn.store.seal import SealVerdict, sealed_anew
 from midturn.store.seen_turns import Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
+from midturn.store.watching import time_to_look
 
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
@@ -109,6 +110,10 @@ class FileConversations:
     async def woken(self) -> None:
         """Return when a turn was answered, at the latest after a second."""
         await self._bell.wait(_LOOK)
+
+    async def stirred(self, since: int) -> int:
+        """Return when it is time to look again."""
+        return await time_to_look(since)
 
     # Answers --------------------------------------------------------------------------------------------------------------
 

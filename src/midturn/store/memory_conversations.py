@@ -24,6 +24,7 @@ from midturn.store.port import Decide, HeldBy, Settled, Which
 from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
+from midturn.store.watching import time_to_look
 
 _LOOK = 0.05  # seconds between two looks for conversations that are due
 
@@ -63,6 +64,10 @@ class MemoryConversations:
     async def woken(self) -> None:
         """Return when it is time to look again."""
         await pause(_LOOK)
+
+    async def stirred(self, since: int) -> int:
+        """Return when it is time to look again."""
+        return await time_to_look(since)
 
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
         """Append what is decided."""

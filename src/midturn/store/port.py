@@ -116,6 +116,13 @@ class StorePort(Protocol):
         """Return when a conversation may have become due, at the latest after a second."""
         ...
 
+    async def stirred(self, since: int) -> int:
+        """Return when something may have happened to a question, or to a turn, after an earlier call returned `since`.
+
+        With 0 it returns at once. A store that hears of nothing returns when it is time to look again.
+        """
+        ...
+
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
         """Append what `decide` returns for the last turn, at once and durably, unless somebody holds the conversation.
 

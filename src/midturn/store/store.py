@@ -197,7 +197,7 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
         """
-        return changes(self, conversation)
+        return changes(self, self.port.stirred, conversation)
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
-from typing import Literal, Protocol, cast
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,8 @@ from midturn.errors import StoreError
 from midturn.store.conversation import Conversation
 from midturn.store.decisions import decision_about
 
-_LOOK = 0.25  # seconds between two looks
+_LOOK = 0.25  # seconds between two looks at a store that hears of nothing
+_SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
 
 
 class StoreChange(Struct, frozen=True, kw_only=True):
@@ -98,10 +100,20 @@ class Watch:
         return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=decision.answered_by)
 
 
-async def changes(watched: Watched, conversation: str | None) -> AsyncGenerator[StoreChange]:
-    """Yield what happens from now on; what is open already comes first."""
-    watch = Watch(watched, conversation)
+async def time_to_look(since: int) -> int:
+    """Do for a port what its `stirred` does where nobody tells it of anything."""
+    if since:
+        await pause(_LOOK)
+    return since + 1
+
+
+async def changes(
+    watched: Watched, stirred: Callable[[int], Coroutine[Any, Any, int]], conversation: str | None
+) -> AsyncGenerator[StoreChange]:
+    """Yield what happens from now on; what is open already comes first. `stirred` is the port's."""
+    watch, since = Watch(watched, conversation), 0
     while True:
+        since, begun = await stirred(since), time.monotonic()
         for change in await watch.look():
             yield change
-        await pause(_LOOK)
+        await pause((time.monotonic() - begun) * _SHARE)

@@ -15,13 +15,13 @@ from midturn.web.feed import Feed
 from midturn.web.port import Port
 
 _LOG = logging.getLogger(__name__)
-_EVERY = 0.2  # seconds between two looks, at least
+_AFTER_TROUBLE = 0.5  # seconds until the next look
 _SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
 _REMEMBERED = 5_000
 
 
 class Board:
-    """Looks at the store again and again; what it finds changed, it tells its `feed`."""
+    """Looks at the store whenever something may have happened there; what it finds changed, it tells its `feed`."""
 
     def __init__(self, port: Port) -> None:
         self.port = port
@@ -86,12 +86,15 @@ class Board:
             await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _look_on(self) -> None:
+        since = 0
         while not self.feed.closed:
             try:
+                since = await self.port.stirred(since)
                 await self.look()
             except MidturnError as error:
                 _LOG.warning("the open questions cannot be read: %r", str(error))
-            await asyncio.sleep(max(_EVERY, self._took * _SHARE))
+                await asyncio.sleep(_AFTER_TROUBLE)
+            await asyncio.sleep(self._took * _SHARE)
 
     def _tell(self, change: StoreChange) -> None:
         match change:

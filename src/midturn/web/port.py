@@ -56,6 +56,10 @@ class Port:
         """Return the last turn of a conversation, and whether somebody holds it."""
         return await self._read("look", lambda: self.store.port.look(id))
 
+    async def stirred(self, since: int) -> int:
+        """Return when something may have happened since; see `StorePort.stirred`."""
+        return await self.store.port.stirred(since)
+
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""
         return await self.store.answer(id, **how)

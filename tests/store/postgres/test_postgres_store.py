@@ -11,9 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
+import midturn as mt
 from midturn.core.events import ChatRequest, Event, TurnStart
 from midturn.errors import ConfigError, StoreError, StoreLocked
 from midturn.store.ids import event_id
+from midturn.store.postgres import database
 from midturn.store.postgres.address import parse_database_address
 from midturn.store.postgres.conversations import PostgresConversations
 from midturn.store.postgres.store import PostgresStore
@@ -26,6 +28,12 @@ pytestmark = pytest.mark.real("PostgreSQL")
 def _process(url: str) -> PostgresConversations:
     """Return what another process would have: sessions, a number and a lock of its own."""
     return PostgresConversations(parse_database_address(url))
+
+
+@mt.tool
+async def ship(ctx: mt.ToolContext) -> str:
+    """Ship it."""
+    return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
 
 
 def _more() -> list[Event]:
@@ -201,6 +209,31 @@ async def test_two_schemas_of_one_database_do_not_hear_each_other(url: str, clus
     assert await other.ids() == []
     assert await other.claim() == []
     assert one.database.due_channel != other.database.due_channel
+
+
+@in_a_loop
+async def test_whoever_watches_is_told_by_the_database(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a look in between: the next one would come in an hour."""
+    monkeypatch.setattr(database, "_LOOK_ANYWAY", 3600.0)
+    here, elsewhere = PostgresStore(url), PostgresStore(url)
+    journal = await here.create("Ship it")  # the session listens already, and not to questions
+    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "ship", "arguments": {}}]}, {"text": "Done."}]), tools=[ship], store=elsewhere)
+    seen: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    async def watch() -> None:
+        async for change in here.watch():
+            await seen.put((change.kind, change.conversation))
+
+    watching = asyncio.create_task(watch())
+    async with asyncio.timeout(60):
+        question = (await agent.run("Ship it.")).pending[0]
+        assert await seen.get() == ("asked", question.conversation)
+        await elsewhere.answer(question.id, True)
+        assert await seen.get() == ("answered", question.conversation)
+        await agent.resume(question.conversation)
+        assert await seen.get() == ("turn_ended", question.conversation)
+    watching.cancel()
+    await journal.__aexit__(None, None, None)
 
 
 def test_a_schema_has_a_name_that_channels_can_carry() -> None:

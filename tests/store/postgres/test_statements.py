@@ -31,6 +31,8 @@ GIVEN: dict[str, object] = {
     "lines": [b"{}"],
     "may_close": True,
     "waiting": ["e1"],
+    "stirs": True,
+    "stirred": "s",
     "turn_at": None,
     "unfinished": True,
     "asking": True,

@@ -116,6 +116,10 @@ class PostgresConversations:
         await self.database.holder()  # nobody hears anything without a session
         await self.database.bells.wait(DUE)
 
+    async def stirred(self, since: int) -> int:
+        """Return when a question was asked or closed, or a turn began or ended, at the latest after some seconds."""
+        return await self.loop.run(self.database.stirred(since))
+
     async def _loaded(self, row: dict[str, object]) -> PostgresJournal:
         held = HeldRow(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
         self.database.held[held.id] = held.fence
@@ -201,6 +205,7 @@ class PostgresConversations:
             "holder": row["holder"],
             "lines": lines,
             "channel": self.database.due_channel,
+            "stirred": self.database.stirred_channel,
             **state,
             "turn_at": None,
         }
@@ -333,6 +338,7 @@ class PostgresConversations:
             "metadata": msgspec.json.encode(metadata.to_json()),
             "due": is_due(LastTurn(last.events)) if (last := last_turn(events)) else False,
             "channel": self.database.due_channel,
+            "stirred": self.database.stirred_channel,
             **TurnRow(events).given(0, events),
         }
         now_number = time.time_ns() // 1_000

@@ -44,6 +44,10 @@ _GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
 
 DUE = "due"
 """The bell for conversations that may have become due."""
+STIRRED = "stirred"
+"""The bell for questions that were asked or closed, and for turns that began or ended."""
+_LOOK_ANYWAY = 5.0
+"""Seconds after which whoever waits for `STIRRED` looks, whatever was heard."""
 
 
 class Database:
@@ -64,11 +68,18 @@ class Database:
         self._holder: int | None = None
         self._session: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
+        self._wants_stirs = False
+        self._hears_stirs = False
 
     @property
     def due_channel(self) -> str:
         """What is notified when a conversation may be due."""
         return f"midturn.{self.address.schema}.due"
+
+    @property
+    def stirred_channel(self) -> str:
+        """What is notified when a question was asked or closed, or a turn began or ended."""
+        return f"midturn.{self.address.schema}.stirred"
 
     def channel(self, holder: int) -> str:
         """Return what is notified when something was handed over to a holder."""
@@ -87,6 +98,16 @@ class Database:
         except TimeoutError:
             raise StoreError(f"{self.address.shown} cannot be reached.") from None
         return cast("int", self._holder)
+
+    async def stirred(self, since: int) -> int:
+        """Return when the bell has rung more often than `since` says, at the latest after some seconds; how often it has by then."""
+        self._wants_stirs = True
+        holder = await self.holder()
+        if not self._hears_stirs:  # the session listens to something already: a word to ourselves has it look up
+            await self.rows(statements.NOTIFY, {"channel": self.channel(holder)})
+        if self.bells.rung[STIRRED] + 1 == since:
+            await self.bells.wait(STIRRED, _LOOK_ANYWAY)
+        return self.bells.rung[STIRRED] + 1
 
     async def rows(self, statement: str, parameters: StatementParameters | None = None) -> Rows:
         """Run one statement, and return its rows; where the database is away for a while, wait for it.
@@ -259,14 +280,24 @@ class Database:
     async def _announce(self, connection: psycopg.AsyncConnection, holder: int) -> None:
         await connection.execute(f"set idle_session_timeout = '{HUNG}'")
         await connection.execute("select pg_advisory_lock(%s, %s)", [self._class, holder])
+        self._hears_stirs = False
         for channel in (self.due_channel, self.channel(holder)):
             await connection.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        await self._hear_stirs(connection)
+
+    async def _hear_stirs(self, connection: psycopg.AsyncConnection) -> None:
+        """Listen to what happens to questions once somebody watches: workers are not woken by it."""
+        if self._wants_stirs and not self._hears_stirs:
+            await connection.execute(sql.SQL("listen {}").format(sql.Identifier(self.stirred_channel)))
+            self._hears_stirs = True
+            self.bells.ring(STIRRED)
 
     async def _listen(self, connection: psycopg.AsyncConnection) -> None:
         pinged = looked = time.monotonic()
         while True:
             async for notification in connection.notifies(timeout=ORPHANED, stop_after=1):
-                self.bells.ring(DUE if notification.channel == self.due_channel else notification.payload)
+                self.bells.ring(self._bell(notification))
+            await self._hear_stirs(connection)
             now = time.monotonic()
             if now - pinged >= PING:
                 await connection.execute("select 1")
@@ -274,6 +305,10 @@ class Database:
             if now - looked >= ORPHANED:
                 await self.give_back_orphans()
                 looked = now
+
+    def _bell(self, notification: psycopg.Notify) -> str:
+        named = {self.due_channel: DUE, self.stirred_channel: STIRRED}
+        return named.get(notification.channel, notification.payload)
 
     async def give_back_orphans(self) -> None:
         """Give back what the table says is ours and memory says is not: a claim's acknowledgement was lost, or nobody waited for it."""

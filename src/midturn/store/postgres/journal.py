@@ -132,7 +132,8 @@ class PostgresJournal:
             rows = await self._database.rows(statements.LAST_TURN, {"id": held.id})
             return rows if rows and (rows[0]["head"], rows[0]["fence"]) == (after, held.fence) else None
 
-        given = {"id": held.id, "fence": held.fence, "head": before, "lines": lines, **state}
+        told = {"stirred": self._database.stirred_channel}
+        given = {"id": held.id, "fence": held.fence, "head": before, "lines": lines, **told, **state}
         if not await self._database.once(statements.APPEND, given, written):
             self._database.held.pop(held.id, None)
             raise StoreLocked(

@@ -29,7 +29,7 @@ with own as (
   insert into {s}.event (conversation, position, line)
   select own.id, t.place::int - 1, t.line from own, unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
 )
-select pg_notify(%(channel)s, id) from own
+select pg_notify(%(channel)s, id), pg_notify(%(stirred)s, '') from own
 """
 
 HOLD = f"""
@@ -102,8 +102,10 @@ with own as (
   where id = %(id)s and fence = %(fence)s and head = %(head)s
   returning id
 ), {_WRITTEN}
-select id from own
+select id, case when %(stirs)s then pg_notify(%(stirred)s, '') end from own
 """
+
+NOTIFY = "select pg_notify(%(channel)s, '')"
 
 SETTLE = f"""
 with own as (
@@ -112,7 +114,7 @@ with own as (
   where id = %(id)s and fence = %(fence)s and head = %(head)s and holder is not distinct from %(holder)s
   returning id, head
 ), {_WRITTEN}
-select pg_notify(%(channel)s, id), {{s}}.woken(id, head) from own
+select pg_notify(%(channel)s, id), pg_notify(%(stirred)s, ''), {{s}}.woken(id, head) from own
 """
 
 LAST_TURN = f"""

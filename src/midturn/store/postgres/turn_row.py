@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from midturn.core.asker import asker_of
-from midturn.core.events import Event
+from midturn.core.events import (
+    Approval,
+    Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
+    InquiryRequest,
+    TurnEnd,
+    TurnStart,
+)
 from midturn.core.stream import last_turn
 from midturn.core.stream.window import ends_turn, is_legacy, starts_turn
 from midturn.store.batch import may_close
 from midturn.store.open_requests import OpenRequests
 from midturn.store.port import LastTurn
 from midturn.store.readiness import is_answer, was_answered
+
+_STIRRING = (TurnStart, TurnEnd, InquiryRequest, InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval)
+"""What whoever watches a store wants to hear of."""
 
 
 class TurnRow:
@@ -56,4 +68,5 @@ class TurnRow:
             "answered": self.answered,
             "may_close": may_close(batch),
             "waiting": self.waiting,
+            "stirs": any(isinstance(event, _STIRRING) for event in batch),
         }
