@@ -96,8 +96,8 @@ class _Transcript:
         """Return a row a question, permissions and deliveries included: what was asked, the answer, who gave it and why."""
         decided = [self._decision(approval, call) for approval in self._about(call, "run")]
         asked = [self._inquiry(request, response) for request, response in self._inquiries if self._is_shown(request, response, call)]
-        delivered = [self._decision(approval, call) for approval in self._about(call, "deliver")]
-        return [row for rows in (*decided, *asked, *delivered) for row in rows]
+        after = [self._decision(approval, call) for kind in ("review", "deliver") for approval in self._about(call, kind)]
+        return [row for rows in (*decided, *asked, *after) for row in rows]
 
     def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
         """Return the decisions of a kind about a call, and of what was not decided the request."""

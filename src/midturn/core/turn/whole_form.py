@@ -24,7 +24,7 @@ def answers_to_form(walker: FormWalker, reply: Reply) -> dict[str, Answered] | N
         return None
     if _fits(step.question, reply.value):
         return None
-    checked = _checked(walker.questions, reply.value)
+    checked = _checked(walker.questions, reply.value, reply.reason)
     problems = list(_without_effect(walker, checked))
     if problems:
         raise AnswerError(problems)
@@ -39,15 +39,15 @@ def _fits(question: Question[Any], value: object) -> bool:
     return True
 
 
-def _checked(asked: Mapping[str, Question[Any]], value: Mapping[str, Json]) -> dict[str, Answered]:
-    """Check each answer by itself. A null says of any question that it is not asked."""
+def _checked(asked: Mapping[str, Question[Any]], value: Mapping[str, Json], reason: str | None) -> dict[str, Answered]:
+    """Check each answer by itself; a reason is the reason of each. A null says of any question that it is not asked."""
     problems = [
         Problem(f"/{key}", f"the form has no question {key!r}; its questions are {', '.join(asked)}.") for key in value if key not in asked
     ]
     checked: dict[str, Answered] = {}
     for key in (key for key in value if key in asked):
         try:
-            checked[key] = Answered(None if value[key] is None and asked[key].when else asked[key].check(value[key]))
+            checked[key] = Answered(None if value[key] is None and asked[key].when else asked[key].check(value[key]), reason=reason)
         except AnswerError as error:
             problems += [Problem(f"/{key}{problem.pointer}", problem.message) for problem in error.problems]
     if problems:
