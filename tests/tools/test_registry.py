@@ -5,7 +5,7 @@ import pytest
 from midturn.errors import ConfigError
 from midturn.tools.command import CommandTool
 from midturn.tools.command_spec import CommandSpec
-from midturn.tools.registry import register
+from midturn.tools.names import register
 
 
 def named(name: str) -> CommandTool:

@@ -20,7 +20,7 @@ from midturn.errors import ConfigError
 from midturn.models.library_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
 from midturn.tools.function import FunctionTool
-from midturn.tools.registry import register
+from midturn.tools.names import register
 from midturn.tools.source import source_of
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]

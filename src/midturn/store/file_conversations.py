@@ -31,13 +31,12 @@ from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.jp.importing import is_jp, read_jp
-from midturn.store.known_pasts import KnownPasts
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict, sealed_anew
-from midturn.store.seen_turns import Seen, SeenTurns, unfinished_turn
+from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
 from midturn.store.watching import time_to_look

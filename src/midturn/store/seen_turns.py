@@ -1,4 +1,4 @@
-"""The last turns of conversations on disk, read again only where the file has changed."""
+"""What is known of conversations on disk: their last turns, read again only where a file has changed, and the turns that are over."""
 
 from __future__ import annotations
 
@@ -11,12 +11,40 @@ from msgspec import Struct
 
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion, open_turn
+from midturn.core.stream.log import NO_PAST, Past
 from midturn.core.turn.pending import pending
 from midturn.store.folder import Folder
 from midturn.store.jp.importing import is_jp
 from midturn.store.reader import NAME, EventReader
 
-_MOST = 10_000
+_MOST_PASTS = 16
+_MOST_BYTES = 64 * 1024 * 1024
+
+
+class KnownPasts:
+    """The pasts of the conversations that were held last. Each is compared with the file, byte by byte, before it counts."""
+
+    def __init__(self) -> None:
+        self._pasts: dict[str, Past] = {}
+
+    def of(self, id: str) -> Past:
+        """Return what is known of a conversation."""
+        return self._pasts.get(id, NO_PAST)
+
+    def keep(self, id: str, past: Past) -> None:
+        """Keep a past, and forget those that were not used for longest where they are many or large."""
+        self._pasts.pop(id, None)
+        self._pasts[id] = past
+        sizes = {each: one.size for each, one in list(self._pasts.items())}  # a copy: other threads may hold conversations, too
+        total = sum(sizes.values())
+        for oldest in list(sizes)[:-1] if past.size <= _MOST_BYTES else list(sizes):
+            if len(self._pasts) <= _MOST_PASTS and total <= _MOST_BYTES:
+                break
+            total -= sizes[oldest]
+            self._pasts.pop(oldest, None)
+
+
+_MOST_TURNS = 10_000
 _State: TypeAlias = tuple[int, int, int]
 
 
@@ -53,7 +81,7 @@ class SeenTurns:
         is_open = open_turn(turn) is not None
         seen = Seen(path, turn, is_open, pending(turn, id) if is_open else ())
         if state and is_open:
-            if len(self._turns) >= _MOST:
+            if len(self._turns) >= _MOST_TURNS:
                 self._turns.clear()
             self._turns[id] = file, state, seen
         else:

@@ -1,10 +1,13 @@
-"""Which names a tool may have."""
+"""Which names a tool may have, and the tools of a conversation by theirs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
-from midturn.core.names import NAME
+from midturn.core.names import BUILT_IN_TOOLS, NAME
+from midturn.errors import ConfigError
+from midturn.ports import Tool
 
 RESERVED_NAME = "Assistant"
 """The header of the questions that the model itself asks: no tool may look like it, in whatever case."""
@@ -17,3 +20,25 @@ def name_problem(name: str) -> str | None:
     if name.casefold() == RESERVED_NAME.casefold():
         return f"`{name}` is not a name for a tool: questions that the model asks are headed `{RESERVED_NAME}`; give yours another name."
     return None
+
+
+def register(tools: Iterable[Tool], builtins: Iterable[Tool] = ()) -> Mapping[str, Tool]:
+    """Map names to tools, the built-in ones first.
+
+    Raises:
+        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; every such name is listed.
+    """
+    registered: dict[str, Tool] = {tool.definition.name: tool for tool in builtins}
+    problems: list[str] = []
+    for tool in tools:
+        name = tool.definition.name
+        if problem := name_problem(name):
+            problems.append(problem)
+        elif name in BUILT_IN_TOOLS:
+            problems.append(f"`{name}` is the name of a built-in tool; give yours another.")
+        elif name in registered:
+            problems.append(f"Two tools have the name `{name}`; rename one.")
+        registered[name] = tool
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return registered

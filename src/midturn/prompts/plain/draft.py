@@ -1,17 +1,21 @@
-"""A text that is typed whole or kept: the field of plain prompts for text, JSON and edits."""
+"""A text that is typed whole or kept: the field of plain prompts for text, JSON and edits of what is to be approved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from functools import partial
 
 from msgspec import Struct
 
 from midturn.core.json_value import Json
+from midturn.core.prompt import Prompt
+from midturn.core.reply import Edited
+from midturn.core.subject import CallSubject, ResultSubject
 from midturn.core.visible import exact
-from midturn.prompts.accept import NotAccepted
+from midturn.prompts.accept import NotAccepted, accept_arguments
 from midturn.prompts.body import PLAIN_GUTTER
 from midturn.prompts.cells import clip, hang
-from midturn.prompts.content import shown_lines
+from midturn.prompts.content import pretty, shown_lines
 from midturn.prompts.keys import Command, Commands, KeyStep
 from midturn.prompts.plain.dialog import Edit, Say, Saying
 from midturn.prompts.plain.entry import CONTINUE, read_entry
@@ -92,3 +96,28 @@ def _enter(text: str) -> str:
 
 
 _KEPT = "Your text is kept; Enter shows these errors again, :e edits it."
+
+
+_RETURN = Command("c", "return to the question", KeyStep.REPLY, word="back to the question")
+_HELP = Command("?", "this help", KeyStep.HELP)
+
+
+def edit_subject(prompt: Prompt, width: int) -> Generator[Saying, str, Edited | None]:
+    """Let the person change it; None when they return to the question."""
+    match prompt.subject:
+        case CallSubject(call):
+            field = DraftField("the new arguments in JSON", partial(accept_arguments, prompt), (_RETURN, EDITOR, _HELP), ".json")
+            text = pretty(call.arguments)
+        case ResultSubject(content=text):
+            field = DraftField("the new result", str, (_RETURN, EDITOR, _HELP))
+        case _:
+            return None
+    draft, rows = Draft(text), draft_rows("Now:", text)
+    while True:
+        entered = yield from fill(field, draft, rows, width)
+        if isinstance(entered, Entered):
+            return Edited(entered.value)
+        command, draft = entered
+        if command is _RETURN:
+            return None
+        rows = ["  :c - return to the question", "  :e - edit it in your editor"]

@@ -1,14 +1,16 @@
-"""The plain dialogue of any prompt, and that of a yes or no."""
+"""The plain dialogue of any prompt, and those of a yes or no and of a review."""
 
 from __future__ import annotations
 
 from typing import assert_never
 
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
+from midturn.core.reply import Submitted
+from midturn.core.subject import AnswersSubject, reviewed_places
 from midturn.prompts.content import one_line, skipped, yes_no_default
+from midturn.prompts.jump import BackTo
 from midturn.prompts.keys import Commands, find, find_named
 from midturn.prompts.plain.dialog import Dialog
-from midturn.prompts.plain.review import review
 from midturn.prompts.plain.scene import Scene
 from midturn.prompts.plain.select import multi_select, select
 from midturn.prompts.plain.text import schema, secret, text
@@ -57,3 +59,25 @@ def _refusal(typed: str, offered: Commands) -> str:
     if not typed:
         return f"There is no default: type one of {', '.join(command.key for command in offered)}."
     return f"{one_line(typed)} is not an option; type ? for help."
+
+
+def review(scene: Scene) -> Dialog:
+    """Ask until the answers are sent with Enter, a row is named to go back to, or one of the keys is typed."""
+    places = reviewed_places(scene.prompt.subject) if isinstance(scene.prompt.subject, AnswersSubject) else []
+    ask = f"Press Enter to send, type the number of a row to go back to it, or {scene.keys()}:"
+    rows = scene.opening()
+    while True:
+        typed = (yield scene.say(rows, ask)).strip()
+        if not typed:
+            return Submitted()
+        number = int(typed) if typed.isdecimal() and len(typed) <= 3 else 0  # noqa: PLR2004 (no form has a thousand questions)
+        if 1 <= number <= len(places):
+            return BackTo(places[number - 1] + 1)
+        command = find_named(scene.commands, typed)
+        if command is None:
+            rows = [f"{one_line(typed)} is not a row or a key; type ? for help."]
+            continue
+        done = yield from scene.act(command)
+        if not isinstance(done, list):
+            return done
+        rows = done

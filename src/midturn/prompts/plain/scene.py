@@ -15,8 +15,8 @@ from midturn.prompts.content import asked_by, quoted_label, split_lines
 from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, find_named, leaves
 from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import EntryKind, Say, Saying
+from midturn.prompts.plain.draft import edit_subject
 from midturn.prompts.plain.entry import read_text
-from midturn.prompts.plain.subject import edit_subject
 
 _LONG_DEFAULT = 40
 
