@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -26,6 +27,7 @@ RECORDED = Path(__file__).with_name("figures.json")
 RUNS = 3
 OPEN = 300
 PLAY = {"replies": [{"calls": [{"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}]}, {"text": "Done."}]}
+STATEMENTS = "in PostgreSQL, statements of the"
 COMMAND = "from midturn.__main__ import main; main()"
 
 
@@ -96,6 +98,24 @@ def _disk(work: Callable[[], object], before: Callable[[], object] = str) -> Fig
     return Figure(disk.opened + disk.listed)
 
 
+def statements() -> dict[str, Figure]:
+    """Count what a turn of two questions asks of a database; nothing where no PostgreSQL is installed."""
+    if shutil.which("pg_ctl") is None:
+        print("there is no PostgreSQL here: its statements are not counted")
+        return {}
+    from machines import statements_of_a_turn  # it needs the driver
+    from support.postgres import Cluster
+
+    cluster = Cluster("fsync=off")
+    try:
+        begun, answered, again = asyncio.run(statements_of_a_turn(f"{cluster.url}&midturn_schema=counted"))
+    finally:
+        cluster.remove()
+    return {
+        f"{STATEMENTS} {what}": Figure(count) for what, count in (("first question", begun), ("answer", answered), ("next question", again))
+    }
+
+
 def imports() -> dict[str, Figure]:
     """Count the modules that commands import, ours and others'."""
     found: dict[str, Figure] = {}
@@ -127,7 +147,8 @@ def imports() -> dict[str, Figure]:
 def compared(recorded: dict[str, float], found: dict[str, Figure]) -> tuple[list[str], list[str]]:
     """Return what got worse, and what is otherwise not as it was recorded."""
     worse: list[str] = []
-    other = [f"{name}: {value:g} is recorded, and nothing is measured" for name, value in recorded.items() if name not in found]
+    gone = [name for name in recorded if name not in found and not name.startswith(STATEMENTS)]
+    other = [f"{name}: {recorded[name]:g} is recorded, and nothing is measured" for name in gone]
     for name, figure in found.items():
         before = recorded.get(name)
         said = f"{name}: {figure.value:g}" + ("" if before is None else f", {before:g} before")
@@ -140,11 +161,14 @@ def compared(recorded: dict[str, float], found: dict[str, Figure]) -> tuple[list
 
 def main() -> None:
     """Count, and compare or write."""
-    found = turns() | many_questions() | many_conversations() | imports()
+    recorded = json.loads(RECORDED.read_text())
+    found = turns() | many_questions() | many_conversations() | statements() | imports()
     if "--write" in sys.argv:
+        kept = {name: value for name, value in recorded.items() if name.startswith(STATEMENTS)}
+        found = {name: Figure(value) for name, value in kept.items()} | found
         RECORDED.write_text(json.dumps({name: figure.value for name, figure in found.items()}, indent=2) + "\n")
         return
-    worse, other = compared(json.loads(RECORDED.read_text()), found)
+    worse, other = compared(recorded, found)
     for row in other:
         print(f"not as recorded: {row}")
     for row in worse:

@@ -184,7 +184,7 @@ def _connections(cluster: Cluster) -> int:
     return int(row[0]) if row else 0
 
 
-async def statements_of_a_turn(url: str) -> str:
+async def statements_of_a_turn(url: str) -> tuple[int, int, int]:
     """Count the statements from a request to its question, of the answer, and from there to the next question."""
     store = PostgresStore(url)
     mine = agent.with_store(store)
@@ -203,7 +203,8 @@ async def statements_of_a_turn(url: str) -> str:
     await store.answer(asked.pending[0].id, True)
     answered, counted = counted, 0
     await mine.resume(asked.conversation)
-    return f"{begun} to the question, {answered} for the answer, {counted} to the next question"
+    await store.database.loop.run(store.database.database.close())
+    return begun, answered, counted
 
 
 async def longest_stall(cluster: Cluster, url: str) -> float:
@@ -280,7 +281,8 @@ async def measure(cluster: Cluster, sizes: list[int], beside: Path | None) -> No
         print(f"engine {name}: an idle worker {memory:.0f} MB, {busy:.1f} % of a core, {connections:.1f} connections")
         print(f"engine {name}: two workers stopped in {stopped:.2f} s")
         engine.end()
-    print(f"statements: {await statements_of_a_turn(f'{cluster.url}&midturn_schema=counted')}")
+    begun, answered, again = await statements_of_a_turn(f"{cluster.url}&midturn_schema=counted")
+    print(f"statements: {begun} to the question, {answered} for the answer, {again} to the next question")
     stall = await longest_stall(cluster, f"{cluster.url}&midturn_schema=away")
     print(f"database away for {AWAY:.0f} s: longest stall of the event loop {stall * 1000:.0f} ms")
     for size in sizes:
@@ -289,6 +291,8 @@ async def measure(cluster: Cluster, sizes: list[int], beside: Path | None) -> No
         each, answer, ready, page = await growth(mine, url, size)
         print(f"{size:,} waiting: {each:,.0f} bytes each, answer by id {answer:.1f} ms")
         print(f"{size:,} waiting: who is ready {ready:.1f} ms, a page of 50 {page:.1f} ms")
+        memory, busy, connections = await idle(Engine("none", url), cluster)
+        print(f"{size:,} waiting: a worker {memory:.1f} MB, {busy:.1f} % of a core, {connections:.1f} connections")
 
 
 def _procrastinate(place: Path) -> Path | None:
