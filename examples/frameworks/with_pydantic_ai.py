@@ -1,7 +1,5 @@
 """An agent of pydantic-ai whose tool asks, and another tool that needs approval; the messages between two entries are JSON.
 
-    $ python examples/frameworks/with_pydantic_ai.py
-
 Nobody is there to answer, so each entry ends, and the next one goes on where it was.
 """
 

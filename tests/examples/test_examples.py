@@ -11,7 +11,12 @@ import pytest
 from support.pty_session import PtySession
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PLAYED_ELSEWHERE = {  # tests/agent/test_server_example.py, tests/web/test_mounted.py
+PLAYED_ELSEWHERE = {  # tests/agent/test_server_example.py, tests/web/test_mounted.py, test_programs.py beside this
+    "programs/at_once.py",
+    "programs/migrated.py",
+    "programs/own_server.py",
+    "programs/service.py",
+    "programs/test_deploy.py",
     "server/worker.py",
     "web/deploying.py",
     "web/with_django.py",

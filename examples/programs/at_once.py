@@ -1,0 +1,58 @@
+"""Two calls of one turn that ask at once, and a tool that asks three people at once; whoever is quicker is answered first.
+
+$ python examples/programs/at_once.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import midturn as mt
+
+WHO = ("Ada", "Bob", "Eve")
+
+
+@mt.tool
+async def invite(to: str) -> str:
+    """Invite everybody."""
+
+    async def ask(name: str) -> str | None:
+        match await mt.try_ask(mt.Question.boolean(name.lower(), f"{name}, will you come to the {to}?")):
+            case mt.Answer(value):
+                return name if value else None
+            case mt.Unanswered(_, reply):
+                return f"{name} ({reply})"
+
+    coming = await asyncio.gather(*map(ask, WHO))
+    return f"To the {to} come: {', '.join(name for name in coming if name) or 'nobody'}."
+
+
+class Phones(mt.Prompter):
+    """Stands for three people with a phone each: any number of questions is open at the same time."""
+
+    concurrent = True
+    via = "phone"
+    most = 0
+    open = 0
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Show it, and wait for this person."""
+        self.open += 1
+        self.most = max(self.most, self.open)
+        await asyncio.sleep(0.05 if prompt.question.id == "ada" else 0.01)  # Ada takes her time
+        self.open -= 1
+        return mt.Replied("only for the cake") if prompt.question.id == "eve" else mt.Answered(prompt.question.id == "ada")
+
+
+def main() -> None:
+    """Let the model call the tool twice at once."""
+    calls = [{"name": "invite", "arguments": {"to": to}} for to in ("party", "meeting")]
+    phones, agent = Phones(), mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Everybody is asked."}]), tools=[invite])
+    result = agent.run_sync("Invite everybody.", prompter=phones)
+    events = agent.store.read_sync(result.conversation).events
+    print(*(event.content for event in events if isinstance(event, mt.events.ToolCallResponse)), result.text, sep="\n")
+    print(f"{phones.most} questions were open at once.")
+
+
+if __name__ == "__main__":
+    main()

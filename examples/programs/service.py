@@ -1,0 +1,59 @@
+"""A web service in front of an agent: any worker takes the answer and goes on, for the turn waits in the store.
+
+$ uvicorn --app-dir examples/programs --workers 2 service:app
+
+POST /turns {"text": "Ship it."}       what the turn came to, with its open questions
+GET /questions                         all that wait
+POST /answers/<id> {"value": true}     409 with who was first, 422 with what would fit
+"""
+
+from __future__ import annotations
+
+import os
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+import midturn as mt
+
+
+@mt.tool
+async def deploy(env: str) -> str:
+    """Deploy the service."""
+    if not await mt.ask(mt.Question.boolean("confirm", f"Deploy to {env}?", exclusive=True)):
+        raise mt.Rejected("Not deployed.")
+    return f"{env} is live in {await mt.ask(mt.Question.select('region', 'Which region?', ['eu-1', 'us-2']))}."
+
+
+MODEL = mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {"env": "staging"}}]}, {"text": "Done."}])
+agent = mt.Agent(MODEL, tools=[deploy], store=mt.open_store(os.environ.get("CONVERSATIONS", "var/conversations")))
+
+
+async def begin(request: Request) -> JSONResponse:
+    """Run a turn as far as it goes."""
+    return JSONResponse((await agent.run((await request.json())["text"])).to_json())
+
+
+async def questions(_: Request) -> JSONResponse:
+    """List what waits for an answer."""
+    return JSONResponse([question.to_json() for question in await agent.store.pending()])
+
+
+async def answer(request: Request) -> JSONResponse:
+    """Take an answer, and go on with the turn, unless somebody else does."""
+    try:
+        receipt = await agent.store.answer(request.path_params["id"], (await request.json())["value"], user=request.headers.get("x-user"))
+    except mt.AnswerError as error:
+        return JSONResponse(error.to_json(), 422)
+    except (mt.AlreadyAnswered, mt.NotOpen) as error:
+        return JSONResponse(error.to_json(), 409)
+    try:
+        return JSONResponse(receipt.to_json() if receipt.held else (await agent.resume(receipt.conversation)).to_json())
+    except (mt.StoreLocked, mt.NotOpen):  # another worker has taken it up since
+        return JSONResponse(receipt.to_json())
+
+
+ROUTES = [Route("/turns", begin, methods=["POST"]), Route("/questions", questions), Route("/answers/{id}", answer, methods=["POST"])]
+app = Starlette(routes=ROUTES)

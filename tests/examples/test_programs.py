@@ -1,0 +1,97 @@
+"""The kinds of programs that people build on midturn, each short enough to read: two workers, many at once, frameworks, servers, tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROGRAMS = [*sorted((EXAMPLES / "programs").glob("*.py")), *sorted((EXAMPLES / "frameworks").glob("*.py"))]
+LONGEST = 60
+AT_ONCE = """\
+To the party come: Ada, Eve (only for the cake).
+To the meeting come: Ada, Eve (only for the cake).
+Everybody is asked.
+6 questions were open at once.
+"""
+SERVE = """
+import socket, sys, uvicorn
+sys.path.insert(0, sys.argv[1])
+from service import app
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listening])
+"""
+
+
+def play(name: str, directory: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments, str(EXAMPLES / "programs" / name)]
+    return subprocess.run(
+        command, cwd=directory, input=typed, capture_output=True, text=True, timeout=90, start_new_session=True, check=False
+    )
+
+
+@contextmanager
+def worker(directory: Path) -> Generator[httpx.Client]:
+    """Run the service in a process of its own; yield a client of it."""
+    command = [sys.executable, "-c", SERVE, str(EXAMPLES / "programs")]
+    with subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as served:
+        try:
+            assert served.stdout
+            assert served.stderr
+            port = served.stdout.readline()
+            assert port, served.stderr.read()
+            with httpx.Client(base_url=f"http://127.0.0.1:{int(port)}", timeout=60, trust_env=False) as client:
+                yield client
+        finally:
+            served.kill()
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_a_program_is_short(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LONGEST
+
+
+def test_what_one_worker_asks_another_takes_the_answer_to(tmp_path: Path) -> None:
+    with ExitStack() as workers:
+        one, other = workers.enter_context(worker(tmp_path)), workers.enter_context(worker(tmp_path))
+        begun = one.post("/turns", json={"text": "Ship it."}).json()
+        (asked,) = other.get("/questions").json()
+        assert (begun["status"], begun["pending"][0]["id"], asked["question_id"]) == ("suspended", asked["id"], "confirm")
+
+        misfit = other.post(f"/answers/{asked['id']}", json={"value": "perhaps"})
+        assert (misfit.status_code, "true or false" in misfit.text) == (422, True)
+
+        goes_on = other.post(f"/answers/{asked['id']}", json={"value": True}, headers={"x-user": "ada"}).json()
+        late = one.post(f"/answers/{asked['id']}", json={"value": False})
+        assert (late.status_code, late.json()["answered_by"]["who"]) == (409, "ada")
+        (region,) = goes_on["pending"]
+        done = one.post(f"/answers/{region['id']}", json={"value": "us-2"}).json()
+
+    assert (done["status"], done["text"]) == ("completed", "Done.")
+
+
+def test_many_are_asked_at_once(tmp_path: Path) -> None:
+    played = play("at_once.py", tmp_path, "-W", "error")
+    assert (played.stdout, played.stderr) == (AT_ONCE, "")
+
+
+def test_a_model_on_a_server_of_ones_own_is_asked_with_its_settings(tmp_path: Path) -> None:
+    played = play("own_server.py", tmp_path)
+    assert (played.stdout, played.stderr) == ("I hear: staging is live. (2 requests, 220 tokens)\n", "")
+
+
+def test_a_program_that_used_input_is_answered_as_before(tmp_path: Path) -> None:
+    played = play("migrated.py", tmp_path, "-W", "error", typed="2\n3\ny\n")
+    assert (played.stdout.endswith("Ordered: 3 large boxes. Thank you.\n"), played.stderr) == (True, "")
+
+
+def test_the_tests_of_a_tool_pass_where_nothing_is_set_up(tmp_path: Path) -> None:
+    played = play("test_deploy.py", tmp_path, "-m", "pytest", "-q", "-c", "/dev/null", "-p", "no:cacheprovider", "-p", "no:randomly")
+    assert "5 passed" in played.stdout, played.stdout + played.stderr
