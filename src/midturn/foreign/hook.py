@@ -18,7 +18,7 @@ from midturn.foreign import words
 from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
-from midturn.foreign.running import process_of
+from midturn.foreign.running import is_above, process_of
 from midturn.ports import Clock
 from midturn.store.processes import lives, mark, parent
 
@@ -220,7 +220,8 @@ def agent_lives(asker: Asker) -> Callable[[], bool]:
 
 def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, str]) -> Asker:
     """Return who asks in a run of an agent's hook: this process waits, and the agent's own is above it, where that can be told."""
-    own = agent.process(environment) or process_of(agent.key)
+    named = agent.process(environment)
+    own = named if is_above(named) else process_of(agent.key)
     return Asker(
         name=agent.name,
         agent=agent.key,

@@ -41,6 +41,14 @@ def process_of(*names: str) -> int:
     return next((pid for pid, _ in _above(names)), 0)
 
 
+def is_above(pid: int) -> bool:
+    """Say whether we descend from a process, as an agent's hook does from its agent. The first process of all is nobody's agent."""
+    above, steps = os.getppid(), 0
+    while above > 1 and above != pid and steps < _FARTHEST:
+        above, steps = parent(above), steps + 1
+    return above > 1 and above == pid
+
+
 def _above(names: Collection[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield the processes above us that are one of these programs, the nearest first, with their arguments."""
     pid = os.getppid()

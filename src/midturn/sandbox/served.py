@@ -51,7 +51,7 @@ def agent_above() -> str | None:
 def _is_right_above(pid: int) -> bool:
     for one in ancestors():
         if one.pid == pid:
-            return True
+            return one.name not in _BETWEEN  # a shell is perhaps its user's own
         if one.name not in _BETWEEN:
             break
     return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import ConfigError
@@ -62,7 +61,7 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, s
     Raises:
         ConfigError: It is the address of something else, or the extra is not installed.
     """
-    scheme = urlsplit(path).scheme if isinstance(path, str) and "://" in path else ""
+    scheme = path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
     match scheme:
         case "":
             return FileStore(Path(path), limits=limits, sealed=sealed)

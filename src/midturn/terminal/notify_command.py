@@ -21,7 +21,8 @@ from midturn.core.question.answer_schema import answer_schema
 from midturn.core.question.answer_type import SecretType
 from midturn.core.source import ASSISTANT, Source
 
-_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_SECRET = re.compile(r"(KEYS?|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASS|CREDENTIALS?)(_|\d*$)|(^|_)PATS?(_|\d*$)|(^|_)AUTH$", re.IGNORECASE)
+_WITH_PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 
 
 class NotifyCommand:
@@ -80,7 +81,7 @@ class NotifyCommand:
 
 def _environment() -> dict[str, str]:
     """Return our environment without what holds keys: it needs the desktop's variables, and nobody's secrets."""
-    return {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
+    return {name: value for name, value in os.environ.items() if not (_SECRET.search(name) or _WITH_PASSWORD.search(value))}
 
 
 def question_of(prompt: Prompt) -> dict[str, Json]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from midturn.cli.hook.options import with_agent, with_policy
-from midturn.cli.hook.where import WAIT, command_line, installation_of
+from midturn.cli.hook.where import WAIT, command_line, writable_installation_of
 from midturn.cli.output import tell
 from midturn.cli.shown import block
 from midturn.foreign.agents import AGENTS, DEFERRING
@@ -23,7 +23,7 @@ def command(*, agent: str, project: bool, policy: str) -> None:
         raise click.UsageError(
             f"{AGENTS[agent].name} cannot end in the middle of a call: `--policy {policy}` is for {', '.join(DEFERRING)}."
         )
-    installation = installation_of(agent, policy, project=project)
+    installation = writable_installation_of(agent, policy, project=project)
     changed = install(installation, command_line(agent, policy), agent)
     if changed:
         tell("{} asks through midturn now: {} was changed.", AGENTS[agent].name, installation.file)

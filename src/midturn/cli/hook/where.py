@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from midturn.cli.place import environment
+from midturn.errors import ConfigError
 from midturn.foreign.agents import AGENTS, DEFERRING, INSTALLATIONS
 from midturn.foreign.claude_deferring import POLICY
 from midturn.foreign.installing import Installation, installed
@@ -22,6 +23,21 @@ def installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installat
     given = environment()
     locate = INSTALLATIONS[key] if policy == WAIT else DEFERRING[key][1]
     return locate(Path(given.get("HOME") or Path.home()), Path.cwd() if project else None, given)
+
+
+def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> Installation:
+    """Return `installation_of`, to be written.
+
+    Raises:
+        ConfigError: A project's settings are a link, or lie behind one: a clone may lead to what is somebody's own.
+    """
+    installation = installation_of(key, policy, project=project)
+    root = Path.cwd()
+    parts = [installation.file, *installation.file.parents]
+    link = next((part for part in parts if project and part.is_relative_to(root) and part != root and part.is_symlink()), None)
+    if link:
+        raise ConfigError(f"{link}: a symbolic link; hooks of a project are written in the project itself. Nothing was changed.")
+    return installation
 
 
 def command_line(key: str, policy: str = WAIT) -> str:

@@ -30,9 +30,14 @@ def parse_database_address(url: str) -> DatabaseAddress:
     Without the first, the schema is `midturn`; without the second, nothing stands between us and the server: no pooler in transaction mode.
 
     Raises:
-        ConfigError: The name of the schema is not allowed.
+        ConfigError: It is no address, or the name of the schema is not allowed.
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:  # it says what, and nothing of the address, which may hold a password
+        raise ConfigError(
+            f"The store's address cannot be read: {error}. It is `postgresql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE`."
+        ) from None
     query = parse_qsl(parts.query, keep_blank_values=True)
     schema = dict(query).get(_PARAMETER, "midturn")
     if not _SCHEMA.fullmatch(schema):
