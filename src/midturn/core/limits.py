@@ -1,4 +1,4 @@
-"""What bounds a turn and its questions; `limits.<name>` in the configuration sets each."""
+"""What bounds a turn and its questions; `limits.<name>` in the configuration sets each. When it is enough: `core/turn/limits.py`."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, assert_never, cast
 
 from msgspec import UNSET, Struct, UnsetType
@@ -55,7 +56,7 @@ from midturn.core.turn.decision import (
 )
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.core.turn.limits import allowed, is_one_too_many, is_repeated_too_often
-from midturn.core.turn.memory import answer_key
+from midturn.core.turn.memory import answer_key, may_be_remembered
 from midturn.core.turn.redaction import recorded_answer
 from midturn.errors import AnswerError
 
@@ -110,7 +111,7 @@ class Inquiry(Struct, frozen=True):
             total=self.ask.total,
             prefill=self.ask.prefill,
             can_go_back=self.ask.can_go_back,
-            may_remember=self._may_be_remembered,
+            may_remember=may_be_remembered(self.question),
             id=address(self.view.settings.conversation, self.request.event_id),
             event=self.request.event_id,
             conversation=self.view.settings.conversation,
@@ -227,11 +228,6 @@ class Inquiry(Struct, frozen=True):
         return isinstance(self.question.answer_type, BooleanType)
 
     @property
-    def _may_be_remembered(self) -> bool:
-        """Whether "remember" is offered, and so counts."""
-        return self.question.persistence == "turn" and self._is_boolean
-
-    @property
     def _is_asked_again(self) -> bool:
         return self.request.revises is not None or self.request.escalates is not None
 
@@ -257,12 +253,9 @@ class Inquiry(Struct, frozen=True):
 
     def _cached(self) -> Json | UnsetType:
         """Return what was remembered, unless this call has had it for an equal question already."""
-        key = answer_key(self.view.tool, self.request.question_id)
-        answers = self.view.turn.memory.answers
-        if key not in answers:
-            return UNSET
-        value = answers[key]
-        return UNSET if self.view.call.has_had(self.request.question_id, self.request.question.key, value) else value
+        asked, call = self.request, self.view.call
+        had = partial(call.has_had, asked.question_id, asked.question.key)
+        return self.view.turn.memory.answer(answer_key(self.view.tool, asked.question_id), had)
 
     def _without_review(self) -> Closing | None:
         """Close the review of what a model did where nobody is there: by the default, or as the model left it. None: it waits."""
@@ -285,7 +278,7 @@ class Inquiry(Struct, frozen=True):
             value = self.question.check(reply.value)
         except AnswerError as error:
             return Misfit(error.problems)
-        remember = reply.remember and self._may_be_remembered
+        remember = reply.remember and may_be_remembered(self.question)
         return self._answer(Answered(value, reason=reply.reason, remember=remember), who)
 
     def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:

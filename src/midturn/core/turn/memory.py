@@ -1,8 +1,18 @@
-"""What a person asked to have remembered for the rest of the turn: two maps that never mix."""
+"""What a person asked to have remembered for the rest of the turn, in two maps that never mix, and when it is used.
+
+Where a question stands between what is remembered, what is configured and who may answer is a row of the routing table.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
 from midturn.core.json_value import Json
+from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType
 
 
 class Memory:
@@ -18,6 +28,11 @@ class Memory:
         self.answers[key] = value
         self._set_by[key] = inquiry
 
+    def answer(self, key: str, had: Callable[[Json], bool]) -> Json | UnsetType:
+        """Return what was remembered, unless the call has `had` it for an equal question: who asks again wants another answer."""
+        value = self.answers.get(key, UNSET)
+        return UNSET if isinstance(value, UnsetType) or had(value) else value
+
     def forget(self, inquiry: str) -> None:
         """Drop what was remembered with an answer that is being revised."""
         for key in [key for key, set_by in self._set_by.items() if set_by == inquiry]:
@@ -26,6 +41,11 @@ class Memory:
     def remember_permission(self, tool: str, granted: str) -> None:
         """Keep `y` or `n` for every further call of the tool."""
         self.permissions[permission_key(tool)] = granted
+
+
+def may_be_remembered(question: Question[Any]) -> bool:
+    """Whether "remember" is offered, and so counts: for a yes or a no, unless its tool wants it given anew each time."""
+    return question.persistence == "turn" and isinstance(question.answer_type, BooleanType)
 
 
 def answer_key(tool: str, question_id: str) -> str:
