@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
 ELLIPSIS = "…"
 CONTINUED = "… "
 """What begins a row that continues the one above it."""
+
+BETWEEN = " · "
+"""What stands between two short texts of a row."""
 
 _BOTH_ENDS = 5  # cells that show something of both
 
@@ -109,6 +112,17 @@ def continued_rows(text: str, width: int) -> list[str]:
 def wrap(text: str, width: int) -> list[str]:
     """Return the rows of `wrap_ranges`."""
     return [text[start:end] for start, end in wrap_ranges(text, width)]
+
+
+def wrap_parts(parts: Sequence[str], width: int) -> list[str]:
+    """Put short texts side by side, in as many rows as they need. A row breaks between two of them, inside one only if it is too long."""
+    rows: list[str] = []
+    for part in parts:
+        if rows and cells(f"{rows[-1]}{BETWEEN}{part}") <= width:
+            rows[-1] += f"{BETWEEN}{part}"
+        else:
+            rows += wrap(part, width)
+    return rows
 
 
 def hang(text: str, width: int, indent: str) -> list[str]:

@@ -7,13 +7,12 @@ from typing import Self
 
 from msgspec import Struct
 
-from midturn.prompts.cells import cells, hang, wrap
+from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.keys import Command, Commands, KeyStep, find
 from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
 
-_BETWEEN = " · "
 _GOES_FIRST = "NYsve-brp"
 """Which keys are left to the help where the row is too narrow, the first of them first."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
@@ -150,7 +149,7 @@ def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
     spans: list[Span] = []
     for command in _fitting(offered, width, enter):
         key, _, words = _named(command, enter).partition(" ")
-        spans += [Span(_BETWEEN, "dim")] if spans else []
+        spans += [Span(BETWEEN, "dim")] if spans else []
         spans += [Span(key, "key"), Span(f" {words}", "dim")] if words else [Span(key, "key")]
     return clipped(tuple(spans), width)
 
@@ -183,4 +182,4 @@ def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Com
 
 
 def _width(offered: list[Command], enter: Command | None) -> int:
-    return cells(_BETWEEN.join(_named(command, enter) for command in offered))
+    return cells(BETWEEN.join(_named(command, enter) for command in offered))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.core.visible import exact
 from midturn.prompts.accept import NotAccepted
-from midturn.prompts.cells import hang, wrap
+from midturn.prompts.cells import BETWEEN, hang, wrap_parts
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Pressed, Sign
@@ -106,7 +106,7 @@ class TextField:
         title = [row(text) for text in hang(self._settings.title, size.columns, "  ")] if self._settings.title else []
         title += [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")] if self._settings.about else []
         errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
-        hint = [row(text, "dim") for text in wrap(self._hint(size), size.columns)]
+        hint = [row(text, "dim") for text in wrap_parts(self._hint(size).split(BETWEEN), size.columns)]
         self._width = max(1, size.columns - len(POINTER))
         at, column = self._buffer.place(self._width)
         room = max(1, size.rows - len(title) - len(errors) - len(hint))

@@ -8,7 +8,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
-from midturn.prompts.cells import cells, hang, wrap
+from midturn.prompts.cells import cells, hang, wrap, wrap_parts
 from midturn.prompts.choosing import bounds
 from midturn.prompts.content import first_other, label, marked, one_line
 from midturn.prompts.finding import Finder, Hit
@@ -89,7 +89,7 @@ class Filtering:
         """Draw the question's last row, the filter, the options around the highlighted one, and how many there are."""
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]
         before = cells(_TITLE) + cells(one_line(self._words.text[: self._words.cursor]))
-        words = (Span(_TITLE, "dim"), Span(f"{one_line(self._words.text)} "))
+        words = self._words_row()
         below = [*self._own_words(size), *self._chosen_rows(size)]
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
         room = size.rows - len(title) - len(below) - len(message) - len(self._hint(size, len(self._found))) - 1
@@ -100,7 +100,11 @@ class Filtering:
         """Draw what stays to be seen while something else takes the keys."""
         listed, _ = self._listed(size, 1)
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]
-        return [*title, *listed, *self._chosen_rows(size)]
+        words = [self._words_row()] if self._words.text else []
+        return [*title, *words, *listed, *self._chosen_rows(size)]
+
+    def _words_row(self) -> Row:
+        return (Span(_TITLE, "dim"), Span(f"{one_line(self._words.text)} "))
 
     def _escape(self) -> Pressed:
         if not self._words.text:
@@ -189,11 +193,12 @@ class Filtering:
         return [row(text, "chosen") for text in (*rows[:_MOST_CHOSEN_ROWS], *rest)]
 
     def _hint(self, size: Size, hidden: int = 0) -> list[Row]:
-        chosen = ""
+        chosen: list[str] = []
         if isinstance(self._type, MultiSelectType):
             limits = f" ({limited})" if (limited := bounds(self._type)) else ""
-            chosen = f"{len(self._chosen) + (self.other is not None)} chosen{limits} · "
-        keys = "Tab marks, Enter submits" if self._several else "Enter picks"
-        more = f" · ↓\u00a0{hidden}\u00a0more" if hidden else ""
-        text = f"{chosen}{len(self._found)}/{len(self._type.options)} · type to filter, {keys}, Esc menu{more}"
-        return [row(part.replace("\u00a0", " "), "dim") for part in wrap(text, size.columns)]
+            chosen = [f"{len(self._chosen) + (self.other is not None)} chosen{limits}"]
+        found = f"{len(self._found)}/{len(self._type.options)}"
+        keys = ["Tab marks", "Enter submits"] if self._several else ["Enter picks"]
+        more = [f"↓ {hidden} more"] if hidden else []
+        parts = [*chosen, found, "type to filter", *keys, "Esc menu", *more]
+        return [row(text, "dim") for text in wrap_parts(parts, size.columns)]

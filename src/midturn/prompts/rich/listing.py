@@ -11,7 +11,7 @@ from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
-from midturn.prompts.cells import cells, hang, wrap
+from midturn.prompts.cells import BETWEEN, cells, hang, wrap, wrap_parts
 from midturn.prompts.content import first_other, marked, skipped
 from midturn.prompts.keys import Command, Commands, KeyStep, find
 from midturn.prompts.rich.choice import Help, help_rows, key_row
@@ -78,7 +78,7 @@ class Listing(ABC):
             if place == self._at:
                 cursor = len(title) + len(listed)
             listed += self._row(place, size, highlighted=place == self._at)
-        hint = [row(text, "dim") for text in wrap(self._hint(), size.columns)]
+        hint = [row(text, "dim") for text in wrap_parts(self._hint().split(BETWEEN), size.columns)]
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
         helped = self._helped(size) if self._help.is_open else []
