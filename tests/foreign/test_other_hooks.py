@@ -117,6 +117,19 @@ def test_at_a_terminal_codex_asks_only_where_it_asks_by_itself(midturn: CommandL
     assert midturn.ok("inbox", "--json").json == []
 
 
+def test_a_question_of_geminis_model_is_answered_in_the_words_of_a_denial(midturn: CommandLine) -> None:
+    choice = {"question": "Where to?", "type": "choice", "options": [{"label": "prod"}, {"label": "dev"}]}
+    asked = {"questions": [choice, {"question": "Sure?", "type": "yesno"}, {"question": "Why?", "type": "text"}]}
+    hook = Session(midturn, "gemini", given="tui").start("BeforeTool", tool_name="ask_user", tool_input=asked)
+    (question,) = wait_for(midturn)
+    midturn.ok("answer", question["id"], '{"q0": "dev", "q1": "Yes", "q2": "because"}')
+
+    assert hook.decision() == {
+        "decision": "deny",
+        "reason": "The user has answered already:\nWhere to? dev\nSure? Yes\nWhy? because",
+    }
+
+
 def test_at_a_terminal_gemini_asks_only_where_nobody_else_does(midturn: CommandLine) -> None:
     assert Session(midturn, "gemini", given="tui").run("BeforeTool", **RM) is None
     hook = Session(midturn, "gemini", given="--yolo").start("BeforeTool", **RM)

@@ -82,6 +82,19 @@ def test_a_yes_and_a_no_of_a_person_come_from_the_inbox(midturn: CommandLine, ag
     assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
 
 
+def test_calls_that_are_made_at_once_are_decided_each_by_itself(midturn: CommandLine, agent: Agent) -> None:
+    with FakeProvider([[agent.call("touch one"), agent.call("touch two")], "All done."]) as provider:
+        process = agent.start(midturn, provider)
+        decide(midturn, agent, "touch one", "n", "--reason", "Not that one.")
+        decide(midturn, agent, "touch two", "y")
+        assert "All done." in ended(process)
+
+    assert "The user said no: Not that one." in provider.results[0]
+    assert "The user said no" not in provider.results[1]
+    assert (midturn.root / "two").exists()
+    assert not (midturn.root / "one").exists()
+
+
 def test_nobody_has_answered_is_no_no_and_an_answer_that_comes_later_wakes_the_session(midturn: CommandLine, agent: Agent) -> None:
     file, event = FILES[agent.key]
     hurried(midturn, midturn.home / file, event)

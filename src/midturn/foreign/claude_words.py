@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.foreign import words
-from midturn.foreign.errand import Decided
+from midturn.foreign.errand import AnswersGiven, Decided
 from midturn.foreign.occasion import PutForm, Said
 from midturn.foreign.running import Runs
 
@@ -27,6 +27,14 @@ class SpeaksLikeClaude(Runs):
         """Say nothing: most ask no questions through hooks."""
         del document, occasion, outcome
         return Said()
+
+    def answered_by_denying(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+        """Tell what was answered to an agent that takes answers only as the words of a denial."""
+        if isinstance(outcome, AnswersGiven):
+            listed = "\n".join(f"{asked.text} {words.answer_in_words(outcome.answers.get(asked.id))}" for asked in occasion.form.questions)
+            return self.denied(document, f"The user has answered already:\n{listed}")
+        why = words.denial(outcome)
+        return self.denied(document, why) if why else Said()
 
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running."""

@@ -1,21 +1,26 @@
-"""Gemini CLI's hooks. They can deny, and nothing else: where its own dialog asks, ours stays silent."""
+"""Gemini CLI's hooks. They can deny, and nothing else: where its own dialog asks for permission, ours stays silent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, text
+from msgspec.structs import replace
+
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members, objects, text
 from midturn.foreign import words
+from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import Decided
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
 _MARGIN = 60
+_HIDDEN = 20.0  # seconds for which the dialog of its model's question stays away
+_ASKS = "ask_user"
 _CHANGES = "run_shell_command|write_file|replace"
 
 
@@ -29,14 +34,16 @@ class Gemini(SpeaksLikeClaude):
     session_variable = "GEMINI_SESSION_ID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
-        """Say what the document is about. It is asked only where nobody else asks: `--approval-mode yolo`, or no terminal."""
+        """Say what the document is about. A call is asked about only where nobody else asks: `--approval-mode yolo`, or no terminal."""
         del environment
         given = started_with("gemini", "gemini-cli")
         alone = not {"-p", "--prompt"}.isdisjoint(given)
         unasked = alone or bool({"yolo", "--yolo", "-y", "--approval-mode=yolo"} & set(given)) or not given
+        tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
         match text(document.get("hook_event_name")):
+            case "BeforeTool" if tool == _ASKS:
+                return _asked(arguments)
             case "BeforeTool" if unasked:
-                tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
                 return Permit(id="", tool=tool, arguments=arguments, gates=True)
             case "AfterAgent":
                 return Stopping(waits=alone)
@@ -49,6 +56,10 @@ class Gemini(SpeaksLikeClaude):
         why = words.denial(outcome)
         return self.denied(document, why) if why else Said()
 
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+        """Tell what was answered: it takes answers only as the words of a denial."""
+        return self.answered_by_denying(document, occasion, outcome)
+
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running."""
         del document
@@ -59,13 +70,23 @@ class Gemini(SpeaksLikeClaude):
         return self.denied(document, message)
 
 
+def _asked(arguments: JsonObject) -> Occasion:
+    """Return what its model asks; the own dialog, which opens after us, takes everything else."""
+    listed = [{**asked, "options": _YES_OR_NO} if asked.get("type") == "yesno" else asked for asked in objects(arguments.get("questions"))]
+    asked = questions_of({"questions": listed}, gates=False)
+    return replace(asked, tool=_ASKS, arguments=arguments, seconds=_HIDDEN) if isinstance(asked, PutForm) else asked
+
+
+_YES_OR_NO: list[Json] = [{"label": "Yes"}, {"label": "No"}]
+
+
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
     """Return where its settings are, and which hooks go there."""
     del environment
     return Installation(
         file=(project or home) / ".gemini" / "settings.json",
         entries=(
-            HookEntry(event="BeforeTool", matcher=_CHANGES, timeout=TIMEOUT * 1000),
+            HookEntry(event="BeforeTool", matcher=f"{_CHANGES}|{_ASKS}", timeout=TIMEOUT * 1000),
             HookEntry(event="AfterAgent", timeout=TIMEOUT * 1000),
         ),
         advice="Without a terminal, run it with `--approval-mode yolo`: it offers its model no tool otherwise, and the hook asks you.",

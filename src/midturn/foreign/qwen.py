@@ -10,7 +10,7 @@ from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
-from midturn.foreign.errand import AnswersGiven, Decided
+from midturn.foreign.errand import Decided
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
@@ -64,11 +64,7 @@ class Qwen(SpeaksLikeClaude):
 
     def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
-        if isinstance(outcome, AnswersGiven):
-            listed = "\n".join(f"{asked.text} {words.answer_in_words(outcome.answers.get(asked.id))}" for asked in occasion.form.questions)
-            return self.denied(document, f"The user has answered already:\n{listed}")
-        why = words.denial(outcome)
-        return self.denied(document, why) if why else Said()
+        return self.answered_by_denying(document, occasion, outcome)
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -1,0 +1,240 @@
+"""Codex, Gemini CLI, Qwen Code and Copilot CLI themselves at a terminal: the inbox first, then their own dialog, and never both unheard."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from real_agents.agents import AGENTS, Agent
+from support.cli import CommandLine
+from support.fake_provider import FakeProvider, Reply
+from support.hooks import answers, stored, until
+from support.installed import Missing
+from support.pty_session import PtySession
+
+pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(400)]
+PATIENCE = 60.0
+OPTIONS = [{"label": "prod", "description": "Live"}, {"label": "dev", "description": "Here"}]
+QUESTION = {"question": "Which env?", "header": "Env", "multiSelect": False, "options": OPTIONS}
+
+
+class Terminal(Struct, frozen=True, kw_only=True):
+    """How an agent is used at a terminal.
+
+    Args:
+        options: What it is started with there, so that it asks.
+        dialog: What its own dialog says.
+        yes: The keys that say yes there.
+        besides: What its model adds to a call, so that it needs permission.
+        hooks: The file of its hooks.
+    """
+
+    options: Sequence[str]
+    dialog: str
+    yes: str
+    besides: Mapping[str, Any] = {}
+    hooks: str = ""
+
+
+TERMINALS = {
+    "codex": Terminal(
+        options=("-a", "on-request", "-s", "workspace-write", "--dangerously-bypass-hook-trust"),
+        dialog="Would you like to run the following command?",
+        yes="y",
+        besides={"sandbox_permissions": "require_escalated", "justification": "Make it?"},
+        hooks=".codex/hooks.json",
+    ),
+    "qwen": Terminal(
+        options=("--auth-type", "openai", "-m", "fake", "--approval-mode", "default", "-i"),
+        dialog="Waiting for user confirmation",
+        yes="1",
+        hooks=".qwen/settings.json",
+    ),
+    "copilot": Terminal(options=("-i",), dialog="Do you want to run this command?", yes="1", hooks=".copilot/settings.json"),
+    "gemini": Terminal(options=("-m", "gemini-2.5-pro", "-i"), dialog="Allow execution of", yes="\r", hooks=".gemini/settings.json"),
+}
+HIDDEN = ["codex", "qwen", "copilot"]
+"""Their hook holds their dialog back for a while."""
+
+
+def found(key: str, midturn: CommandLine) -> Agent:
+    """Return an agent, installed, with our hooks in the settings of its user."""
+    agent = AGENTS[key]
+    try:
+        agent.program()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    midturn.ok("hook", "install", key)
+    return agent
+
+
+def call(agent: Agent, command: str) -> tuple[str, dict[str, Any]]:
+    """Return a call of its model that needs permission."""
+    name, arguments = agent.call(command)
+    return name, {**arguments, **TERMINALS[agent.key].besides}
+
+
+def hurried(midturn: CommandLine, key: str) -> None:
+    """Have its hooks hold its dialog back for a second only."""
+    file = midturn.home / TERMINALS[key].hooks
+    hurried = file.read_text().replace(f'hook {key}"', f'hook {key} --wait 1"')
+    assert hurried != file.read_text()
+    file.write_text(hurried)
+
+
+@contextmanager
+def at_a_terminal(midturn: CommandLine, agent: Agent, replies: Sequence[Reply], *more: str) -> Generator[tuple[PtySession, FakeProvider]]:
+    """Start it there; it has been used before, and trusts the directory."""
+    with FakeProvider(replies) as provider:
+        environment = agent.surroundings(midturn, provider)
+        _trust(midturn, agent)
+        given = [f"{name}={value}" for name, value in environment.items()]
+        program = [str(agent.program()), *more, *TERMINALS[agent.key].options, "Go"]
+        command = ["/usr/bin/env", "-i", *given, "/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(midturn.root), *program]
+        session = PtySession(command, size=(110, 40))
+        try:
+            yield session, provider
+        finally:
+            session.child.kill(signal.SIGKILL)
+            session.child.wait()
+            session.child.close()
+
+
+def _trust(midturn: CommandLine, agent: Agent) -> None:
+    match agent.key:
+        case "codex":
+            with (midturn.home / ".codex" / "config.toml").open("a") as file:
+                file.write(f'[projects."{midturn.root}"]\ntrust_level = "trusted"\n')
+        case "copilot":
+            (midturn.home / ".copilot" / "config.json").write_text(json.dumps({"trusted_folders": [str(midturn.root)]}))
+        case _:
+            pass
+
+
+def watched(session: PtySession, midturn: CommandLine, count: int = 1) -> list[dict[str, Any]]:
+    """Wait until so many questions are open, while somebody reads what the terminal shows."""
+    seen: list[dict[str, Any]] = []
+
+    def are_there() -> bool:
+        seen[:] = midturn.ok("inbox", "--json").json
+        return len(seen) == count
+
+    session.wait_until(are_there, f"{count} open questions", seconds=PATIENCE)
+    return seen
+
+
+@pytest.mark.parametrize("key", HIDDEN)
+def test_calls_are_decided_in_the_inbox_before_its_dialog_opens(midturn: CommandLine, key: str) -> None:
+    agent = found(key, midturn)
+    replies: list[Reply] = [[call(agent, "touch one")], [call(agent, "touch two")], "All done."]
+    with at_a_terminal(midturn, agent, replies) as (session, provider):
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "n", "--reason", "Not that one.")
+        session.wait_until(lambda: len(provider.results) == 1, "the first result", seconds=PATIENCE)
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "y")
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user said no: Not that one." in provider.results[0]
+    assert (midturn.root / "two").exists()
+    assert not (midturn.root / "one").exists()
+    assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
+
+
+@pytest.mark.parametrize("key", HIDDEN)
+def test_its_own_dialog_opens_when_nobody_has_answered_and_what_is_decided_there_has_no_name(midturn: CommandLine, key: str) -> None:
+    agent = found(key, midturn)
+    hurried(midturn, key)
+    with at_a_terminal(midturn, agent, [[call(agent, "touch made")], "All done."]) as (session, provider):
+        session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
+        watched(session, midturn)
+        session.send(TERMINALS[key].yes)
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+        watched(session, midturn, 0)
+
+    assert (midturn.root / "made").exists()
+    assert "said no" not in provider.said
+    (decided,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
+    assert decided["state"] == "superseded"
+    assert "answered_by" not in decided
+
+
+@pytest.mark.parametrize("key", HIDDEN)
+def test_an_answer_that_comes_while_its_own_dialog_is_open_is_kept_and_never_pressed_there(midturn: CommandLine, key: str) -> None:
+    agent = found(key, midturn)
+    hurried(midturn, key)
+    with at_a_terminal(midturn, agent, [[call(agent, "touch made")], "All done."]) as (session, provider):
+        session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
+        (question,) = watched(session, midturn)
+        said = midturn.ok("answer", question["id"], "y").stderr
+        assert "answered and kept" in " ".join(said.split())
+        assert TERMINALS[key].dialog in session.text
+        session.send(TERMINALS[key].yes)
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+
+    assert (midturn.root / "made").exists()
+
+
+def test_gemini_is_asked_about_in_the_inbox_where_it_asks_nobody_itself(midturn: CommandLine) -> None:
+    agent = found("gemini", midturn)
+    replies: list[Reply] = [[agent.call("touch one"), agent.call("touch two")], "All done."]
+    with at_a_terminal(midturn, agent, replies, "--approval-mode", "yolo") as (session, provider):
+        for question in watched(session, midturn, 2):
+            value = ["y"] if question["arguments"]["command"] == "touch two" else ["n", "--reason", "Not that one."]
+            midturn.ok("answer", question["id"], *value)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert (midturn.root / "two").exists()
+    assert not (midturn.root / "one").exists()
+    assert "The user said no: Not that one." in provider.results[0]
+
+
+def test_geminis_own_dialog_decides_alone_where_it_asks(midturn: CommandLine) -> None:
+    agent = found("gemini", midturn)
+    with at_a_terminal(midturn, agent, [[agent.call("touch made")], "All done."]) as (session, provider):
+        session.wait_for(TERMINALS["gemini"].dialog, seconds=PATIENCE)
+        assert midturn.ok("inbox", "--json").json == []
+        session.send(TERMINALS["gemini"].yes)
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+
+    assert (midturn.root / "made").exists()
+    assert stored(midturn) == []
+
+
+ASKING = {
+    "qwen": ("ask_user_question", {"questions": [QUESTION]}),
+    "gemini": ("ask_user", {"questions": [{**QUESTION, "type": "choice"}]}),
+}
+
+
+@pytest.mark.parametrize("key", ASKING)
+def test_its_models_question_is_answered_in_the_inbox(midturn: CommandLine, key: str) -> None:
+    agent = found(key, midturn)
+    with at_a_terminal(midturn, agent, [[ASKING[key]], "All done."]) as (session, provider):
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "dev")
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user has answered already" in provider.results[0]
+    assert "Which env? dev" in provider.results[0]
+
+
+@pytest.mark.parametrize("key", ASKING)
+def test_its_models_question_is_answered_in_its_own_dialog(midturn: CommandLine, key: str) -> None:
+    agent = found(key, midturn)
+    hurried(midturn, key)
+    with at_a_terminal(midturn, agent, [[ASKING[key]], "All done."]) as (session, provider):
+        session.wait_for("Live", seconds=PATIENCE)
+        session.send("\r")
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+        watched(session, midturn, 0)
+
+    assert "prod" in provider.results[0]
+    (closed,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
+    assert closed["reason"] == "superseded"
