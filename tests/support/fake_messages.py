@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, cast
+
+from support.listening import JsonHandler, Listening
 
 
-class FakeMessages:
+class FakeMessages(Listening):
     """Answers requests that offer tools with `replies`, one after the other; then, and to everything else, with "Done.".
 
     A reply is text, or a list of calls `(name, input)`. `results` are the contents of all tool results that came back, in order.
@@ -23,63 +23,23 @@ class FakeMessages:
         self.requests: list[dict[str, Any]] = []
         owner = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                self._plain(404, {})
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        class Handler(JsonHandler):
+            def sent(self) -> None:
+                body = self.body()
                 if "count_tokens" in self.path:
-                    self._plain(200, {"input_tokens": 10})
+                    self.send_json(200, {"input_tokens": 10})
                     return
                 if "/messages" not in self.path:
-                    self._plain(200, {})
+                    self.send_json(200, {})
                     return
                 request = cast("dict[str, Any]", json.loads(body))
                 content = owner._next(request)
                 if request.get("stream"):
-                    self._stream(content)
+                    self.send_stream(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in _events(content))
                 else:
-                    self._plain(200, _message(content))
+                    self.send_json(200, _message(content))
 
-            def _plain(self, status: int, value: object) -> None:
-                data = json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def _stream(self, content: list[dict[str, Any]]) -> None:
-                self.send_response(200)
-                self.send_header("content-type", "text/event-stream")
-                self.send_header("connection", "close")
-                self.end_headers()
-                for event in _events(content):
-                    self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
-                self.close_connection = True
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(Handler)
 
     @property
     def results(self) -> list[str]:

@@ -6,25 +6,24 @@ import json
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from midturn.core.loose_json import members, objects
 from servers.answers import Says, ToolUse
 from servers.wires import stream, wire_of
+from support.listening import JsonHandler, Listening
 
 Reply: TypeAlias = str | list[tuple[str, dict[str, Any]]]
 _FEWEST = 3  # tools that an agent offers its model; what it asks on the side, such as for a title, comes with fewer
 
 
-class FakeProvider:
+class FakeProvider(Listening):
     """Answers requests that offer tools with `replies`, one after the other; then, and everything else, with "Done.".
 
     A reply is text, or a list of calls `(name, arguments)`.
     """
 
-    def __init__(self, replies: Sequence[Reply]) -> None:  # noqa: C901  the handler stands inside
+    def __init__(self, replies: Sequence[Reply]) -> None:
         self._replies = list(replies)
         self._lock = threading.Lock()
         self._calls = 0
@@ -33,71 +32,25 @@ class FakeProvider:
         self.paths: list[str] = []
         owner = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
+        class Handler(JsonHandler):
+            def looked_up(self) -> None:
                 owner.paths.append(self.path)
-                self._send(200, {"object": "list", "data": [{"id": "fake", "object": "model"}], "models": []})
+                self.send_json(200, {"object": "list", "data": [{"id": "fake", "object": "model"}], "models": []})
 
-            def do_POST(self) -> None:
+            def sent(self) -> None:
                 owner.paths.append(self.path)
-                request = cast("dict[str, Any]", json.loads(self._body() or b"{}"))
+                request = cast("dict[str, Any]", json.loads(self.body() or b"{}"))
                 wire = wire_of(self.path)
                 if wire is None:
-                    self._send(200, _plain(self.path))
+                    self.send_json(200, _plain(self.path))
                     return
                 says = owner._next(request)
                 if wire == "google" or request.get("stream"):
-                    self._stream(stream(wire, says))
+                    self.send_stream(stream(wire, says))
                 else:
-                    self._send(200, _whole(says))
+                    self.send_json(200, _whole(says))
 
-            def _body(self) -> bytes:
-                if "chunked" not in self.headers.get("transfer-encoding", ""):
-                    return self.rfile.read(int(self.headers.get("content-length") or 0))
-                pieces: list[bytes] = []
-                while size := int(self.rfile.readline(), 16):
-                    pieces.append(self.rfile.read(size))
-                    self.rfile.readline()
-                self.rfile.readline()
-                return b"".join(pieces)
-
-            def _send(self, status: int, value: object) -> None:
-                data = json.dumps(value).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def _stream(self, chunks: Sequence[bytes]) -> None:
-                self.send_response(200)
-                self.send_header("content-type", "text/event-stream")
-                self.send_header("connection", "close")
-                self.end_headers()
-                self.wfile.write(b"".join(chunks))
-                self.close_connection = True
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        super().__init__(Handler)
 
     @property
     def results(self) -> list[str]:

@@ -6,13 +6,17 @@ Every command names what completes its arguments, so what finds it out is loaded
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
 
 from midturn.core.visible import exact
 from midturn.errors import MidturnError
+
+if TYPE_CHECKING:
+    from midturn.config.load import Loaded
+    from midturn.config.nodes import Leaf
 
 Completing: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 _LONGEST = 72
@@ -37,29 +41,35 @@ def _completing(known: Callable[[click.Context], Iterable[CompletionItem]]) -> C
     return complete
 
 
-def _tools(ctx: click.Context) -> Iterable[CompletionItem]:
+def _loaded() -> Loaded:
+    """Read the configuration as it is in this directory."""
     from midturn.cli.loading import load_here
+
+    return load_here()
+
+
+def _known_keys() -> dict[str, Leaf]:
+    from midturn.config.explain import known_keys
+
+    return dict(known_keys(_loaded()))
+
+
+def _tools(ctx: click.Context) -> Iterable[CompletionItem]:
     from midturn.compose.tools import known_tools
     from midturn.core.names import BUILT_IN_TOOLS
 
     del ctx
-    tools = known_tools(load_here().settings)
+    tools = known_tools(_loaded().settings)
     return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(tools.items())]
 
 
 def _keys(ctx: click.Context) -> Iterable[CompletionItem]:
-    from midturn.cli.loading import load_here
-    from midturn.config.explain import known_keys
-
     del ctx
-    return [item(key, leaf.help) for key, leaf in known_keys(load_here())]
+    return [item(key, leaf.help) for key, leaf in _known_keys().items()]
 
 
 def _values(ctx: click.Context) -> Iterable[CompletionItem]:
-    from midturn.cli.loading import load_here
-    from midturn.config.explain import known_keys
-
-    leaf = dict(known_keys(load_here())).get(str(ctx.params.get("key")))
+    leaf = _known_keys().get(str(ctx.params.get("key")))
     if leaf is None:
         return []
     if leaf.kind == "model":
@@ -68,11 +78,10 @@ def _values(ctx: click.Context) -> Iterable[CompletionItem]:
 
 
 def _models(ctx: click.Context) -> Iterable[CompletionItem]:
-    from midturn.cli.loading import load_here
     from midturn.models.nearest import KNOWN
 
     del ctx
-    chosen = load_here().settings.assistant.model.id
+    chosen = _loaded().settings.assistant.model.id
     others = [item(model) for model in KNOWN if model != chosen]
     return [*([item(chosen, "as configured")] if chosen else []), *others]
 

@@ -8,7 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import tomlkit
 from msgspec import Struct
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
 
 from midturn.config.approvals import Approvals, sha256
 from midturn.config.assign import nested, parse_key, typed
@@ -68,8 +71,6 @@ def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Appro
 
 def _edited(text: str, name: str, path: KeyPath, value: Json) -> str:
     """Edit the text, and take the result only if it says what is wanted and nothing else has changed."""
-    from tomlkit.exceptions import TOMLKitError  # slow to import, and only this needs it
-
     expected = parse(text, name)
     _put(expected, path, value, lambda _: {})
     for make in (_sections, _inline_tables):
@@ -81,8 +82,6 @@ def _edited(text: str, name: str, path: KeyPath, value: Json) -> str:
 
 
 def _with(text: str, path: KeyPath, value: Json, make: Callable[[object], TomlTable]) -> str:
-    import tomlkit
-
     document = tomlkit.parse(text)
     _put(document, path, value, make)
     return tomlkit.dumps(document)
@@ -103,16 +102,11 @@ def _put(table: TomlTable, path: KeyPath, value: Json, make: Callable[[object], 
 
 def _sections(parent: object) -> TomlTable:
     """Make a table with a header of its own, or an inline one in an inline one."""
-    import tomlkit
-    from tomlkit.items import InlineTable
-
     return tomlkit.inline_table() if isinstance(parent, InlineTable) else tomlkit.table(is_super_table=True)
 
 
 def _inline_tables(_: object) -> TomlTable:
     """Make an inline table: beside dotted keys a header cannot stand."""
-    import tomlkit
-
     return tomlkit.inline_table()
 
 
