@@ -25,8 +25,20 @@ MANY = 40
 SLOW = """
 from midturn.cli.main import run
 from midturn.store.postgres import schema
-schema.MIGRATIONS[1] = schema.MIGRATIONS[1].replace("create table {s}.handed", "select pg_sleep(2); create table {s}.handed")
+schema.MIGRATIONS[1] = schema.MIGRATIONS[1].replace("create table {s}.handed", "select pg_sleep(5); create table {s}.handed")
 run(["store", "upgrade", "--store", URL])
+"""
+STEP_BY_STEP = """
+import sys
+from midturn.cli.conversation import importing
+from midturn.cli.main import run
+say = importing._say
+def say_and_wait(number, copied):
+    say(number, copied)
+    if copied.fate == "copied":
+        sys.stdin.readline()
+importing._say = say_and_wait
+run(sys.argv[1:])
 """
 
 
@@ -57,20 +69,22 @@ def test_an_import_that_is_killed_leaves_whole_conversations_and_goes_on(directi
     files, database = str(tmp_path / "files"), url
     source, target = (files, database) if direction == "to the database" else (database, files)
     wanted = _filled(open_store(source))
-    command = [sys.executable, "-u", "-m", "midturn", "conversation", "import", source, "--store", target]
+    words = ["conversation", "import", source, "--store", target]
+    command = [sys.executable, "-u", "-c", STEP_BY_STEP, *words]
+    pipe = subprocess.PIPE
     for copied in (1, 7, 11):
-        importing = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert importing.stdout
-        for _ in range(copied):
-            assert importing.stdout.readline()
-        importing.kill()
-        importing.wait()
-        importing.stdout.close()
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True, bufsize=1) as importing:
+            assert importing.stdin
+            assert importing.stdout
+            for _ in range(copied):
+                assert importing.stdout.readline()
+                importing.stdin.write("\n")
+            importing.kill()  # in the middle of the next one
         found = _lines(open_store(target))
         assert 0 < len(found) < MANY
         assert all(wanted[id] == lines for id, lines in found.items())
 
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-m", "midturn", *words], capture_output=True, text=True, check=True)
 
     assert "is there already" in done.stderr
     assert _lines(open_store(target)) == wanted
