@@ -73,5 +73,5 @@ def test_a_loop_that_nobody_can_use_any_more_ends_with_all_that_was_begun_in_it(
 
 @pytest.mark.real("PostgreSQL")
 def test_a_program_that_drops_its_stores_keeps_no_thread_and_reads_no_warning(url: str) -> None:
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", FORGETFUL, url], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-W", "default", "-c", FORGETFUL, url], capture_output=True, text=True, timeout=100, check=False)
     assert (done.stdout, done.stderr) == ("[] True\n" * 3 + "1\n", "")

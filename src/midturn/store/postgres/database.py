@@ -34,8 +34,6 @@ PING = 20.0
 """Seconds between two words of a session that otherwise only listens."""
 HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
-_CLOSING = 0.3
-"""Seconds that the connections of the pool have to end what they are doing."""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
 _SAID_AFTER = 1
@@ -194,7 +192,7 @@ class Database:
         if session is not None:
             await end_tasks([session])
         if pool is not None:
-            await pool.close(timeout=_CLOSING)
+            await pool.close()
 
     # ----------------------------------------------------------------------------------------------------------------------
 
