@@ -18,7 +18,7 @@ from midturn.terminal.device import Device, NoTerminal, open_device
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
-class Holder(Protocol):
+class Restorer(Protocol):
     """Whoever has changed the terminal's settings."""
 
     def restore(self) -> None:
@@ -30,16 +30,16 @@ class Holder(Protocol):
         ...
 
 
-_HOLDERS: list[Holder] = []  # the last one has the terminal now
+_HOLDERS: list[Restorer] = []  # the last one has the terminal now
 
 
-def hold(holder: Holder) -> None:
+def hold(holder: Restorer) -> None:
     """Have the terminal put back by `holder` when the process ends, in whatever way."""
     _HOLDERS.append(holder)
     atexit.register(holder.restore)
 
 
-def let_go(holder: Holder) -> None:
+def let_go(holder: Restorer) -> None:
     """Say that `holder` has put the terminal back."""
     atexit.unregister(holder.restore)
     _HOLDERS.remove(holder)

@@ -96,7 +96,7 @@ class RichLine:
                 complete_while_typing=False,
                 key_bindings=_new_rows(),
                 prompt_continuation=" " * len(POINTER),
-                input=Keyboard(keyboard, restored),
+                input=LineKeys(keyboard, restored),
                 output=Canvas(device).output,
                 enable_suspend=True,
             )
@@ -109,7 +109,7 @@ class RichLine:
                 keyboard.detach()
 
 
-class Keyboard(Vt100Input):
+class LineKeys(Vt100Input):
     """The keys of one line. What was typed before it stands in it, and what is typed behind its Enter is for the next one."""
 
     def __init__(self, stdin: io.TextIOWrapper, restored: Restored) -> None:

@@ -149,6 +149,8 @@ class TurnState:
 
     def drain(self) -> tuple[Effect, ...]:
         """Return the effects of this step."""
+        if not self._records and not self._others:
+            return ()
         effects = records_first(self._records, self._others)
         self._records, self._others = [], []
         return effects
