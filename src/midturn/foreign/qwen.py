@@ -28,7 +28,7 @@ class Qwen(SpeaksLikeClaude):
     key = "qwen"
     name = "Qwen Code"
     wait: float = TIMEOUT - _MARGIN
-    unreadable = Said()  # its own dialog decides
+    unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # where it asks nobody, silence would let the call run
     session_variable = "QWEN_CODE_SESSION_ID"
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:

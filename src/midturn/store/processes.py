@@ -12,6 +12,7 @@ from midturn.core.asker import ProcessMark
 from midturn.core.stream import OpenQuestion
 from midturn.sandbox.ancestry import boot
 
+_ENDED = ("Z", "X", "x")
 _STARTED = 19  # the place of the start time in /proc/<pid>/stat, counted behind the name
 _PARENT = 1
 
@@ -44,7 +45,11 @@ def parent(pid: int) -> int:
 
 
 def _started(pid: int) -> str:
+    """Return when a process was started; nothing where it has ended, also if whoever started it has not taken note of that."""
     fields = _stat(pid)
+    state = fields[0] if fields else _ps(pid, "stat")
+    if state[:1] in _ENDED:
+        return ""
     return fields[_STARTED] if fields else _ps(pid, "lstart")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of
 from midturn.foreign.occasion import Said
 from midturn.sandbox.served import remember
+
+_LOG = logging.getLogger(__name__)
 
 
 def command_of(key: str) -> click.Command:
@@ -44,9 +47,17 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
     """Run once, for what stands on stdin."""
     sink = Sink()
     document = _document()
-    if document is None:
-        sink(agent.unreadable)
-        return sink.status
+    try:
+        if document is not None:
+            _run(agent, document, wait, store, sink)
+    except Exception:  # noqa: BLE001  whatever it is, the agent must not take it for a yes
+        _LOG.exception("the hook of %s failed", agent.name)
+    sink(agent.unreadable)
+    return sink.status
+
+
+def _run(agent: HookAgent, document: JsonObject, wait: float, store: StoreAddress | None, sink: Sink) -> None:
+    """Run for a document that can be read; the hook itself says what is true where it cannot ask."""
     given = environment()
     cwd = Path(text(document.get("cwd")) or ".")
     place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
@@ -65,7 +76,6 @@ def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
         needed=agent_lives(asker),
     )
     asyncio.run(run.go())
-    return sink.status
 
 
 class Sink:
