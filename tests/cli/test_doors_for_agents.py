@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import agent_that_acts
+from support import agent_that_acts, agent_with_a_dialog
 from support.cli import CommandLine
 
 LOOK = "import os; from midturn.sandbox.doors import not_a_persons; print(not_a_persons(os.environ))"
@@ -83,6 +83,13 @@ def test_an_agent_does_nothing_in_the_place_of_its_user(midturn: CommandLine) ->
     assert not midturn.config.exists()
     assert (midturn.root / ".midturn" / "config.toml").read_bytes() == before
     assert not (midturn.home / ".claude").exists()
+
+
+@linux
+def test_what_a_person_says_in_an_agents_own_dialog_is_an_answer(midturn: CommandLine) -> None:
+    shutil.copy(agent_with_a_dialog.__file__, midturn.root / "claude.py")
+
+    assert "The user answered: yes" in run(midturn, sys.executable, str(midturn.root / "claude.py"))
 
 
 @linux

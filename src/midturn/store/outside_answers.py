@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
 from midturn.clock import pause
 from midturn.core.address import Address, parse_address
-from midturn.core.asker import asker_of
+from midturn.core.asker import Asker, asker_of
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
@@ -183,14 +184,22 @@ class _Decision:
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
         if turn.is_for_people:
-            from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # only where somebody answers
-
-            for_people_only("answer questions")
-            not_for_its_own_agent(asker_of(turn.events))
+            _check_that_a_person_answers(asker_of(turn.events))
         if turn.needs_adoption:
             raise NeedsAdoption(self._at.conversation)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
+
+
+def _check_that_a_person_answers(asker: Asker | None) -> None:
+    """Let nobody answer who was started by a tool or an agent; but the process that asks for an agent brings what its dialog was told."""
+    from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # only where somebody answers
+    from midturn.store.processes import mark
+
+    if asker and asker.process == mark(os.getpid()):
+        return
+    for_people_only("answer questions")
+    not_for_its_own_agent(asker)
 
 
 def _open(events: Sequence[Event]) -> Sequence[Event]:

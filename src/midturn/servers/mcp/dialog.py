@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from midturn.core.form.elicitation import Outgoing
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded
 from midturn.foreign.clients import can_show
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
@@ -88,7 +88,7 @@ class CallDialog(Struct, frozen=True, kw_only=True):
                     await self.errands.leave(self.errand, VIA)
                 case _:
                     return False
-        except (AnswerError, AlreadyAnswered, NotOpen) as error:
+        except (AnswerError, AlreadyAnswered, NotOpen, PersonNeeded) as error:
             _LOG.info("what %s said is no answer: %r", self.caller.client.name, str(error))
             return False
         return True
