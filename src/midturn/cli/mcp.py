@@ -15,6 +15,7 @@ from midturn.cli.output import note, say
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.shown import block
 from midturn.cli.used_workspaces import note_use
+from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
 from midturn.foreign.registering import AGENTS, registration
 
@@ -49,7 +50,6 @@ def command(*, seconds: float, address: str | None, agent: str | None, store: St
 
 async def _serve(seconds: float, address: str | None, store: StoreAddress | None) -> None:
     from midturn.cli.hook.where import woken_agents
-    from midturn.clock import SYSTEM
     from midturn.servers.mcp.asking import AskingSettings
     from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
 

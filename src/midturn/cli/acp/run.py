@@ -14,6 +14,7 @@ from midturn.cli.headless import prompt_of, say, to_its_end
 from midturn.cli.options import with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, place_in
+from midturn.clock import SYSTEM
 from midturn.sandbox import marks
 
 
@@ -33,7 +34,6 @@ def command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None, sto
 
 async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
     from midturn.acp.running import AcpRun
-    from midturn.clock import SYSTEM
 
     marks.mark(os.getpid())  # whatever the agent starts has it, too; this process answers nothing
     run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say, mode=mode)
