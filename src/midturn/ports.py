@@ -22,7 +22,7 @@ from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import Given
-from midturn.core.turn.inputs import Asking, AssistantFailed, AssistantReplied
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
 
 
 class Model(Protocol):
@@ -89,7 +89,7 @@ class ToolRun(Struct, frozen=True, kw_only=True):
 
     call: ToolCall
     answers: Mapping[str, Json | SecretValue]
-    ask: Callable[[Asking], Awaitable[Given]]
+    ask: Callable[[FormToAsk], Awaitable[Given]]
     hide: Callable[[str], str] = str
     checks: AnswerChecks = NoChecks()
     idempotency_key: str = ""

@@ -11,7 +11,7 @@ from midturn.core.exchange import Finished, ModelEvent, ModelRequest, TextDelta,
 from midturn.core.limits import Limits
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Reply
-from midturn.core.turn.inputs import Asking, TurnRequested
+from midturn.core.turn.inputs import FormToAsk, TurnRequested
 from midturn.ports import Notice, TextShown
 from midturn.testing.prompter import ScriptedPrompter
 from support.sessions import OneConversation
@@ -304,7 +304,7 @@ def test_a_task_that_a_tool_left_behind_cannot_ask_after_its_run() -> None:
         async def _late(self, run: mt.ToolRun) -> None:
             await asyncio.sleep(0)
             try:
-                await run.ask(Asking(mt.Form([mt.Question.text("late", "Late?")]), mt.Source.tool("leaves")))
+                await run.ask(FormToAsk(mt.Form([mt.Question.text("late", "Late?")]), mt.Source.tool("leaves")))
             except RuntimeError as error:
                 refused.append(str(error))
 

@@ -13,7 +13,7 @@ from midturn.core.outcome import Outcome
 from midturn.core.secret import SecretValue
 from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import Tool, ToolRun
 from midturn.runtime import executing
 from midturn.runtime.surroundings import CallSecrets
@@ -26,10 +26,10 @@ class Responder:
 
     def __init__(self, script: Mapping[str, Scripted] = {}) -> None:
         self.script = script
-        self.asked: list[Asking] = []
+        self.asked: list[FormToAsk] = []
         self.waiting = asyncio.Event()
 
-    async def __call__(self, asking: Asking) -> Given:
+    async def __call__(self, asking: FormToAsk) -> Given:
         """Answer what a tool asks."""
         self.asked.append(asking)
         if not all(question.id in self.script for question in asking.form.questions):

@@ -16,7 +16,7 @@ from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import Asking, OnFailure
+from midturn.core.turn.inputs import FormToAsk, OnFailure
 from midturn.core.turn.settings import TurnSettings
 from support.turn_people import EDITED, EDITED_RESULT, Deed, Does, Says
 from support.turn_script import CONFIGURED, DEFAULTS, Ask, How, Round, Rule, Script, Tool, Value, asks_of
@@ -47,10 +47,10 @@ def question(ask: Ask, before: tuple[Ask, ...] = ()) -> Question[Any]:
             return Question.text(ask.id, ask.text, **terms)
 
 
-def asking(asked: Round, tool: Tool) -> Asking:
+def asking(asked: Round, tool: Tool) -> FormToAsk:
     """Return what a tool asks."""
     questions = [question(ask, asked.questions[:place]) for place, ask in enumerate(asked.questions)]
-    return Asking(Form(questions, asked.review), Source.tool(tool.name), ON_FAILURE[asked.how])
+    return FormToAsk(Form(questions, asked.review), Source.tool(tool.name), ON_FAILURE[asked.how])
 
 
 def settings(script: Script, *, attached: bool) -> TurnSettings:

@@ -19,7 +19,7 @@ from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
 from midturn.core.turn.effects import Effect, PromptUser, Record, RunTool
 from midturn.core.turn.inputs import (
-    Asking,
+    FormToAsk,
     Happened,
     ModelAnswered,
     OnFailure,
@@ -91,12 +91,12 @@ class Played:
 
     def asks(self, call: str, *questions: Question[Any], ask: int = 0, review: bool = False, on_failure: OnFailure = "fail_call") -> None:
         """Have the tool ask a form."""
-        asking = Asking(Form(questions, review), DEPLOY, on_failure)
+        asking = FormToAsk(Form(questions, review), DEPLOY, on_failure)
         self.step(ToolAwaits(call, ask, asking) if ask else ToolReturned(call, asking))
 
     def step_only(self, call: str, *questions: Question[Any], ask: int, review: bool = False) -> tuple[Effect, ...]:
         """Have a coroutine ask, and let what else it does at the same time happen first: the turn does not rest yet."""
-        return self._take(self.turn.step(ToolAwaits(call, ask, Asking(Form(questions, review), DEPLOY))))
+        return self._take(self.turn.step(ToolAwaits(call, ask, FormToAsk(Form(questions, review), DEPLOY))))
 
     def reply(self, reply: Reply) -> tuple[Effect, ...]:
         """Reply to the prompt that opened last."""

@@ -13,7 +13,7 @@ from midturn.core.question import Question
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import Tool
 from midturn.tools.answers import Answer, Unanswered
 from midturn.tools.context import ToolContext
@@ -268,7 +268,7 @@ class Gate(Responder):
         super().__init__()
         self.wanted = wanted
 
-    async def __call__(self, asking: Asking) -> Given:
+    async def __call__(self, asking: FormToAsk) -> Given:
         """Wait for the others."""
         self.asked.append(asking)
         if len(self.asked) == self.wanted:

@@ -17,7 +17,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.outcome import Outcome, ToolError
 from midturn.core.source import Source
 from midturn.core.turn.effects import GivenAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.mcp.asking import ElicitedSoFar
 from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.content import outcome_of
@@ -62,7 +62,7 @@ class McpTool:
         source = self.inquiry_source()
 
         async def ask(form: Form) -> Mapping[str, Json] | None:
-            given = await run.ask(Asking(form, source, "report"))
+            given = await run.ask(FormToAsk(form, source, "report"))
             answers = {id: answer.value for id, answer in given.items() if isinstance(answer, GivenAnswer)}  # noqa: A001  the wire's word
             return cast("Mapping[str, Json]", answers) if len(answers) == len(given) else None
 

@@ -13,7 +13,7 @@ from typing import Any
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.subject import ToolCall
-from midturn.core.turn.inputs import Asking, Foretold
+from midturn.core.turn.inputs import Foretold, FormToAsk
 from midturn.ports import Tool, ToolRun
 from midturn.runtime.surroundings import Surroundings
 
@@ -39,6 +39,6 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
     return Foretold(call.event, question if is_yes_or_no else None)
 
 
-async def _nobody(asking: Asking) -> Any:
+async def _nobody(asking: FormToAsk) -> Any:
     """Answer nothing: what is foretold is not asked."""
     raise NotImplementedError(asking)

@@ -14,7 +14,7 @@ from midturn.core.secret import SecretValue
 from midturn.core.stream import provider_view
 from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import Given, GivenAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import ToolRun
 from midturn.runtime.answer_checks import TurnChecks
 from midturn.tools.scrub import scrub
@@ -91,7 +91,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
             conversation=self.conversation,
         )
 
-    def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[Asking], Awaitable[Given]]) -> ToolRun:
+    def of_run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue], ask: Callable[[FormToAsk], Awaitable[Given]]) -> ToolRun:
         """Return one execution of a call, as the tool sees it."""
         return ToolRun(
             call=call,

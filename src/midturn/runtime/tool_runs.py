@@ -12,7 +12,7 @@ from midturn.core.outcome import NeedsInput
 from midturn.core.secret import SecretValue
 from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
-from midturn.core.turn.inputs import AskDropped, Asking, Happened, ToolAwaits, ToolDone, ToolReturned
+from midturn.core.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool
 from midturn.runtime.asked_form import fit_to_be_asked
 from midturn.runtime.executing import execute
@@ -61,12 +61,12 @@ class ToolRuns:
         numbers = itertools.count(1)
         is_over = False
 
-        async def ask(asking: Asking) -> Given:
+        async def ask(asking: FormToAsk) -> Given:
             """Ask what the tool may ask, as whoever it is."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
             form = fit_to_be_asked(asking.form, run)
-            return await self._ask(call.event, next(numbers), Asking(form, source_of(tool), asking.on_failure))
+            return await self._ask(call.event, next(numbers), FormToAsk(form, source_of(tool), asking.on_failure))
 
         run = self._surroundings.of_run(call, answers, ask)
         try:
@@ -78,7 +78,7 @@ class ToolRuns:
             case NeedsInput(form):
                 for number in left:
                     self._report(AskDropped(call.event, number))
-                self._report(ToolReturned(call.event, Asking(form, executed.source)))
+                self._report(ToolReturned(call.event, FormToAsk(form, executed.source)))
             case outcome:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
@@ -91,7 +91,7 @@ class ToolRuns:
             self._asks.pop((call, number)).cancel()
         return left
 
-    async def _ask(self, call: str, number: int, asking: Asking) -> Given:
+    async def _ask(self, call: str, number: int, asking: FormToAsk) -> Given:
         self._asks[call, number] = future = asyncio.get_running_loop().create_future()
         self._report(ToolAwaits(call, number, asking))
         try:

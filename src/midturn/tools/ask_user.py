@@ -14,7 +14,7 @@ from midturn.core.question import Question
 from midturn.core.secret import SecretValue
 from midturn.core.source import ASSISTANT, Source
 from midturn.core.turn.effects import Given, GivenAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.errors import AnswerError, QuestionError
 from midturn.ports import ToolRun
 from midturn.tools.ask_user_arguments import SINGLE_ID, QuestionList, SingleQuestion, read_arguments
@@ -41,7 +41,7 @@ class AskUserTool:
             asked = read_arguments(cast("JsonObject", run.call.arguments), run.limits)
         except QuestionError as error:
             return ToolError(_explain(error))
-        given = await run.ask(Asking(asked.form, ASSISTANT))
+        given = await run.ask(FormToAsk(asked.form, ASSISTANT))
         try:
             answers = {question.id: _answer(question, given) for question in asked.form.questions}
         except AnswerError:

@@ -12,7 +12,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given, GivenAnswer
-from midturn.core.turn.inputs import Asking, OnFailure
+from midturn.core.turn.inputs import FormToAsk, OnFailure
 from midturn.ports import ToolRun
 from midturn.tools.asker import CanAsk
 from midturn.tools.call_life import CallLife
@@ -80,7 +80,7 @@ class ToolContext(CanAsk, Generic[Deps]):
 
     async def _given(self, form: Form, on_failure: OnFailure) -> Given:
         self._life.check()
-        given = await self._run.ask(Asking(form, self._source, on_failure))
+        given = await self._run.ask(FormToAsk(form, self._source, on_failure))
         self._life.check()
         self._answers.update({name: answer.value for name, answer in given.items() if isinstance(answer, GivenAnswer)})
         return given

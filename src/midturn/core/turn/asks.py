@@ -18,7 +18,7 @@ from midturn.core.turn import result
 from midturn.core.turn.approval import ReviewStep
 from midturn.core.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Respond, Send, View
 from midturn.core.turn.effects import Given, NoAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.record import Chain
 from midturn.core.turn.replay import Replay, recorded
@@ -70,7 +70,7 @@ class Asks:
             raise AssertionError(f"no form waits for {id!r}")
         return walk
 
-    def add(self, ask: int | None, asking: Asking) -> None:
+    def add(self, ask: int | None, asking: FormToAsk) -> None:
         """Take a form that the tool wants answered."""
         self._asked += 1
         screen = f"{self._view.call.request.event_id}.{self._asked}" if len(asking.form.questions) > 1 else None

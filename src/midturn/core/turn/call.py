@@ -38,7 +38,7 @@ from midturn.core.turn.decision import (
 )
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunTool, StopAssistant, StopTool
 from midturn.core.turn.executable import control_problem
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.memory import answer_key
 from midturn.core.turn.record import CallRecord
@@ -125,13 +125,13 @@ class Call:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
             self.route(Permission(self._view, self._approval, self._state.settings.attached, first))
 
-    def returned(self, asking: Asking) -> None:
+    def returned(self, asking: FormToAsk) -> None:
         """Take what the tool returned to have it answered; its run is over."""
         if self._may(Move.RETURN):
             self._move(Move.RETURN)
             self._asks.add(None, asking)
 
-    def awaits(self, ask: int, asking: Asking) -> None:
+    def awaits(self, ask: int, asking: FormToAsk) -> None:
         """Take what a coroutine of the running tool waits for."""
         if self._may(Move.ASK):
             self._move(Move.ASK)

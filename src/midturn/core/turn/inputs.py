@@ -67,7 +67,7 @@ class TurnFailed(Struct, frozen=True):
     error: str
 
 
-class Asking(Struct, frozen=True):
+class FormToAsk(Struct, frozen=True):
     """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
 
     With `report_all` a reply is reported, too, where it would otherwise end the call; that is for a question asked alone.
@@ -95,7 +95,7 @@ class ToolReturned(Struct, frozen=True):
     """A tool has returned what it wants answered: its run is over, and another begins with the answers."""
 
     call: str
-    asking: Asking
+    asking: FormToAsk
 
 
 class ToolAwaits(Struct, frozen=True):
@@ -103,7 +103,7 @@ class ToolAwaits(Struct, frozen=True):
 
     call: str
     ask: int
-    asking: Asking
+    asking: FormToAsk
 
 
 class AskDropped(Struct, frozen=True):

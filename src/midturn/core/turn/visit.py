@@ -20,7 +20,7 @@ from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit, Spoken
 from midturn.core.turn.effects import Record
 from midturn.core.turn.ending import ended_by_user, write_ending
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 from midturn.core.turn.record import CallRecord, Chain, TurnRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.settings import TurnSettings
@@ -54,7 +54,7 @@ class Visit:
         self._window = window
         self._ids = ids
         self._conversation = conversation
-        self._walk: tuple[int, Asking] | None = None
+        self._walk: tuple[int, FormToAsk] | None = None
         request = next((e for e in window if e.event_id == event_id and isinstance(e, InquiryRequest | Approval)), None)
         self._state = self._loaded()
         if request is None or self._state.record.ended or not self._state.record.started:
@@ -177,7 +177,7 @@ class Visit:
         record, chain = _open_chain(self._state.record, request)
         for first, form in _forms(record, chain):
             on_failure = "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
-            self._walk = first, Asking(form, request.source, on_failure)
+            self._walk = first, FormToAsk(form, request.source, on_failure)
             self._state = self._loaded()
             call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
@@ -230,12 +230,12 @@ def _forms(call: CallRecord, chain: Chain) -> Iterator[tuple[int, Form]]:
     yield chain.place, Form((chain.asked.question.asked(question_id),))
 
 
-def _reviewed(call: CallRecord, request: Approval) -> tuple[int, Asking]:
+def _reviewed(call: CallRecord, request: Approval) -> tuple[int, FormToAsk]:
     """Return the form that a review is about, with the place at which its walk began."""
     first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
     if first is None or first.asked.form is None:
         raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
-    return first.place, Asking(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source)
+    return first.place, FormToAsk(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source)
 
 
 def _asks(event: Event) -> bool:

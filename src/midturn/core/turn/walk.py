@@ -12,7 +12,7 @@ from midturn.core.reply import Replied, Submitted, WentBack
 from midturn.core.secret import SecretValue
 from midturn.core.turn.decision import Give, GoBack, Leave, Send
 from midturn.core.turn.effects import GivenAnswer
-from midturn.core.turn.inputs import Asking
+from midturn.core.turn.inputs import FormToAsk
 
 PLACEHOLDER = SecretValue("")  # stands for a secret that was answered before the process died; never reaches a tool
 
@@ -24,7 +24,7 @@ class Walk:
     id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
     """
 
-    def __init__(self, number: int, ask: int | None, asking: Asking, drafts: Mapping[str, Json], screen: str | None) -> None:
+    def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
         self.number = number
         self.screen = screen
         self.ask = ask
