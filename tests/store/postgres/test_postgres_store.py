@@ -202,6 +202,25 @@ async def test_an_append_is_one_statement_and_an_answer_two(url: str) -> None:
 
 
 @in_a_loop
+async def test_a_process_with_nothing_to_do_gives_its_connections_back(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "SPARE", 0.1)
+    store = _process(url)
+    await store.ids()  # the tables are there
+    await asyncio.gather(*(store.ids() for _ in range(40)))
+
+    async def connections() -> int:
+        async with await psycopg.AsyncConnection.connect(url.partition("&midturn_schema")[0], autocommit=True) as connection:
+            about = "select count(*) from pg_stat_activity where query like %s and pid <> pg_backend_pid()"
+            row = await (await connection.execute(about, [f'%"{store.address.schema}".%'])).fetchone()
+            return int(row[0]) if row else 0
+
+    async def none() -> bool:
+        return await connections() == 0
+
+    await _until(none)
+
+
+@in_a_loop
 async def test_two_schemas_of_one_database_do_not_hear_each_other(url: str, cluster: Cluster) -> None:
     one, other = _process(url), _process(f"{cluster.url}&midturn_schema=elsewhere")
     async with await one.create("Ship it") as journal:

@@ -32,6 +32,8 @@ ORPHANED = 5.0
 """Seconds between two looks for what the table says is ours, and memory says is not."""
 PING = 20.0
 """Seconds between two words of a session that otherwise only listens."""
+SPARE = 10.0
+"""Seconds after which one connection is closed that was not needed in all that time: a server has few of them to give."""
 HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
 _LOG = logging.getLogger("midturn.store")
@@ -199,7 +201,9 @@ class Database:
     async def _opened(self) -> None:
         if self._pool is None:
             connection = {"autocommit": True, "prepare_threshold": None, "row_factory": dict_row, **_KEEPALIVE}
-            self._pool = AsyncConnectionPool(self.address.url, min_size=0, max_size=8, open=False, timeout=5, kwargs=connection)
+            self._pool = AsyncConnectionPool(
+                self.address.url, min_size=0, max_size=8, max_idle=SPARE, open=False, timeout=5, kwargs=connection
+            )
             await self._pool.open()
 
     async def _started(self) -> None:
