@@ -32,26 +32,27 @@ class Phones(mt.Prompter):
 
     concurrent = True
     via = "phone"
-    most = 0
-    open = 0
+
+    def __init__(self, at_once: int) -> None:
+        self.ringing = asyncio.Barrier(at_once)
 
     async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
-        """Show it, and wait for this person."""
-        self.open += 1
-        self.most = max(self.most, self.open)
-        await asyncio.sleep(0.05 if prompt.question.id == "ada" else 0.01)  # Ada takes her time
-        self.open -= 1
+        """Ring, until all of them ring."""
+        await self.ringing.wait()
         return mt.Replied("only for the cake") if prompt.question.id == "eve" else mt.Answered(prompt.question.id == "ada")
 
 
 def main() -> None:
     """Let the model call the tool twice at once."""
     calls = [{"name": "invite", "arguments": {"to": to}} for to in ("party", "meeting")]
-    phones, agent = Phones(), mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Everybody is asked."}]), tools=[invite])
+    phones, agent = (
+        Phones(len(calls) * len(WHO)),
+        mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Everybody is asked."}]), tools=[invite]),
+    )
     result = agent.run_sync("Invite everybody.", prompter=phones)
     events = agent.store.read_sync(result.conversation).events
     print(*(event.content for event in events if isinstance(event, mt.events.ToolCallResponse)), result.text, sep="\n")
-    print(f"{phones.most} questions were open at once.")
+    print(f"{phones.ringing.parties} questions were open at once.")
 
 
 if __name__ == "__main__":

@@ -6,18 +6,20 @@ import midturn.otel
 midturn.otel.instrument()
 ```
 
-The span of a question is as long as somebody waited for its answer, and says who answered, and not what. Nothing that anybody wrote is in a
-span, unless `content=True`.
+The span of a question is as long as somebody waited for its answer, and says who answered, and not what. A run that goes on with a turn,
+and an answer that comes while nobody runs it, are linked to the run that left it open, where that was in this process. Nothing that
+anybody wrote is in a span, unless `content=True`.
 """
 
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opentelemetry import context, trace
-from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.exchange import Finished, ModelRequest
@@ -25,6 +27,7 @@ from midturn.core.subject import ToolCall
 from midturn.ports import OBSERVERS, Happening, Journal, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
 
 _NANO = 1_000_000_000
+_MOST_LEFT = 1_000  # open turns whose last run is remembered
 
 
 def instrument(tracer_provider: TracerProvider | None = None, *, content: bool = False) -> None:
@@ -47,6 +50,22 @@ class _Spans:
     def __init__(self, tracer: Tracer, *, content: bool) -> None:
         self.tracer = tracer
         self.content = content
+        self._left: OrderedDict[str, SpanContext] = OrderedDict()
+
+    def left(self, conversation: str, run: Span) -> None:
+        """Keep the span of a run whose turn stays open, for those that belong to it later."""
+        self._left[conversation] = run.get_span_context()
+        self._left.move_to_end(conversation)
+        if len(self._left) > _MOST_LEFT:
+            self._left.popitem(last=False)
+
+    def ended(self, conversation: str) -> None:
+        """Forget a turn that is over."""
+        self._left.pop(conversation, None)
+
+    def links(self, conversation: str) -> list[Link]:
+        """Return the link to the run that left the turn open, if it was one of this process."""
+        return [Link(self._left[conversation])] if conversation in self._left else []
 
     def run_began(self, journal: Journal) -> RunObservation:
         return _Run(self, journal)
@@ -56,9 +75,9 @@ class _Spans:
 
     def answered(self, conversation: str, turn: Sequence[Event], batch: Sequence[Event]) -> None:
         for event in batch:
-            self.question(conversation, turn, event)
+            self.question(conversation, turn, event, self.links(conversation))
 
-    def question(self, conversation: str, turn: Sequence[Event], event: Event) -> None:
+    def question(self, conversation: str, turn: Sequence[Event], event: Event, links: Sequence[Link] = ()) -> None:
         """Make the span of a question that has its response: it began when the question was asked."""
         if not isinstance(event, InquiryAnswered | InquiryRedacted | InquiryCancelled):
             return
@@ -81,7 +100,11 @@ class _Spans:
             if isinstance(event, InquiryAnswered):
                 attributes["midturn.answer"] = _text(event.answer)
         span = self.tracer.start_span(
-            f"ask {asked.question_id or asked.source.header}", start_time=_nanoseconds(asked), attributes=attributes, kind=SpanKind.INTERNAL
+            f"ask {asked.question_id or asked.source.header}",
+            start_time=_nanoseconds(asked),
+            attributes=attributes,
+            kind=SpanKind.INTERNAL,
+            links=links,
         )
         span.end(end_time=_nanoseconds(event))
 
@@ -93,7 +116,8 @@ class _Run:
         self._spans = spans
         self._journal = journal
         attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": journal.conversation}
-        self._span = spans.tracer.start_span("invoke_agent midturn", attributes=attributes)
+        links = spans.links(journal.conversation)
+        self._span = spans.tracer.start_span("invoke_agent midturn", attributes=attributes, links=links)
         self._token = context.attach(trace.set_span_in_context(self._span))
         self._calls: dict[str, Span] = {}
 
@@ -119,6 +143,10 @@ class _Run:
             span.set_attribute("midturn.call.suspended", value=True)
             span.end()
         self._span.set_attribute("midturn.turn.status", status)
+        if status in ("suspended", "open"):
+            self._spans.left(self._journal.conversation, self._span)
+        else:
+            self._spans.ended(self._journal.conversation)
         if status in ("failed", "open"):
             self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()

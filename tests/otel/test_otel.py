@@ -117,6 +117,21 @@ def test_the_span_of_a_question_is_as_long_as_the_wait_also_when_nobody_runs_the
     asyncio.run(scene())
 
 
+def test_a_run_that_goes_on_and_an_answer_from_outside_are_linked_to_the_run_that_left_the_turn_open(spans: InMemorySpanExporter) -> None:
+    instrumented(spans)
+    made = agent()
+    result = made.run_sync("Ship it.")
+    made.store.answer_sync(result.pending[0].id, value=False)
+    made.resume_sync(result.conversation)
+    made.run_sync("Again.", conversation=result.conversation)
+
+    first, second, third = [span for span in spans.get_finished_spans() if span.name == "invoke_agent midturn"]
+    assert first.context is not None
+    for span in (by_name(spans)["ask confirm"], second):
+        assert [link.context.span_id for link in span.links] == [first.context.span_id]
+    assert (list(first.links), list(third.links)) == ([], [])
+
+
 def test_what_goes_wrong_is_an_error_with_its_type(spans: InMemorySpanExporter, caplog: pytest.LogCaptureFixture) -> None:
     @mt.tool
     def broken() -> str:

@@ -1,0 +1,90 @@
+"""A process that is killed while a framework runs; another one goes on: no side effect twice, and nobody is asked twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import midturn as mt
+
+PROGRAM = Path(__file__).parents[1] / "support" / "framework_processes.py"
+FRAMEWORKS = ("pydantic_ai", "openai_agents", "langgraph")
+
+
+class World:
+    """What processes share: a store, the state of the framework, and what the tools did."""
+
+    def __init__(self, framework: str, here: Path) -> None:
+        self.framework = framework
+        self.here = here
+        self.store = mt.open_store(here / "conversations")
+        self.conversation = self.store.new_sync("Ship it.")
+        self.asked: list[str] = []
+
+    @contextmanager
+    def process(self) -> Generator[subprocess.Popen[str]]:
+        """Start a process of the program; it is killed with the block."""
+        command = [sys.executable, "-P", str(PROGRAM), self.framework, str(self.here), self.conversation]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            try:
+                yield running
+            finally:
+                running.kill()
+
+    def run(self) -> str:
+        """Run a process to its end; return the last thing that it said."""
+        with self.process() as running:
+            printed, errors = running.communicate(timeout=90)
+        assert running.returncode == 0, errors
+        return printed.splitlines()[-1]
+
+    def kill_in_the_tool(self) -> None:
+        """Run a process until the tool works, and kill it there."""
+        (self.here / "stay").touch()
+        with self.process() as running:
+            assert running.stdout
+            assert running.stderr
+            for said in running.stdout:
+                if said == "in the tool\n":
+                    break
+            else:
+                raise AssertionError(running.stderr.read())
+            running.kill()
+        (self.here / "stay").unlink()
+
+    def answer(self) -> None:
+        """Answer the question that was asked first."""
+        question = self.store.pending_sync(self.conversation)[0]
+        self.asked.append(question.question.text)
+        self.store.answer_sync(question.id, value=True)
+
+    @property
+    def effects(self) -> list[str]:
+        """What the tools did."""
+        return sorted((self.here / "effects").read_text(encoding="utf-8").split()) if (self.here / "effects").exists() else []
+
+    def recorded(self) -> list[str]:
+        """Return every question that was recorded."""
+        return [request.question.text for request, _ in self.store.read_sync(self.conversation).pairs()]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_process_killed_in_a_tool_is_followed_by_one_that_asks_and_does_nothing_twice(framework: str, tmp_path: Path) -> None:
+    world = World(framework, tmp_path)
+    assert world.run() == "waits"
+    assert sorted(one.question.text for one in world.store.pending_sync()) == ["Deploy to eu?", "Deploy to us?"]
+    while world.store.pending_sync(world.conversation):
+        world.answer()
+    world.kill_in_the_tool()
+
+    said = world.run()
+
+    assert said.startswith("done: ")
+    assert world.effects == ["eu", "us"]
+    assert sorted(world.asked) == ["Deploy to eu?", "Deploy to us?"]
+    assert sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"]

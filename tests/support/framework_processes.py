@@ -1,0 +1,156 @@
+"""Programs in three frameworks, for processes that are killed in the middle; the arguments are the framework, a directory, a conversation.
+
+Each makes two calls at once. A tool asks, has its effect (a line in a file), says so, and then may wait until it is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import midturn as mt
+
+FRAMEWORK, HERE, CONVERSATION = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+STAY = HERE / "stay"
+"""While it is there, the tool of `eu` never returns: the process is to be killed in it."""
+STATE = HERE / "state.json"
+
+
+async def deploy(env: str) -> str:
+    """Deploy the service."""
+    if not await mt.ask(mt.Question.boolean("confirm", f"Deploy to {env}?")):
+        raise mt.Rejected("Not deployed.")
+    if env == "eu" and STAY.exists():
+        say("in the tool")
+        await asyncio.Event().wait()
+    with (HERE / "effects").open("a", encoding="utf-8") as effects:
+        effects.write(f"{env}\n")
+    return f"{env} is live."
+
+
+def say(text: str) -> None:
+    """Tell whoever waits for this process."""
+    print(text, flush=True)  # noqa: T201  another process reads it
+
+
+def inquirer() -> mt.Inquirer:
+    """Stand on the conversation, in a store on disk."""
+    return mt.Inquirer(mt.open_store(HERE / "conversations"), CONVERSATION)
+
+
+async def pydantic_ai() -> str | None:
+    """Run an agent of pydantic-ai; its messages are kept between processes."""
+    from pydantic_ai import Agent, DeferredToolRequests
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+    from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    from midturn.adapters.pydantic_ai import run
+
+    def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        read = [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
+        calls = [ToolCallPart("deploy", {"env": env}, tool_call_id=env) for env in ("eu", "us")]
+        return ModelResponse(parts=[TextPart(" ".join(read))] if read else [*calls])
+
+    agent = Agent(FunctionModel(model), output_type=[str, DeferredToolRequests], tools=[deploy])
+    history = ModelMessagesTypeAdapter.validate_json(STATE.read_bytes()) if STATE.exists() else []
+    result = await run(agent, inquirer(), "Ship it.", message_history=history)
+    STATE.write_bytes(result.all_messages_json())
+    return result.output if isinstance(result.output, str) else None
+
+
+async def openai_agents() -> str | None:
+    """Run an agent of the OpenAI Agents SDK; its state is kept between processes."""
+    from agents import Agent, RunConfig, RunState
+    from agents.testing import ScriptedModel, assistant_message, function_call
+
+    from midturn.adapters.openai_agents import Asking
+
+    asking = Asking(inquirer())
+    calls = [function_call("deploy", {"env": env}, call_id=env) for env in ("eu", "us")]
+    done = [assistant_message("Both are done.")]
+    agent = Agent[Any](name="Shop", model=ScriptedModel([done] if STATE.exists() else [calls, done]), tools=[asking.tool(deploy)])
+    given = await RunState.from_json(agent, json.loads(STATE.read_bytes())) if STATE.exists() else "Ship it."
+    result = await asking.run(agent, given, run_config=RunConfig(tracing_disabled=True))
+    if result.interruptions:
+        STATE.write_text(json.dumps(result.to_state().to_json()), encoding="utf-8")
+        return None
+    return str(result.final_output)
+
+
+def checkpointer() -> Any:
+    """Return a checkpointer of LangGraph that is there again in the next process."""
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    class Kept(InMemorySaver):
+        """Stands for a checkpointer in a database."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            loaded: tuple[dict[str, Any], dict[Any, Any], dict[Any, Any]] = (
+                pickle.loads(STATE.read_bytes()) if STATE.exists() else ({}, {}, {})
+            )
+            storage, writes, blobs = loaded
+            for thread, spaces in storage.items():
+                self.storage[thread].update(spaces)
+            self.writes.update(writes)
+            self.blobs.update(blobs)
+
+        async def aput(self, *args: Any, **options: Any) -> Any:
+            """Keep a checkpoint."""
+            return self.kept(await super().aput(*args, **options))
+
+        async def aput_writes(self, *args: Any, **options: Any) -> None:
+            """Keep what a node has done."""
+            self.kept(await super().aput_writes(*args, **options))
+
+        def kept(self, done: Any) -> Any:
+            """Write it down at once."""
+            storage = {thread: dict(spaces) for thread, spaces in self.storage.items()}
+            STATE.with_suffix(".new").write_bytes(pickle.dumps((storage, dict(self.writes), dict(self.blobs))))
+            STATE.with_suffix(".new").replace(STATE)
+            return done
+
+    return Kept()
+
+
+async def langgraph() -> str | None:
+    """Run a graph of LangGraph; its checkpoints are kept between processes, as soon as they are there."""
+    from langgraph.graph import START, StateGraph
+    from typing_extensions import TypedDict
+
+    from midturn.adapters import langgraph as adapter
+
+    def both(left: list[str], right: list[str]) -> list[str]:
+        return [*left, *right]
+
+    class State(TypedDict):
+        said: Annotated[list[str], both]
+
+    def node(env: str) -> Any:
+        async def calls(_: State) -> State:
+            return {"said": [await adapter.call("deploy", {"env": env}, lambda _: deploy(env))]}
+
+        return calls
+
+    State.__annotations__["said"] = Annotated[list[str], both]  # a name of this function
+    graph: Any = StateGraph(State)
+    for env in ("eu", "us"):
+        graph.add_node(env, node(env))
+        graph.add_edge(START, env)
+    try:
+        made = graph.compile(checkpointer=checkpointer())
+        state = await adapter.invoke(made, inquirer(), {"said": []}, {"configurable": {"thread_id": "7"}}, text="Ship it.")
+    except mt.Suspended:
+        return None
+    return " ".join(sorted(state["said"]))
+
+
+RUNS = {"pydantic_ai": pydantic_ai, "openai_agents": openai_agents, "langgraph": langgraph}
+
+if __name__ == "__main__":
+    said = asyncio.run(RUNS[FRAMEWORK]())
+    say("waits" if said is None else f"done: {said}")
