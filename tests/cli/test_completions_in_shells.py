@@ -46,3 +46,31 @@ def test_fish_offers_commands_options_tools_and_keys_with_what_they_mean(midturn
     assert offered["show"].startswith("Show what was said")
     assert offered["prompt.settle_ms"] == "milliseconds without a key"
     assert finished.stderr == ""
+
+
+ZSHRC = f"""
+fpath=({SHARE / "zsh" / "site-functions"} $fpath)
+autoload -Uz compinit && compinit -u -D
+unset zle_bracketed_paste
+unsetopt prompt_sp beep
+bindkey -e
+PROMPT='ready> '
+"""
+
+
+@needs("zsh")
+def test_zsh_completes_at_the_first_tab_and_at_every_other(midturn: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / ".zshrc").write_text(ZSHRC)
+    with midturn.on_a_terminal_run("zsh", "-i", TERM="xterm", ZDOTDIR=str(tmp_path)) as shell:
+        shell.wait_at("ready> ")
+        for typed, offered in OFFERS:
+            shell.send(typed)
+            shell.wait_at(f"ready> {typed}")
+            shell.send("\t")
+            whole = f"{typed.rpartition(' ')[0]} {offered}"
+            shell.wait_until(lambda whole=whole: shell.rows[-1].rstrip() == f"ready> {whole}", whole, seconds=60)
+            shell.send("\x15")
+            shell.wait_at("ready> ")
+            shell.wait_until(lambda: shell.rows[-1].rstrip() == "ready>", "an empty line")
+        shell.send("exit\r")
+        assert shell.wait_for_end() == 0
