@@ -229,3 +229,23 @@ def test_a_chat_in_a_store_of_its_own_shows_what_is_there(midturn: CommandLine) 
         assert session.wait_for_end() == 0
 
     assert midturn.conversations() == []
+
+
+def test_a_model_that_nobody_has_is_refused_at_once_and_a_new_beginning_keeps_the_model(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), size=(60, 40)) as session:
+        for words, heard in (
+            ("/model opnai/gpt", "Did you mean `openai`?"),
+            ("/help", "stays in a conversation of its own)"),
+            ("Good morning", "Hello."),
+            ("/undo", "what you say next begins a new"),
+            ("Once more", "Hello."),
+        ):
+            session.wait_until(lambda: session.text.endswith("\n>"), "a line to type in")
+            session.send(f"{words}\r")
+            session.wait_until(lambda: heard in " ".join(session.text.partition(f"> {words}")[2].split()), heard)  # noqa: B023  at once
+        session.wait_until(lambda: session.text.endswith("\n>"), "a line to type in")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+    assert "\n  /undo    go on as if" in session.text
+    assert len(midturn.conversations()) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 
 import click
@@ -12,6 +13,7 @@ from midturn.cli.chat.line import ChatLine
 from midturn.cli.conversation.forking import fork
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
+from midturn.cli.layout import table
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import note
 from midturn.cli.place import Place
@@ -20,6 +22,7 @@ from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.shown import block, line
 from midturn.cli.told import told
 from midturn.compose.mcp import Servers
+from midturn.compose.models import refuse_unusable
 from midturn.core.events import TurnStart
 from midturn.core.suggestion import did_you_mean
 from midturn.core.turn.inputs import TurnRequested
@@ -48,6 +51,7 @@ class Chat:
         self._place = place
         self._words = words
         self._query = query
+        self._named = query.model
         self._conversation = conversation
         self._announced: set[str] = set()
         self._servers = Servers()
@@ -156,12 +160,15 @@ class Chat:
         return self._query.store.options if self._query.store else ()
 
     def _model(self, named: Sequence[str]) -> None:
+        events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
+        settings = load_for(self._place, Flags(cfg=self._query.cfg), events).settings
         if named:
+            refuse_unusable(named[0], settings.llm)
+            self._named = named[0]
             self._query = structs.replace(self._query, model=named[0])
             note("midturn: {} answers from now on.", named[0])
             return
-        events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
-        used = self._query.model or load_for(self._place, Flags(cfg=self._query.cfg), events).settings.assistant.model.id
+        used = self._query.model or settings.assistant.model.id
         note("midturn: {} answers. `/model PROVIDER/MODEL` names another; `midturn models` lists them.", used or "no model")
 
     def _undo(self) -> None:
@@ -172,6 +179,7 @@ class Chat:
             return
         note("midturn: that was the first turn: what you say next begins a new conversation.")
         self._conversation = None
+        self._query = structs.replace(self._query, model=self._named)
 
     def _go_to(self, conversation: str) -> None:
         note("midturn: going on in conversation {}; {} stays as it is.", conversation, self._known())
@@ -184,9 +192,9 @@ class Chat:
 
 
 def _help() -> None:
-    for name, what in COMMANDS.items():
-        note("  {}  {}", f"{name:<8}", what)
-    note("  Enter sends, Alt-Enter begins a new line, Tab completes; Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.")
+    for row in table([(line("  {}", name), line("{}", what)) for name, what in COMMANDS.items()], sys.stderr):
+        note(row)
+    note("Enter sends, Alt-Enter begins a new line, Tab completes; Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.")
 
 
 def _run(*arguments: str) -> None:
