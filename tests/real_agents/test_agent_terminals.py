@@ -238,3 +238,41 @@ def test_its_models_question_is_answered_in_its_own_dialog(midturn: CommandLine,
     assert "prod" in provider.results[0]
     (closed,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
     assert closed["reason"] == "superseded"
+
+
+def asked_over_mcp(midturn: CommandLine) -> Agent:
+    """Return Copilot CLI with our server, and no hook: its dialog and the inbox are open at the same time."""
+    agent = found("copilot", midturn)
+    midturn.ok("hook", "uninstall", "copilot")
+    (midturn.home / ".copilot" / "mcp-config.json").write_text(midturn.ok("mcp", "--print-config", "copilot").stdout)
+    return agent
+
+
+OURS: tuple[str, dict[str, Any]] = ("midturn-ask_user", {"question": "Ship it?", "answer_type": "boolean"})
+ALLOWED = ("--allow-tool", "midturn")
+
+
+def test_a_question_of_our_server_is_answered_in_its_own_dialog(midturn: CommandLine) -> None:
+    agent = asked_over_mcp(midturn)
+    with at_a_terminal(midturn, agent, [[OURS], "All done."], *ALLOWED) as (session, provider):
+        session.wait_for("enter accept", seconds=PATIENCE)
+        watched(session, midturn)
+        session.send("\r")
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+
+    assert "The user answered: yes" in provider.results[0]
+    (answer,) = answers(stored(midturn)[0])
+    assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Copilot CLI"}
+
+
+def test_a_question_of_our_server_is_answered_in_the_inbox_while_its_dialog_is_open(midturn: CommandLine) -> None:
+    """Its dialog hears of that only when it is left; what is pressed there then comes too late."""
+    agent = asked_over_mcp(midturn)
+    with at_a_terminal(midturn, agent, [[OURS], "All done."], *ALLOWED) as (session, provider):
+        session.wait_for("enter accept", seconds=PATIENCE)
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "n")
+        session.send("\r")
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+
+    assert "The user answered: no" in provider.results[0]
