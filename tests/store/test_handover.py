@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from midturn.core.address import address
 from midturn.core.events import AnsweredBy, InquiryAnswered, InquiryRequest
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
 from midturn.store.decisions import decision_about
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
@@ -120,6 +122,21 @@ def test_an_empty_box_costs_nothing(tmp_path: Path) -> None:
         box.remove("e4")
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_cannot_say_whether_somebody_answered_is_not_taken_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Folder.at(tmp_path) as folder:
+        box = FileAnswers(folder)
+        box.put(FIRST)
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(errno.EIO, "it cannot be read")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "stat", fail)
+            with pytest.raises(StoreError):
+                box.collect()
+        assert box.collect() == (FIRST,)
 
 
 def test_an_id_from_a_stream_is_no_path(tmp_path: Path) -> None:

@@ -174,6 +174,18 @@ class Folder:
             raise
         self.sync()
 
+    def has(self, name: str) -> bool:
+        """Say whether something lies here under this name.
+
+        Raises:
+            OSError: Nobody can say.
+        """
+        try:
+            os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
     def names(self) -> list[str]:
         """Return the names of everything in here."""
         return os.listdir(self.fd)  # noqa: PTH208 (pathlib lists no descriptors)

@@ -56,7 +56,7 @@ class FileAnswers:
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is not an answer is put aside under another name."""
         with telling("read the answers in", self._conversation.path, NAME):
-            if not os.access(NAME, os.F_OK, dir_fd=self._conversation.fd):  # as usual: nobody has handed anything over
+            if not self._conversation.has(NAME):  # as usual: nobody has handed anything over
                 return ()
             try:
                 folder = self._conversation.inside(NAME)
