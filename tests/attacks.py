@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,12 @@ def main() -> int:
     for row in _ROW.finditer((ROOT / "SECURITY.md").read_text(encoding="utf-8")):
         files = re.findall(r"`([^`]+)`", row["tests"])
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-n", "0", *files], capture_output=True, text=True, cwd=ROOT, check=False
+            [sys.executable, "-m", "pytest", "-q", "-n", "0", *files],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+            env=os.environ | ({"MIDTURN_REAL": "1"} if shutil.which("bwrap") and any("sandbox" in file for file in files) else {}),
         )
         counted = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)", done.stdout)}
         worked = sum(number for word, number in counted.items() if word not in {"passed", "skipped"})

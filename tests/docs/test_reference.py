@@ -48,6 +48,7 @@ TARGETS = {
     "fuzz": "throws made-up input at what reads input, with an engine that looks for new ways through the code",
     "audit": "lists what is installed (CycloneDX), what of it nothing uses, and, where that data can be had, its known weaknesses",
     "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
+    "bars": "counts what no single test counts: an emulator, invisible characters, what holds a program up, paths and races",
     "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides",
     "check": "looks at style, types and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",

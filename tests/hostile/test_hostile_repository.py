@@ -190,9 +190,22 @@ COMMANDS = [
     ("hook", "status"),
     ("trust",),
     ("doctor",),
+    ("inbox", "--all", "--json"),
+    ("conversation", "usage"),
+    ("conversation", "path"),
+    ("conversation", "use", "1"),
+    ("config", "explain", "conversation.tools.mine.run"),
+    ("tools", "run", "mine"),
+    ("completions", "zsh"),
+    ("mcp",),
+    ("hook", "claude"),
+    ("hook", "install", "claude", "--project"),
+    ("acp", "run", "--prompt", "x", "--", "true"),
+    ("store", "reindex"),
 ]
 
 
+@pytest.mark.timeout(400)
 def test_a_clone_whose_every_file_is_hostile_does_nothing(midturn: CommandLine, listener: tuple[int, list[bytes]]) -> None:
     port, heard = listener
     midturn.configure(USER)

@@ -65,6 +65,13 @@ def test_a_path_that_climbs_is_not_followed(root: Path) -> None:
             read(root, path)
 
 
+def test_a_path_from_the_root_of_all_is_not_followed(root: Path) -> None:
+    with pytest.raises(Rejected):
+        read(root, str(root.parent / "outside.txt"))
+    with pytest.raises(Rejected), Beneath(root) as beneath, beneath.folder(PurePosixPath(root.parent)):
+        pass
+
+
 def test_a_link_inside_is_followed_by_the_kernel_and_refused_without_it(root: Path, request: pytest.FixtureRequest) -> None:
     (root / "link.md").symlink_to("docs/plan.md")
     if "openat2" in request.node.name:

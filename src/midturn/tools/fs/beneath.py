@@ -149,7 +149,7 @@ def _walk(folder: int, path: PurePosixPath, flags: int) -> int:
     Raises:
         OSError: As `open`.
     """
-    if ".." in path.parts:
+    if ".." in path.parts or path.is_absolute():
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
     *above, last = path.parts or (".",)
     here = os.dup(folder)
