@@ -229,6 +229,16 @@ def test_whatever_is_async_has_a_sync_form() -> None:
     assert {"__enter__", "__aenter__"} <= set(dir(mt.Agent))
 
 
+def test_an_answer_type_says_which_it_is_as_on_the_wire() -> None:
+    asked = (
+        mt.Question.boolean("a", "A?"),
+        mt.Question.select("a", "A?", ["b"]),
+        mt.Question.secret("a", "A?"),
+        mt.Question.text("a", "A?"),
+    )
+    assert [question.answer_type.type for question in asked] == ["boolean", "select", "secret", "text"]
+
+
 def test_the_test_kit_has_its_types() -> None:
     names = "run_tool run_tool_sync ToolRunReport ScriptedPrompter MakeScriptedPrompter MakeScriptedModel RecordedPairs AssertAnswers"
     assert {*names.split()} <= set(dir(midturn.testing))

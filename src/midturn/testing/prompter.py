@@ -100,7 +100,7 @@ class ScriptedPrompter(Prompter):
             [f"replies left over: {'; '.join(left)}"] if left else []
         )
         if problems:
-            raise AssertionError(f"The scripted prompter: {'. '.join(problems)}.")
+            raise AssertionError(f"The scripted prompter: {'. '.join(problem.rstrip('.') for problem in problems)}.")
 
     def _without_script(self, key: str, prompt: Prompt) -> Reply:
         if prompt.kind == "review":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypedDict, cast
 
 import msgspec
 from msgspec import Struct
@@ -46,11 +46,18 @@ class SelectOption(Struct, Generic[Value_co], frozen=True, omit_defaults=True):
         return label_of(self.value)
 
 
-class BooleanType(Struct, frozen=True, tag="boolean"):
+class _Tagged(Struct, frozen=True):
+    @property
+    def type(self) -> str:
+        """The tag of the type, as it is on the wire, such as `boolean`."""
+        return cast("str", self.__struct_config__.tag)
+
+
+class BooleanType(_Tagged, frozen=True, tag="boolean"):
     """`true` or `false`; never `"true"`, never `1`."""
 
 
-class SelectType(Struct, frozen=True, omit_defaults=True, tag="select"):
+class SelectType(_Tagged, frozen=True, omit_defaults=True, tag="select"):
     """Exactly one of 1 to 200 options, or `{"other": "<text>"}` where `allow_other` is set.
 
     Args:
@@ -61,7 +68,7 @@ class SelectType(Struct, frozen=True, omit_defaults=True, tag="select"):
     allow_other: bool = False
 
 
-class MultiSelectType(Struct, frozen=True, omit_defaults=True, tag="multi_select"):
+class MultiSelectType(_Tagged, frozen=True, omit_defaults=True, tag="multi_select"):
     """Any number of options between `min` and `max` (None: all), in option order; `{"other": …}` comes last.
 
     Args:
@@ -75,15 +82,15 @@ class MultiSelectType(Struct, frozen=True, omit_defaults=True, tag="multi_select
     allow_other: bool = False
 
 
-class TextType(Struct, frozen=True, tag="text"):
+class TextType(_Tagged, frozen=True, tag="text"):
     """A string."""
 
 
-class SecretType(Struct, frozen=True, tag="secret"):
+class SecretType(_Tagged, frozen=True, tag="secret"):
     """A string that is never stored, logged, shown, cached, or sent to a model."""
 
 
-class SchemaType(Struct, frozen=True, tag="schema"):
+class SchemaType(_Tagged, frozen=True, tag="schema"):
     """Any JSON that is valid under `schema`, which is written in the closed subset of docs/questions.md."""
 
     schema: JsonObject
