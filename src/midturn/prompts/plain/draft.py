@@ -62,7 +62,8 @@ def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Genera
             return Entered(field.accept(text))
         except NotAccepted as error:
             draft = Draft(text, kept=True)
-            rows = ["Not accepted:", *(f"  {line}" for line in error.lines), _KEPT]
+            wrong = [row for line in error.lines for row in hang(f"  {line}", width, "    ")]
+            rows = ["Not accepted:", *wrong, *hang(_KEPT, width, "  ")]
 
 
 def hint(field: DraftField, draft: Draft) -> str:

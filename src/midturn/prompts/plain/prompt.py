@@ -7,6 +7,7 @@ from typing import assert_never
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Submitted
 from midturn.core.subject import AnswersSubject, reviewed_places
+from midturn.prompts.cells import hang
 from midturn.prompts.content import one_line, skipped, yes_no_default
 from midturn.prompts.jump import BackTo
 from midturn.prompts.keys import Commands, find, find_named
@@ -47,7 +48,7 @@ def boolean(scene: Scene) -> Dialog:
         typed = (yield scene.say(rows, ask)).strip()
         command = find_named(scene.commands, typed) if typed else find(scene.commands, enter)
         if command is None:
-            rows = [_refusal(typed, scene.commands)]
+            rows = hang(_refusal(typed, scene.commands), scene.width, "  ")
             continue
         done = yield from scene.act(command)
         if not isinstance(done, list):
@@ -75,7 +76,7 @@ def review(scene: Scene) -> Dialog:
             return BackTo(places[number - 1] + 1)
         command = find_named(scene.commands, typed)
         if command is None:
-            rows = [f"{one_line(typed)} is not a row or a key; type ? for help."]
+            rows = hang(f"{one_line(typed)} is not a row or a key; type ? for help.", scene.width, "  ")
             continue
         done = yield from scene.act(command)
         if not isinstance(done, list):
