@@ -8,11 +8,11 @@ import pytest
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import Limits
-from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.core.outcome import NeedsInput, Outcome, OutputProtocol, Success, ToolError
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import CommandSpec, Protocol
+from midturn.tools.command_spec import CommandSpec
 from support.tool_running import Around, execute
 
 DEPLOY = """
@@ -29,13 +29,13 @@ else:
 """
 
 
-def python(script: str, protocol: Protocol = "text", name: str = "probe") -> CommandTool:
+def python(script: str, protocol: OutputProtocol = "text", name: str = "probe") -> CommandTool:
     return CommandTool(
         CommandSpec(name=name, command=(sys.executable, "-I", "-c", script), protocol=protocol, parameters={"type": "object"})
     )
 
 
-def shell(script: str, protocol: Protocol = "text", **parameters: JsonObject) -> CommandTool:
+def shell(script: str, protocol: OutputProtocol = "text", **parameters: JsonObject) -> CommandTool:
     schema: JsonObject = {"type": "object", "properties": parameters, "additionalProperties": False}
     return CommandTool(CommandSpec(name="probe", command=(script,), shell=True, protocol=protocol, parameters=schema, timeout=20))
 
