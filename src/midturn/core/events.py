@@ -212,7 +212,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     """`kind` is `run`, `deliver` or `review`; `state` is `waiting`, `approved`, `skipped`, `edited` or `superseded`.
 
     It is `superseded` when it was decided where nobody of ours could see it. `arguments_sha256` binds an approved run to its exact
-    bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries the `content` and `is_error` that it is about.
+    bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.
     `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
     """
@@ -228,6 +228,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     arguments: Json | UnsetType = UNSET
     content: str | None = None
     is_error: bool | None = None
+    images: tuple[Image, ...] = ()
     form: str | None = None
     question_id: str = ""
     question: PersistedQuestion | None = None

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from midturn.core.events import Approval
+from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.question import Question
 
@@ -58,11 +59,13 @@ class ResultSubject(Struct, frozen=True):
         call: The call that it is the result of.
         content: The result.
         is_error: Whether it is an error.
+        images: The pictures in it.
     """
 
     call: ToolCall
     content: str
     is_error: bool
+    images: tuple[Image, ...] = ()
 
 
 class AnswersSubject(Struct, frozen=True):

@@ -59,8 +59,9 @@ def subject_lines(prompt: Prompt) -> list[str]:
             return _new_file(call)[:1]  # the context has the difference to the file that is there
         case CallSubject(call):
             return argument_lines(call)
-        case ResultSubject(content=content, is_error=is_error):
-            return [*(["(the tool reports an error)"] if is_error else []), *shown_lines(content.rstrip("\n"))]
+        case ResultSubject(content=content, is_error=is_error, images=images):
+            pictures = [f"(and a picture: {image.media_type})" for image in images]
+            return [*(["(the tool reports an error)"] if is_error else []), *shown_lines(content.rstrip("\n")), *pictures]
         case AnswersSubject():
             return _answer_lines(prompt.subject)
         case _ as other:

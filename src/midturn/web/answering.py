@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
@@ -66,6 +67,7 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
     covers: str = ""
     always: str = ""
+    pictures: Sequence[str] = ()
     editable: str | None = None
 
 
@@ -221,9 +223,10 @@ class Answering:
         prompt = await self._prompt()
         edited = typed.text("edited") if typed is not None and "edited" in typed else None
         match prompt.subject:
-            case ResultSubject(call, content, is_error):
+            case ResultSubject(call, content, is_error, images):
                 editable = content if edited is None else edited
-                return DecisionPage(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
+                page = DecisionPage(kind="deliver", arguments=call.arguments, content=content, is_error=is_error, editable=editable)
+                return replace(page, pictures=[image.media_type for image in images])
             case AnswersSubject() as subject:
                 return DecisionPage(kind="review", answers=rows_of_review(subject, {}))
             case _:

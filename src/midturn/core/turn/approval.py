@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from midturn.core.address import address
 from midturn.core.events import AnsweredBy, Approval, ApprovalState
+from midturn.core.image import Image
 from midturn.core.json_value import Json, canonical
 from midturn.core.prompt import Prompt
 from midturn.core.question import PersistedQuestion, Question
@@ -189,35 +190,37 @@ class Delivery(_Approving, frozen=True):
 
     content: str
     is_error: bool
+    images: tuple[Image, ...] = ()
 
     def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the detached policy. What waits is recorded with the result that it is about."""
         if self.attached:
-            return AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error))
+            return AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error, images=self.images))
         match self.view.policy.detached.deliver:
             case "defer":
-                return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error))
+                return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error, images=self.images))
             case "deny":
                 return self._denied(messages.switched_off(self.view.tool))
             case "auto" | "defaults":
-                return self._deliver(self.content, self._record("approved", answered_by=BY_DEFAULT))
+                return self._deliver(self._record("approved", answered_by=BY_DEFAULT))
             case _ as other:
                 assert_never(other)
 
     def prompt(self) -> Prompt:
         """Return what a person is shown."""
-        return self._shown(ResultSubject(self.view.call.call, self.content, self.is_error))
+        return self._shown(ResultSubject(self.view.call.call, self.content, self.is_error, self.images))
 
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Deliver, deliver something else, or withhold."""
         match reply:
             case Answered(value=True):
-                return self._deliver(self.content, self._record("approved", answered_by=who))
+                return self._deliver(self._record("approved", answered_by=who))
             case Answered(value=False, reason=reason):
                 record = self._record("skipped", answered_by=who, reason=reason)
                 return Closing(Respond(messages.withheld(self.view.tool)), (record,))
             case Edited(value) if isinstance(value, str):
-                return self._deliver(value, self._record("edited", answered_by=who, content=value))
+                record = self._record("edited", answered_by=who, content=value)
+                return Closing(Respond(value, self.is_error), (record,))  # the words stand for the whole result: nobody sees its pictures
             case Edited():
                 return Misfit.because("A result is text.")
             case Answered() | WentBack() | Replied() | Submitted():
@@ -229,8 +232,8 @@ class Delivery(_Approving, frozen=True):
         """Return the same decision as if nobody was attached."""
         return replace(self, attached=False)
 
-    def _deliver(self, content: str, record: Approval) -> Closing:
-        return Closing(Respond(content, self.is_error), (record,))
+    def _deliver(self, record: Approval) -> Closing:
+        return Closing(Respond(self.content, self.is_error, self.images), (record,))
 
 
 class ReviewStep(_Approving, frozen=True):

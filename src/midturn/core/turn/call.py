@@ -108,7 +108,7 @@ class Call:
             self._respond(messages.control_character(name, problem))
         elif waiting:
             self._move(Move.FINISH)
-            self._deliver(waiting.id, waiting.content or "", is_error=bool(waiting.is_error))
+            self._deliver(waiting.id, Respond(waiting.content or "", bool(waiting.is_error), waiting.images))
         elif policy.run == "unattended" or Permission.was_given(self.record):
             self._run()
         else:
@@ -154,15 +154,16 @@ class Call:
             return
         self._move(Move.FINISH)
         content, is_error = result.for_model(self.record, outcome, self._replay)
+        images = () if isinstance(outcome, ToolError) else outcome.images
         match self._view.policy.result:
             case "unattended":
-                self._respond(content, is_error=is_error, images=() if isinstance(outcome, ToolError) else outcome.images)
+                self._respond(content, is_error=is_error, images=images)
             case "skip":
                 self._respond(messages.withheld(self.record.request.name))
             case "ask" | "edit":
                 self._close_questions()
                 self._take_all_down()
-                self._deliver(self._state.approval_id(self.record.request.id, "deliver"), content, is_error=is_error)
+                self._deliver(self._state.approval_id(self.record.request.id, "deliver"), Respond(content, is_error, images))
             case _ as other:
                 assert_never(other)
 
@@ -182,8 +183,8 @@ class Call:
             match found:
                 case Answers():
                     self._give(found)
-                case Respond(content, is_error):
-                    self._respond(content, is_error=is_error)
+                case Respond(content, is_error, images):
+                    self._respond(content, is_error=is_error, images=images)
                 case decision:
                     self.route(decision)
         return self.stage
@@ -248,8 +249,8 @@ class Call:
                     self.close(link.id, link.by_default(then.default))
             case Run():
                 self._run()
-            case Respond(content, is_error):
-                self._respond(content, is_error=is_error)
+            case Respond(content, is_error, images):
+                self._respond(content, is_error=is_error, images=images)
             case _ as other:
                 assert_never(other)
 
@@ -268,9 +269,9 @@ class Call:
         else:
             self._state.want(GiveAnswers(self.event, answers.ask, answers.given))
 
-    def _deliver(self, id: str, content: str, *, is_error: bool) -> None:
+    def _deliver(self, id: str, response: Respond) -> None:
         self._approval = id
-        self.route(Delivery(self._view, id, self._state.settings.attached, content, is_error))
+        self.route(Delivery(self._view, id, self._state.settings.attached, response.content, response.is_error, response.images))
 
     def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
         """Give the call its one response; whatever of it is still open closes with it."""

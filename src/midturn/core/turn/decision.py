@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.events import AnsweredBy, Event, InquiryRequest
 from midturn.core.form.steps import Ask
+from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
@@ -95,6 +96,7 @@ class Respond(Struct, frozen=True):
 
     content: str
     is_error: bool = True
+    images: tuple[Image, ...] = ()
 
 
 Then: TypeAlias = Give | GoBack | Leave | Send | Refuse | Escalate | Run | Respond

@@ -1,0 +1,43 @@
+"""A result that is looked at before it is delivered keeps its pictures."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from midturn.core.image import Image
+from midturn.core.prompt import Prompt
+from midturn.core.question import Question
+from midturn.core.subject import ResultSubject, ToolCall
+from midturn.prompts.body import subject_lines
+from support.cli import CommandLine, calls
+
+PICTURE = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==")
+
+
+@pytest.mark.parametrize(("value", "pictures"), [("y", ["image/png"]), ('{"edit": "A dot."}', [])])
+def test_a_result_that_waits_is_delivered_with_its_pictures_unless_it_was_replaced(
+    midturn: CommandLine, value: str, pictures: list[str]
+) -> None:
+    (midturn.root / "dot.png").write_bytes(PICTURE)
+    with midturn.config.open("a") as file:
+        file.write('[conversation.tools.fs_read_file]\nresult = "ask"\n')
+    midturn.run("query", "-m", midturn.script(calls("fs_read_file", path="dot.png")), "--defer", "Look")
+    approval = midturn.ok("inbox", "--json").json[0]
+    waiting: dict[str, Any] = next(event for event in midturn.events() if event["type"] == "approval")
+    assert [image["media_type"] for image in waiting["images"]] == ["image/png"]
+
+    midturn.ok("answer", approval["id"], value, "--resume")
+
+    response = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert [image["media_type"] for image in response.get("images", [])] == pictures
+
+
+def test_whoever_decides_is_told_of_the_picture() -> None:
+    call = ToolCall("e1", "c1", "fs_read_file", {"path": "dot.png"})
+    subject = ResultSubject(call, "[dot.png]", is_error=False, images=(Image("image/png", "aGk="),))
+    prompt = Prompt(question=Question.boolean("deliver", "Deliver it?"), kind="deliver", subject=subject)
+
+    assert subject_lines(prompt) == ["[dot.png]", "(and a picture: image/png)"]
