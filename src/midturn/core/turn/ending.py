@@ -47,3 +47,8 @@ def ended_by_user(asked: set[str]) -> Ending:
 def failed(error: str, reason: CancelReason, metadata: dict[str, Json] | None = None) -> Ending:
     """Return the end of a turn for a reason that is nobody's answer."""
     return Ending("failed", lambda _: INTERRUPTED, reason, metadata, error)
+
+
+def out_of_time(seconds: float) -> Ending:
+    """Return the end of a turn that has worked for as long as it may."""
+    return failed(f"stopped after {seconds:g} seconds; raise limits.seconds to allow more", "limit_exceeded", {"limit": "seconds"})

@@ -26,7 +26,7 @@ from midturn.core.routing import messages
 from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
-from midturn.core.turn.ending import Ending, ended_by_user, failed, write_ending
+from midturn.core.turn.ending import Ending, ended_by_user, failed, out_of_time, write_ending
 from midturn.core.turn.inputs import (
     AnsweredElsewhere,
     AskDropped,
@@ -148,8 +148,7 @@ class Turn:
             case TurnFailed(error):
                 self._end(failed(error, "backend_error"))
             case TimeIsUp(seconds):
-                error = f"stopped after {seconds:g} seconds; raise limits.seconds to allow more"
-                self._end(failed(error, "limit_exceeded", {"limit": "seconds"}))
+                self._end(out_of_time(seconds))
             case Foretold(call, question):
                 if live := self._calls.get(call):
                     live.foretold(question)
