@@ -46,7 +46,7 @@ class FakeMessages(Listening):
         """What the model has read as results of its calls, in the newest request."""
         with self._lock:
             listed = [cast("list[dict[str, Any]]", request["messages"]) for request in self.requests]
-        longest = max(listed, key=len) if listed else []
+        longest = max(reversed(listed), key=len) if listed else []  # the newest of them: agents join what follows each other
         blocks = [block for message in longest for block in _blocks(message["content"])]
         return [_text(block.get("content")) for block in blocks if block.get("type") == "tool_result"]
 
