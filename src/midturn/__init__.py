@@ -50,7 +50,7 @@ _HOMES: dict[str, str] = {
     ".store.conversation": "Conversation",
     ".store.store": "ConversationStore",
     ".store.stores": "MemoryStore open_store",
-    ".store.watching": "StoreChange",
+    ".store.store_change": "StoreChange",
     ".terminal.prompter": "TerminalPrompter",
     ".testing.prompter": "ScriptedPrompter",
     ".tools.answers": "Answer FormAnswers Unanswered",

@@ -118,8 +118,8 @@ from midturn.runtime.foreign_turn import CallContent as CallContent
 from midturn.store.conversation import Conversation as Conversation
 from midturn.store.outside_answers import Receipt as Receipt
 from midturn.store.store import ConversationStore as ConversationStore
+from midturn.store.store_change import StoreChange as StoreChange
 from midturn.store.stores import MemoryStore as MemoryStore, open_store as open_store
-from midturn.store.watching import StoreChange as StoreChange
 from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
 from midturn.tools.answers import Answer as Answer, FormAnswers as FormAnswers, Unanswered as Unanswered

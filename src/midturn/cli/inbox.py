@@ -20,7 +20,7 @@ from midturn.config.places import shown
 from midturn.core.asker import Asker
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
-from midturn.store.watching import StoreChange
+from midturn.store.store_change import StoreChange
 
 _MOST_TITLES = 100  # conversations that are opened for their titles; of more than these only the id is shown
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from midturn.clock import now
 from midturn.core.address import parse_address, parse_beginning
@@ -24,7 +25,7 @@ from midturn.store import adoption, lock, reader
 from midturn.store.answer_bell import AnswerBell, ring
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
-from midturn.store.event_file import EventFile
+from midturn.store.event_file import NAME, EventFile
 from midturn.store.folder import Folder, telling
 from midturn.store.folder_seals import FolderSeals
 from midturn.store.handover import FileAnswers
@@ -33,7 +34,7 @@ from midturn.store.journal import FileJournal, Writer
 from midturn.store.jp.importing import is_jp, read_jp
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
-from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict, sealed_anew
 from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns, unfinished_turn
@@ -113,6 +114,27 @@ class FileConversations:
     async def stirred(self, since: int) -> int:
         """Return when it is time to look again."""
         return await time_to_look(since)
+
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how long the files are that may have grown: those with an open turn now or before, and all after a turn began."""
+        changed = tuple(index.changed() for _, index in self._indexes)
+        named = frozenset(self._candidates(""))
+        before, named_before = cast("tuple[object, frozenset[str]]", since.token if since else (None, frozenset()))
+        ids = named | named_before if before == changed and None not in changed else self._directories.ids()
+        found = ((number, self._length(number)) for number in ids)
+        return Growth({number: length for number, length in found if length is not None}, (changed, named))
+
+    def _length(self, id: str) -> int | None:
+        """Return how many bytes a conversation has; None where it is gone, or has no events yet."""
+        try:
+            return (self._directories.path(id) / NAME).lstat().st_size
+        except (OSError, StoreError):
+            return None
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Count the events in the first bytes of the file."""
+        with self._folder(id) as folder, reader.EventReader(folder) as events:
+            return len(events.lines(length))
 
     # Answers --------------------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.ids import conversation_number, title
 from midturn.store.memory_conversation import MemoryConversation, MemoryJournal, holder_here
 from midturn.store.metadata import Metadata
-from midturn.store.port import Decide, HeldBy, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, Settled, Which
 from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
@@ -68,6 +68,16 @@ class MemoryConversations:
     async def stirred(self, since: int) -> int:
         """Return when it is time to look again."""
         return await time_to_look(since)
+
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how many events each conversation has."""
+        del since  # counting costs nothing
+        return Growth({kept.id: len(kept.events) for kept in list(self._kept.values())})
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return the length: it is counted in events."""
+        self._get(id)
+        return length
 
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
         """Append what is decided."""

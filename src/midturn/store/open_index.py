@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
@@ -19,6 +20,7 @@ from midturn.store.folder import Folder, telling
 from midturn.store.processes import boot
 
 NAME = "open"
+_CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
 _ID = re.compile(r"[0-9]{1,20}")
 
 
@@ -31,6 +33,17 @@ class OpenIndex:
     def begin(self) -> None:
         """Note that the index is whole: there is no conversation yet that it could lack."""
         self._renew(set())
+
+    def changed(self) -> int | None:
+        """Return when a name was added or taken away for the last time, in nanoseconds; None where that cannot be told.
+
+        A turn that begins is named, and one that ends is not named any more.
+        """
+        try:
+            at = (self._conversations / NAME).stat().st_mtime_ns
+        except OSError:
+            return None
+        return at if at + _CLOCK_STEP < time.time_ns() else None  # a change in the same step of the clock would not be noticed
 
     def ids(self, scan: Callable[[], Iterable[str]]) -> list[str]:
         """Return the conversations that the index names. Where it cannot be trusted, `scan` says which have an open turn."""

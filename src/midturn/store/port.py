@@ -6,7 +6,7 @@ answer) is written once on top of it, in `ConversationStore`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -70,6 +70,14 @@ class PortJournal(Journal, Protocol):
         ...
 
 
+class Growth(Struct, frozen=True):
+    """How long conversations are. A length has no unit that others could use, but it changes with whatever is recorded."""
+
+    lengths: Mapping[str, int]
+    token: object = None
+    """The store's own, for the next call."""
+
+
 class StorePort(Protocol):
     """One place where conversations are kept. Ids are decimal numbers that sort by age as text."""
 
@@ -120,6 +128,18 @@ class StorePort(Protocol):
         """Return when something may have happened to a question, or to a turn, after an earlier call returned `since`.
 
         With 0 it returns at once. A store that hears of nothing returns when it is time to look again.
+        """
+        ...
+
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how long each conversation is that may have changed since an earlier call returned `since`; of all without one."""
+        ...
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return how many events a conversation had when it was as long as `grown` has said.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
         """
         ...
 

@@ -50,9 +50,12 @@ class EventReader:
         """Read everything."""
         return ReadStream(tuple(decode_stream(self._all(), str(self._folder.path / NAME))), self._file.size - self._end)
 
-    def lines(self) -> list[bytes]:
-        """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`."""
-        return [line for line in self._all().split(b"\n")[:-1] if clean(line)]
+    def lines(self, length: int | None = None) -> list[bytes]:
+        """Read the lines as they are, without their newlines, blank ones left out: one for each event of `stream`.
+
+        With `length`, only those of the first bytes.
+        """
+        return [line for line in self._all()[:length].split(b"\n")[:-1] if clean(line)]
 
     def last_turn(self) -> tuple[Event, ...]:
         """Read the last turn from the end of the file, whatever its length."""

@@ -19,10 +19,12 @@ from midturn.store.held import HeldConversation
 from midturn.store.outside_answers import OutsideAnswers, Receipt
 from midturn.store.port import PortJournal, Settled, StorePort
 from midturn.store.processes import looked_at
+from midturn.store.store_change import StoreChange
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 from midturn.store.waking import OnWake, wake
-from midturn.store.watching import StoreChange, changes
+from midturn.store.watched_store import WatchedStore
+from midturn.store.watching import changes
 
 T = TypeVar("T")
 
@@ -197,7 +199,7 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
         """
-        return changes(self, self.port.stirred, conversation)
+        return changes(WatchedStore(self, self.port), conversation)
 
     # Without an event loop -----------------------------------------------------------------------------------------------
 

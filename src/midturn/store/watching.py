@@ -1,56 +1,30 @@
-"""What happens to the questions of a store, as it happens."""
+"""What happens to the questions of a store, as it happens.
+
+Changes are read from what was recorded since the last look, batch by batch: what begins and ends between two looks is told of, too.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from typing import Any, Literal, Protocol, cast
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 
 from midturn.clock import pause
-from midturn.core.events import AnsweredBy, InquiryCancelled
-from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
 from midturn.store.conversation import Conversation
-from midturn.store.decisions import decision_about
+from midturn.store.happened import asked, closed, happened
+from midturn.store.port import Growth
+from midturn.store.store_change import StoreChange
 
 _LOOK = 0.25  # seconds between two looks at a store that hears of nothing
 _SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
 
 
-class StoreChange(Struct, frozen=True, kw_only=True):
-    """One thing that happened.
-
-    `asked`: `question` is open. `answered`: `answered_by` says who answered the question `id`. `withdrawn`: it was closed without an
-    answer. `turn_ended`: the last turn of `conversation` is over; `id` is empty.
-
-    Args:
-        kind: What happened: one of these words.
-    """
-
-    kind: Literal["asked", "answered", "withdrawn", "turn_ended"]
-    conversation: str
-    id: str = ""
-    question: OpenQuestion | None = None
-    answered_by: AnsweredBy | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        """Return it as JSON; what is not set is left out."""
-        shown: dict[str, Json] = {"kind": self.kind, "conversation": self.conversation}
-        if self.id:
-            shown["id"] = self.id
-        if self.question:
-            shown["question"] = self.question.to_json()
-        if self.answered_by:
-            shown["answered_by"] = cast("Json", msgspec.to_builtins(self.answered_by))
-        return shown
-
-
 class Watched(Protocol):
-    """What is looked at: the open questions, the conversations whose last turn is open, and how a question was closed."""
+    """What is looked at."""
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions of one conversation, or of all."""
@@ -64,6 +38,21 @@ class Watched(Protocol):
         """Read a conversation."""
         ...
 
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how long conversations are; see `StorePort.grown`."""
+        ...
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return how many events a conversation of this length has; see `StorePort.events_within`."""
+        ...
+
+
+class _Seen(Struct):
+    """What was seen of a conversation: its length, and where it was read, how many events it had."""
+
+    length: int
+    events: int | None = None
+
 
 class Watch:
     """Looks at a store again and again, and says what has changed since the last time. The first look finds what is open already."""
@@ -73,6 +62,8 @@ class Watch:
         self._conversation = conversation
         self._questions: dict[str, OpenQuestion] = {}
         self._turns: set[str] = set()
+        self._grown: Growth | None = None
+        self._seen: dict[str, _Seen] = {}
 
     @property
     def questions(self) -> Mapping[str, OpenQuestion]:
@@ -81,23 +72,61 @@ class Watch:
 
     async def look(self) -> list[StoreChange]:
         """Look, and return what has changed."""
-        now = {question.id: question for question in await self._watched.pending(self._conversation)}
+        is_first = self._grown is None
+        self._grown = await self._watched.grown(self._grown)
+        lengths = {each: length for each, length in self._grown.lengths.items() if self._conversation in {None, each}}
+        changes = self._begin(lengths, await self._watched.pending(self._conversation)) if is_first else []
         running = await self._watched.open_turns(self._conversation)
-        changes = [await self._closed(question) for question in self._questions.values() if question.id not in now]
-        asked = [question for question in now.values() if question.id not in self._questions]
-        changes += [StoreChange(kind="asked", conversation=one.conversation, id=one.id, question=one) for one in asked]
-        changes += [StoreChange(kind="turn_ended", conversation=ended) for ended in sorted(self._turns - running)]
-        self._questions, self._turns = now, running
+        gone = () if is_first else sorted(self._turns - running - lengths.keys())
+        self._turns |= running
+        for id in (*gone, *lengths):  # noqa: A001  what the wire calls it
+            if id not in self._seen or self._seen[id].length != lengths.get(id):
+                changes += self._noted(await self._since(id, lengths.get(id, 0)))
+        if not is_first:
+            self._renew(await self._watched.pending(self._conversation))
         return changes
 
-    async def _closed(self, question: OpenQuestion) -> StoreChange:
+    def _begin(self, lengths: Mapping[str, int], questions: Iterable[OpenQuestion]) -> list[StoreChange]:
+        self._seen = {each: _Seen(length) for each, length in lengths.items()}
+        return self._noted(map(asked, questions))
+
+    def _noted(self, changes: Iterable[StoreChange]) -> list[StoreChange]:
+        """Keep in mind what is open after each change."""
+        changes = list(changes)
+        for change in changes:
+            if change.kind == "turn_ended":
+                self._turns.discard(change.conversation)
+            elif change.question:
+                self._questions[change.id] = change.question
+            else:
+                self._questions.pop(change.id, None)
+        return changes
+
+    def _renew(self, questions: Iterable[OpenQuestion]) -> None:
+        """Note of the open questions what is so just now: whether those who ask still wait."""
+        self._questions.update((question.id, question) for question in questions if question.id in self._questions)
+
+    async def _since(self, id: str, length: int) -> list[StoreChange]:
+        """Return what happened in a conversation since it was seen."""
+        seen = self._seen.get(id) or _Seen(0, 0)
+        known = {question.id: question for question in self._questions.values() if question.conversation == id}
         try:
-            decision = decision_about((await self._watched.read(question.conversation)).events, question.request.event_id)
+            before = await self._watched.events_within(id, seen.length) if seen.events is None else seen.events
+            events = (await self._watched.read(id)).events
         except StoreError:  # it was removed
-            decision = None
-        if decision is None or isinstance(decision, InquiryCancelled):
-            return StoreChange(kind="withdrawn", conversation=question.conversation, id=question.id)
-        return StoreChange(kind="answered", conversation=question.conversation, id=question.id, answered_by=decision.answered_by)
+            self._seen.pop(id, None)
+            ended = [StoreChange(kind="turn_ended", conversation=id)] if id in self._turns else []
+            return [*(closed(question, ()) for question in known.values()), *ended]
+        self._seen[id] = _Seen(length, len(events))
+        return list(happened(id, events, before, known))
+
+
+class Stirring(Watched, Protocol):
+    """What is looked at, and says when."""
+
+    async def stirred(self, since: int) -> int:
+        """Return when something may have happened; see `StorePort.stirred`."""
+        ...
 
 
 async def time_to_look(since: int) -> int:
@@ -107,13 +136,11 @@ async def time_to_look(since: int) -> int:
     return since + 1
 
 
-async def changes(
-    watched: Watched, stirred: Callable[[int], Coroutine[Any, Any, int]], conversation: str | None
-) -> AsyncGenerator[StoreChange]:
-    """Yield what happens from now on; what is open already comes first. `stirred` is the port's."""
+async def changes(watched: Stirring, conversation: str | None) -> AsyncGenerator[StoreChange]:
+    """Yield what happens from now on; what is open already comes first."""
     watch, since = Watch(watched, conversation), 0
     while True:
-        since, begun = await stirred(since), time.monotonic()
+        since, begun = await watched.stirred(since), time.monotonic()
         for change in await watch.look():
             yield change
         await pause((time.monotonic() - begun) * _SHARE)

@@ -10,7 +10,8 @@ from collections import OrderedDict
 from midturn.core.address import parse_address
 from midturn.core.stream import OpenQuestion
 from midturn.errors import MidturnError
-from midturn.store.watching import StoreChange, Watch
+from midturn.store.store_change import StoreChange
+from midturn.store.watching import Watch
 from midturn.web.feed import Feed
 from midturn.web.port import Port
 

@@ -11,7 +11,7 @@ from midturn.core.stream import OpenQuestion
 from midturn.store.conversation import Conversation
 from midturn.store.file_conversations import FileConversations
 from midturn.store.outside_answers import Receipt
-from midturn.store.port import HeldBy, Settled
+from midturn.store.port import Growth, HeldBy, Settled
 from midturn.store.store import ConversationStore
 
 _T = TypeVar("_T")
@@ -59,6 +59,14 @@ class Port:
     async def stirred(self, since: int) -> int:
         """Return when something may have happened since; see `StorePort.stirred`."""
         return await self.store.port.stirred(since)
+
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how long conversations are; see `StorePort.grown`."""
+        return await self._read("grown", lambda: self.store.port.grown(since))
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return how many events a conversation of this length has; see `StorePort.events_within`."""
+        return await self._read("events_within", lambda: self.store.port.events_within(id, length))
 
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""

@@ -25,7 +25,7 @@ from midturn.store.batch import encode_batch, numbered
 from midturn.store.conversation import Conversation
 from midturn.store.ids import title
 from midturn.store.metadata import Metadata, decode_metadata
-from midturn.store.port import Decide, HeldBy, LastTurn, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.postgres import statements
 from midturn.store.postgres.address import DatabaseAddress
 from midturn.store.postgres.database import DUE, Database, Rows, handed_payloads
@@ -119,6 +119,16 @@ class PostgresConversations:
     async def stirred(self, since: int) -> int:
         """Return when a question was asked or closed, or a turn began or ended, at the latest after some seconds."""
         return await self.loop.run(self.database.stirred(since))
+
+    async def grown(self, since: Growth | None = None) -> Growth:
+        """Return how many events the conversations have whose rows were written since; at first, all."""
+        rows = await self.loop.run(self.database.rows(statements.GROWN, {"since": since.token if since else None}))
+        return Growth({row["id"]: row["head"] for row in rows if row["id"] is not None}, rows[0]["now"])
+
+    async def events_within(self, id: str, length: int) -> int:
+        """Return the length: it is counted in events."""
+        del id
+        return length
 
     async def _loaded(self, row: dict[str, object]) -> PostgresJournal:
         held = HeldRow(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))

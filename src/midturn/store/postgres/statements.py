@@ -161,6 +161,13 @@ IDS = {
     "ready": f"select id from {{s}}.conversation c where {_READY} and id > %(after)s order by id limit %(limit)s",
 }
 
+# A row bears the number of the transaction that wrote it last. What is not seen here yet is written by one that runs now or comes later.
+GROWN = """
+select t.now::text as now, c.id, c.head
+from (select pg_snapshot_xmin(pg_current_snapshot()) as now) t
+left join {s}.conversation c on %(since)s::text is null or age(c.xmin) <= age(%(since)s::text::xid8::xid)
+"""
+
 LATEST = "select max(id) as id from {s}.conversation"
 
 LISTED = "select id, metadata from {s}.conversation where id > %(after)s order by id limit %(limit)s"

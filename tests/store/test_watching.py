@@ -1,0 +1,79 @@
+"""Whoever watches hears of every change, however fast one follows another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import midturn as mt
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+
+TWO = ["asked", "answered", "asked", "answered", "turn_ended"]
+
+
+@mt.tool
+async def deploy(ctx: mt.ToolContext) -> str:
+    """Deploy the service."""
+    sure = await ctx.ask(mt.Question.boolean("sure", "Sure?"))
+    return f"{sure} {await ctx.ask(mt.Question.text('where', 'Where?'))}"
+
+
+def _say(request: ModelRequest) -> TextPart | ToolCallPart:
+    return TextPart("Done.") if request.events[-1].type == "tool_call_response" else ToolCallPart("call_1", "deploy", {})
+
+
+def _agent(store: mt.ConversationStore) -> mt.Agent:
+    replies = mt.ScriptedPrompter({"deploy.sure": True, "deploy.where": "here"}, unscripted="raise")
+    return mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store, prompter=replies)
+
+
+async def _take(changes: AsyncGenerator[mt.StoreChange], count: int) -> list[mt.StoreChange]:
+    async with asyncio.timeout(60):
+        return [await anext(changes) for _ in range(count)]
+
+
+async def _heard_of_whole_turns(store: mt.ConversationStore) -> None:
+    """A turn that is whole between two looks, in a conversation that is new, and in one that had ended."""
+    waiting = await mt.Agent(mt.FunctionModel(_say), tools=[deploy], store=store).run("This one waits.")
+    old = (await _agent(store).run("Go.")).conversation
+    changes = store.watch()
+    assert [change.id for change in await _take(changes, 1)] == [waiting.pending[0].id]
+    new = (await _agent(store).run("Go.")).conversation
+    await _agent(store).run("Go again.", conversation=old)
+    await _agent(store).run("And again.", conversation=old)
+    heard = await _take(changes, 15)
+    for conversation, kinds in ((new, TWO), (old, TWO + TWO)):
+        of_it = [change for change in heard if change.conversation == conversation]
+        assert [change.kind for change in of_it] == kinds
+        assert all(change.answered_by for change in of_it if change.kind == "answered")
+    await store.answer(waiting.pending[0].id, value=True)
+    assert [(change.kind, change.id) for change in await _take(changes, 1)] == [("answered", waiting.pending[0].id)]
+    await store.remove(waiting.conversation)
+    assert [(change.kind, change.conversation) for change in await _take(changes, 1)] == [("turn_ended", waiting.conversation)]
+    await changes.aclose()
+
+
+def test_a_turn_between_two_looks_is_heard_of_whole(store: mt.ConversationStore) -> None:
+    asyncio.run(_heard_of_whole_turns(store))
+
+
+@pytest.mark.real("PostgreSQL")
+def test_a_turn_between_two_looks_at_a_database_is_heard_of_whole(url: str) -> None:
+    asyncio.run(_heard_of_whole_turns(mt.open_store(url)))
+
+
+def test_one_conversation_is_watched_alone(store: mt.ConversationStore) -> None:
+    async def scene() -> None:
+        mine = await store.new()
+        changes = store.watch(mine)
+        first = asyncio.create_task(anext(changes))
+        await asyncio.sleep(0)
+        await _agent(store).run("Another one.")
+        await _agent(store).run("Go.", conversation=mine)
+        heard = [await asyncio.wait_for(first, 60), *await _take(changes, 4)]
+        assert [(change.kind, change.conversation) for change in heard] == [(kind, mine) for kind in TWO]
+        await changes.aclose()
+
+    asyncio.run(scene())
