@@ -54,7 +54,7 @@ class FakeProvider(Listening):
 
     @property
     def results(self) -> list[str]:
-        """What the model has read as results of its calls, in the longest request."""
+        """What the model has read as results of its calls, in the request that has the most of them."""
         with self._lock:
             found = [list(_results(request)) for request in self.requests]
         return max(found, key=len) if found else []
