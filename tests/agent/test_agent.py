@@ -70,6 +70,29 @@ def test_the_answer_may_have_a_shape() -> None:
     assert result.structured == {"answer": 42}
 
 
+def test_an_answer_in_text_where_a_shape_was_asked_for_is_a_failure() -> None:
+    """Whoever reads `structured` would take its None for an answer."""
+    agent = mt.Agent(mt.FunctionModel(lambda _: "I would rather not."))
+    for result in (agent.run_sync("What is it?", schema={"type": "object"}), agent.run_sync("What is it?", schema=dict[str, int])):
+        assert (result.status, result.structured, result.text) == ("failed", None, "I would rather not.")
+        with pytest.raises(mt.MidturnError, match=r"not in the shape that `schema` asks for: 'I would rather not\.'"):
+            result.raise_if_failed()
+
+
+def test_a_resumed_turn_owes_the_shape_that_it_was_begun_with() -> None:
+    @mt.tool
+    async def deploy(ctx: mt.ToolContext) -> str:
+        """Deploy the service."""
+        return str(await ctx.ask(mt.Question.boolean("sure", "Sure?")))
+
+    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "deploy", "arguments": {}}]}, {"text": "Well."}]), tools=[deploy])
+    suspended = agent.run_sync("Go.", schema={"type": "object"})
+    assert (suspended.status, suspended.error) == ("suspended", None)
+    agent.store.answer_sync(suspended.pending[0].id, value=True)
+    resumed = agent.resume_sync(suspended.conversation)
+    assert (resumed.status, resumed.error) == ("failed", "The answer of the model is not in the shape that `schema` asks for: 'Well.'")
+
+
 def test_deps_reach_the_tools_of_a_run_and_of_a_resumed_one(store: ConversationStore) -> None:
     @mt.tool
     async def count(ctx: mt.ToolContext[Customers]) -> str:

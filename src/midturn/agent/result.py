@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, cast
 
@@ -10,7 +11,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.agent.turn_usage import TurnUsage, turn_usage
-from midturn.core.events import ChatResponse, Event
+from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
 from midturn.core.stream import OpenQuestion, refused
@@ -28,6 +29,8 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")
+
+_MOST_SAID = 200  # characters of an answer that an error shows
 
 Status: TypeAlias = Literal["completed", "suspended", "ended_by_user", "failed"]
 
@@ -121,12 +124,21 @@ def finished(
     if ending.status == "open":
         raise _model_is_down(conversation, ending.error or "", ending.failure)
     result = result_of(conversation, turn, ending, spent)
+    if result.status == "completed" and _lacks_shape(turn):
+        said = textwrap.shorten(result.text, _MOST_SAID, placeholder=" …")
+        return replace(result, status="failed", error=f"The answer of the model is not in the shape that `schema` asks for: {said!r}")
     if wanted is None or isinstance(wanted, Mapping) or result.structured is None:
         return result
     try:
         return replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
     except Mismatch as mismatch:
         return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {mismatch}")
+
+
+def _lacks_shape(turn: Sequence[Event]) -> bool:
+    """Say whether the turn was begun with a schema, and no answer came in its shape."""
+    wants = any(isinstance(event, ChatRequest) and event.schema is not None for event in turn)
+    return wants and not any(isinstance(event, ChatResponse) and event.structured is not UNSET for event in turn)
 
 
 def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:
