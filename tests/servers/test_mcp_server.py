@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
-from support.mcp_clients import ERAS, Person, connected, in_thread
+from support.mcp_clients import ERAS, LEGACY, Person, connected, in_thread
 
 pytestmark = pytest.mark.timeout(60)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
@@ -354,6 +356,40 @@ def test_over_http_nobody_comes_in_without_the_token(midturn: CommandLine) -> No
                 assert data(await client.call_tool("ask_user", SURE))["status"] == "waiting"
             async with httpx2.AsyncClient() as http:
                 assert (await http.post(said[1], json={})).status_code == 401
+
+        run(work())
+    finally:
+        server.terminate()
+        server.communicate()
+    assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+@each_era
+def test_over_http_no_client_answers_what_another_one_asks(midturn: CommandLine, era: str) -> None:
+    """All clients of one process share its mark, and any may learn what another one asks."""
+    server = midturn.start("mcp", "--http", "0", "--slice", "2")
+    assert server.stderr
+    liar = Person(content={"answer": True}, after=0.6)
+    try:
+        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
+        assert said
+
+        @asynccontextmanager
+        async def client(name: str, person: Person | None) -> AsyncGenerator[Client]:
+            info = types.Implementation(name=name, version="1")
+            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {said[2]}"}, timeout=60) as http:
+                transport = streamable_http_client(said[1], http_client=http)
+                async with Client(transport, mode=era, client_info=info, elicitation_callback=person) as one:
+                    yield one
+
+        async def work() -> None:
+            async with client("claude-code", None) as asker, client("other", liar) as other:
+                first = data(await asker.call_tool("ask_user", SURE))
+                assert data(await other.call_tool("check_answer", {"id": first["id"]}))["status"] == "waiting"
+                assert liar.shown == []
+                state = {} if era == LEGACY else {"request_state": first["id"]}
+                own = await other.call_tool("ask_user", SURE, **state)  # in the same words
+                assert "answered: yes" in data(own)["text"]
 
         run(work())
     finally:

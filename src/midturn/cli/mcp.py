@@ -55,7 +55,7 @@ async def _serve(seconds: float, address: str | None, store: StoreAddress | None
 
     place = place_in(Path.cwd(), store, local=True)
     note_use(place.workspace)
-    settings = AskingSettings(slice=seconds, woken=woken_agents())
+    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=address is not None)
     server = make_server(place.store, {} if address else environment(), SYSTEM, settings)
     if address is None:
         await serve_stdio(server)

@@ -196,7 +196,7 @@ def _check_that_a_person_answers(asker: Asker | None) -> None:
     from midturn.sandbox.doors import for_people_only, not_for_its_own_agent  # only where somebody answers
     from midturn.store.processes import mark
 
-    if asker and asker.process == mark(os.getpid()):
+    if asker and asker.process and asker.process.started and asker.process == mark(os.getpid()):
         return
     for_people_only("answer questions")
     not_for_its_own_agent(asker)

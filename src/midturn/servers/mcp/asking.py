@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -13,6 +14,7 @@ from typing import Any, TypeAlias
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.core.asker import Asker
 from midturn.core.json_value import JsonObject, canonical
@@ -51,11 +53,14 @@ class AskingSettings(Struct, frozen=True, kw_only=True):
         slice: How many seconds one call blocks.
         woken: A session of this agent (by how `midturn hook` calls it) is woken when an answer comes.
         quickest: See `CallDialog`.
+        shared: Several clients talk with this process. None is known to be the one that asked a question, so a dialog shows only what its
+            own call has just asked.
     """
 
     slice: float = 45.0
     woken: frozenset[str] = frozenset()
     quickest: float = QUICKEST
+    shared: bool = False
 
 
 class AskUserCalls:
@@ -68,11 +73,17 @@ class AskUserCalls:
         self._settings = settings
         self._shown: dict[str, float] = {}
         self._left: list[Errand] = []
+        self._states: dict[str, str] = {}
         self._number = 0
 
     def caller(self, context: ServerRequestContext[Any]) -> Caller:
         """Return who calls."""
         return Caller.of(context, self._environment)
+
+    def returning(self, context: ServerRequestContext[Any]) -> Caller:
+        """Return who comes back to a question; where clients share this process, it may be anybody, whose dialog is not for it."""
+        caller = self.caller(context)
+        return replace(caller, shows_forms=False) if self._settings.shared else caller
 
     def errands(self, caller: Caller) -> Errands:
         """Return what this client asks."""
@@ -115,7 +126,7 @@ class AskUserCalls:
     async def check(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Look for the answer to an earlier question, and wait a while for it."""
         arguments = members(params.arguments)
-        caller = self.caller(context)
+        caller = self.returning(context)
         errands = self.errands(caller)
         errand = await self.found(errands, str(arguments.get("id", "")))
         if errand is None:
@@ -134,8 +145,9 @@ class AskUserCalls:
         return CallDialog(caller=caller, errands=errands, errand=errand, clock=self._clock, quickest=self._settings.quickest)
 
     def give_up(self, errand: Errand) -> None:
-        """Take note that its asker waits no more; what it asks next withdraws the question."""
-        self._left.append(errand)
+        """Take note that its asker waits no more; what it asks next withdraws the question. Which client asks next may not be known."""
+        if not self._settings.shared:
+            self._left.append(errand)
 
     # One call -----------------------------------------------------------------------------------------------------------------
 
@@ -146,7 +158,7 @@ class AskUserCalls:
         outcome = await call.errands.outcome(call.errand)
         if outcome is None and not call.caller.pushes and (call.is_first or went_on) and (shown := await dialog.next()):
             self._shown[call.errand.conversation] = self._clock.monotonic()
-            return types.InputRequiredResult(input_requests={_FORM: shown.request}, request_state=call.errand.conversation)
+            return types.InputRequiredResult(input_requests={_FORM: shown.request}, request_state=self._state_of(call.errand))
         if outcome is None:
             outcome = await self._waited(call, dialog)
         if outcome is None:
@@ -199,17 +211,29 @@ class AskUserCalls:
         """Return the id of a call; where the client gives none, one that nobody else has."""
         self._number += 1
         here = mark(os.getpid())
-        return caller.call_id or f"{VIA}-{here.pid}-{here.started}-{self._number}"
+        own = "" if self._settings.shared else caller.call_id  # another client may say the same
+        return own or f"{VIA}-{here.pid}-{here.started}-{self._number}"
 
     async def _again(self, errands: Errands, params: types.CallToolRequestParams, arguments: JsonObject) -> Errand | None:
         """Find the question of a call that is made again: with our form's answer, or after it was given up."""
         wanted = canonical(arguments)
-        state = await errands.found(params.request_state) if params.request_state else None
+        state = await errands.found(self._stated(params.request_state)) if params.request_state else None
         for errand in [*([state] if state else []), *self._left]:
             if errand.tool == ASK_USER and canonical(errand.arguments) == wanted:
                 self._left = [left for left in self._left if left.conversation != errand.conversation]
                 return errand
         return None
+
+    def _state_of(self, errand: Errand) -> str:
+        """Return what a client brings again with the answer of its form; where others may guess it, something that nobody can."""
+        if not self._settings.shared:
+            return errand.conversation
+        state = secrets.token_urlsafe(16)
+        self._states[state] = errand.conversation
+        return state
+
+    def _stated(self, state: str) -> str:
+        return self._states.pop(state, "") if self._settings.shared else state
 
     async def _withdraw(self, errands: Errands, but: Errand) -> None:
         """Close what was given up: its asker has asked something else by now."""

@@ -86,7 +86,7 @@ class TaskCalls:
         return self._asking.dialog(caller, errands, errand)
 
     async def _found(self, context: ServerRequestContext[Any], params: TaskParams) -> tuple[Caller, Errands, Errand]:
-        caller = self._asking.caller(context)
+        caller = self._asking.returning(context)
         if not caller.has_tasks:
             needed: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
             raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This client does not say that it can leave calls to run on.", needed)
