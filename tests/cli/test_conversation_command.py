@@ -101,6 +101,8 @@ def test_show_draws_edited_arguments_and_the_diff_that_was_approved(midturn: Com
     assert f"· fs_create_file\n      a.txt (1 line, 5 bytes)\n      +mine\n{edited}  | b.txt was created.\n" in shown
     assert "· fs_modify_file plan.md\n" in shown
     assert "    -one\n    +two\n" in shown
+    trail = midturn.ok("conversation", "show", "--inquiries").stdout
+    assert 'arguments: {"path": "b.txt", "content": "ours\\n"}' in trail
 
 
 def test_show_inquiries_draws_the_audit_trail(talk: CommandLine) -> None:

@@ -138,6 +138,9 @@ def test_completions_know_tools_keys_values_models_and_conversations(midturn: Co
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
+        (("grep",), "conversation grep"),
+        (("rm", "17"), "conversation rm"),
+        (("export",), "conversation export"),
         (("conv", "ls"), "conversation"),
         (("ask", "it"), "query"),
         (("history",), "conversation ls"),

@@ -81,6 +81,7 @@ def test_ctrl_c_approves_nothing(midturn: CommandLine) -> None:
         terminal.send("\x03")
         assert terminal.wait_for_end() == 130
 
+    assert "Answer: (no answer)" in terminal.text
     assert midturn.run("query", "--dry-run", "hi").status == 2
 
 

@@ -150,3 +150,28 @@ def test_a_file_that_changes_under_the_question_is_asked_about_anew(midturn: Com
         assert terminal.wait_for_end() == 0
 
     assert (midturn.root / "plan.md").read_text() == "mine\n"
+
+
+def test_a_call_that_nobody_was_there_to_allow_is_not_said_to_be_answered_by_default(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+
+    finished = midturn.run("query", "-m", midturn.script(calls("deploy", say="x")), "Go")
+
+    assert finished.status == 4
+    assert finished.stderr.startswith("Run deploy? no  (nobody was there to ask)\n· deploy x: not run: nobody was there to allow it\n")
+    assert "(by default)" not in finished.stderr
+    assert "Run deploy?  no  (nobody was there to ask)" in midturn.ok("conversation", "show").stdout
+
+
+def test_what_a_remembered_yes_lets_through_is_drawn_without_the_marks_of_its_fence(midturn: CommandLine) -> None:
+    plan(midturn)
+    midturn.hasty()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(*edits(2)), "Go", plain=False) as terminal:
+        terminal.wait_for("all keys")
+        terminal.send("Y")
+        assert terminal.wait_for_end() == 0
+
+    assert "(remembered)\n│ --- a/plan.md\n│ +++ b/plan.md\n" in terminal.text
+    assert "```" not in terminal.text
+    assert "answered true (remembered)" in midturn.ok("conversation", "show", "--inquiries").stdout

@@ -12,7 +12,7 @@ from midturn.core.question.answer_type import BooleanType, MultiSelectType, Sche
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.secret import SecretValue
 from midturn.prompts.content import compact, one_line, other_text, scalar_text
-from midturn.prompts.keys import scope
+from midturn.prompts.keys import is_beside_a_turn, scope
 
 HIDDEN = "(hidden)"
 
@@ -27,7 +27,7 @@ def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for e
         case Replied(text):
             return f"(reply) {one_line(text)}" if text else "(reply)"
         case EndedTurn():
-            return "(end turn)"
+            return "(no answer)" if is_beside_a_turn(prompt) else "(end turn)"
         case Edited():
             return "yes, edited"
         case Submitted():

@@ -132,7 +132,7 @@ _RUN: Commands = (
     Command("e", "edit the arguments, then run it", KeyStep.EDIT, word="edit"),
 )
 _DELIVER: Commands = (Command("e", "edit the result, then give it to the model", KeyStep.EDIT, word="edit"),)
-_SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip")
+_SKIP = Command("-", "skip this question", Answered(None), "Skip", "skip", spoken="skip")
 _NO_BECAUSE = Command("p", "no, and say why", KeyStep.GIVE_REASON, word="no, because…")
 
 

@@ -81,7 +81,7 @@ class Ledger:
         text = answer_text(request, event)
         reason = event.reason if isinstance(event, InquiryAnswered) else None
         let_through = isinstance(event, InquiryAnswered) and event.answer is True and request.question.context
-        shown = exact_block(request.question.context or "").split("\n") if let_through else ()
+        shown = _drawn(request.question.context) if let_through else ()
         return Told(one_line(request.question.text), text, who_answered(who, reason), shown)
 
     def _is_told(self, request: InquiryRequest) -> bool:
@@ -109,19 +109,24 @@ class Ledger:
             return None
         answer = decision_text(event)
         lines = self._let_through(event, call) if answer != "no" else ()
-        return Told(one_line(asked_text(event, name)), answer, who_answered(who, event.reason), lines)
+        return Told(one_line(asked_text(event, name)), answer, who_decided(event), lines)
 
     def _let_through(self, event: Approval, call: ToolCallRequest | None) -> Sequence[str]:
         """Return what a permission is about."""
         if event.question is not None:
             self._agreed[event.call] = event
-            return exact_block(event.question.context or "").split("\n")
+            return _drawn(event.question.context)
         if call is None or event.kind != "run":
             return ()
         return argument_lines(ToolCall(event.call, "", call.name, call.arguments))
 
 
 _REFUSED = ("not changed", "not done")
+
+
+def _drawn(context: str | None) -> list[str]:
+    """Draw what is let through line by line, without the marks that fence it in."""
+    return [line for line in exact_block(context or "").split("\n") if not line.startswith("```")]
 
 
 def label(call: ToolCall) -> str:
@@ -146,6 +151,14 @@ def answer_text(request: InquiryRequest, event: InquiryAnswered | InquiryRedacte
 def decision_text(approval: Approval) -> str:
     """Show what was decided about a call or its result."""
     return {"approved": "yes", "edited": "yes, edited"}.get(approval.state, "no")
+
+
+def who_decided(approval: Approval) -> str:
+    """Say who decided about a call or its result, and why; where nobody was there, no default stands for an answer."""
+    who = approval.answered_by
+    if approval.state == "skipped" and who is not None and who.by == "default":
+        return "(nobody was there to ask)"
+    return who_answered(who, approval.reason)
 
 
 def who_answered(who: AnsweredBy | None, reason: str | None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from msgspec import UNSET
+
 from midturn.cli.layout import table
 from midturn.cli.output import say, say_json
 from midturn.cli.shown import Shown, joined, line
@@ -57,7 +59,8 @@ def _rows(event: Event, response: InquiryResponse | None, tools: dict[str, str],
         case Approval(state="waiting"):
             return []
         case Approval(kind=kind, state=state, answered_by=who, reason=reason):
-            details = [line("{} {}: {}{}", kind, tools.get(event.call, "?"), state, _by(who)), *_reason(reason)]
+            decided = line("{} {}: {}{}", kind, tools.get(event.call, "?"), state, _by(who))
+            details = [decided, *_edited(event), *_reason(reason)]
         case _:
             return []
     return [(_time(event) if place == 0 else _NOTHING, detail) for place, detail in enumerate(details)]
@@ -86,8 +89,17 @@ def _outcome(response: InquiryResponse) -> list[Shown]:
 def _by(who: AnsweredBy | None) -> Shown:
     if who is None:
         return _NOTHING
+    if who.by == "cached":
+        return line(" (remembered)")
     detail = who.model or who.origin or who.user
     return line(" by {}{}{}", who.by, line(" {}", detail) if detail else _NOTHING, line(" via {}", who.via) if who.via else _NOTHING)
+
+
+def _edited(approval: Approval) -> list[Shown]:
+    """Show what was run in place of the model's arguments."""
+    if approval.state != "edited" or approval.kind != "run" or approval.arguments is UNSET:
+        return []
+    return [line("arguments: {}", json.dumps(approval.arguments, ensure_ascii=False))]
 
 
 def _reason(reason: str | None) -> list[Shown]:

@@ -32,7 +32,7 @@ from midturn.core.subject import ToolCall, asked_text
 from midturn.core.visible import exact
 from midturn.prompts.body import argument_lines
 from midturn.store.conversation import Conversation
-from midturn.terminal.told import answer_text, decision_text, label, who_answered
+from midturn.terminal.told import answer_text, decision_text, label, who_answered, who_decided
 
 _TEXT, _RESULT, _ERROR, _DETAIL = line("  "), line("  | "), line("  ! "), line("      ")
 _HANG = "      "
@@ -132,8 +132,7 @@ class _Transcript:
         if approval.state == "waiting":
             return [*_drawn(approval.question), *_row(text, self._unanswered(approval), "")]
         edited = _details(_edited(approval, call)) if approval.state == "edited" else []
-        who = who_answered(approval.answered_by, approval.reason)
-        return [*_drawn(approval.question), *_row(text, decision_text(approval), who), *edited]
+        return [*_drawn(approval.question), *_row(text, decision_text(approval), who_decided(approval)), *edited]
 
     def _unanswered(self, request: InquiryRequest | Approval) -> str:
         return "(waits for an answer)" if request.event_id in self._open else "(the turn ended without an answer)"
