@@ -56,3 +56,19 @@ def press(session: PtySession, key: str, *, plain: bool) -> None:
 
 def last_header(session: PtySession, *, plain: bool) -> int:
     return session.text.rfind("Assistant asks" if plain else "│ Assistant")
+
+
+def test_a_reply_at_the_review_is_shown_behind_the_answers_that_were_not_sent(midturn: CommandLine) -> None:
+    midturn.hasty()
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("ask_user", questions=QUESTIONS)), "Go", plain=False) as session:
+        for number in (1, 2, 3):
+            answer(session, number, "y", plain=False)
+        review(session, "r", plain=False)
+        session.wait_for("Your reply to the assistant")
+        session.send("not yet\r")
+        assert session.wait_for_end() == 0
+
+    shown = midturn.ok("conversation", "show").stdout
+    assert '  Announce?  yes\n  | {"cancelled": true,' in shown
+    assert '"reply": "not yet"}' in shown

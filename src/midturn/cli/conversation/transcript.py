@@ -140,7 +140,9 @@ class _Transcript:
     def _result(self, call: ToolCallRequest) -> Iterable[Shown]:
         """Return the result; answers that stand above are not repeated."""
         response = self._results.get(call.event_id)
-        if response is None or (call.name == ASK_USER and not response.is_error and self._all_answered(call)):
+        if response is None:
+            return []
+        if call.name == ASK_USER and not response.is_error and self._all_answered(call) and not _was_replied_to(response):
             return []
         return _result_rows(response)
 
@@ -173,6 +175,11 @@ def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
     if approval.kind == "run":
         return argument_lines(ToolCall(call.event_id, call.id, call.name, arguments))
     return []
+
+
+def _was_replied_to(response: ToolCallResponse) -> bool:
+    """Tell whether the answers of a form were kept back at its review: the result is the marker of `Cancelled`, and says why."""
+    return response.content.startswith('{"cancelled":') and '"answered":' in response.content
 
 
 def _result_rows(response: ToolCallResponse) -> Iterable[Shown]:
