@@ -29,20 +29,19 @@ def round_about(way: str, command: str) -> str:
     return ROUND[way].replace("{homes}", HOMES).replace("{}", command)
 
 
-def run(midturn: CommandLine, *command: str) -> str:
+def run(midturn: CommandLine, *command: str, **environment: str) -> str:
     """Run a command of the user's; return what it prints."""
-    done = subprocess.run(
-        command, cwd=midturn.root, env=midturn.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False
-    )
+    env = {**midturn.environment, **environment}
+    done = subprocess.run(command, cwd=midturn.root, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=False)
     return done.stdout.decode().strip()
 
 
-def done_by(midturn: CommandLine, way: str, *commands: str) -> list[str]:
+def done_by(midturn: CommandLine, way: str, *commands: str, **environment: str) -> list[str]:
     """Return what commands print that an agent runs after it has asked in some way."""
     agent = midturn.root / "claude.py"
     shutil.copy(agent_that_acts.__file__, agent)
     starter = [sys.executable, "-m", "midturn", "acp", "run", "-p", "go", "--"] if way == "acp" else []
-    run(midturn, *starter, sys.executable, str(agent), way, *commands)
+    run(midturn, *starter, sys.executable, str(agent), way, *commands, **environment)
     printed: list[str] = json.loads((midturn.root / "printed").read_text())
     return [one.strip() for one in printed]
 
@@ -55,6 +54,25 @@ def test_what_an_agent_starts_is_known_whatever_it_does_to_hide(midturn: Command
     printed = done_by(midturn, way, *(round_about(how, f"sh {midturn.root}/look.sh") for how in ROUND))
 
     assert [one != "None" and one.startswith("it ") for one in printed] == [True] * len(ROUND), printed
+
+
+@linux
+def test_where_the_kernel_marks_nothing_an_agents_descendants_are_known_by_their_ancestry(midturn: CommandLine) -> None:
+    """The limit is not there: `prlimit` may be refused."""
+    without = midturn.root / "without"
+    without.mkdir()
+    refused = "import resource\ndef refuse(*_): raise PermissionError\nresource.prlimit = refuse\n"
+    (without / "sitecustomize.py").write_text(refused)
+    (midturn.root / "look.sh").write_text(f'exec {sys.executable} -c "{LOOK}"\n')
+    (midturn.root / "mark.sh").write_text(
+        f'exec {sys.executable} -c "from midturn.sandbox.marks import tool_above; print(tool_above(dict()))"\n'
+    )
+    looks = [round_about(how, f"sh {midturn.root}/look.sh") for how in ("plainly", "in a session of its own")]
+
+    *printed, marked = done_by(midturn, "hook", *looks, f"sh {midturn.root}/mark.sh", PYTHONPATH=str(without))
+
+    assert printed == ["it descends from Claude Code, which asks through midturn"] * 2
+    assert marked == "None"
 
 
 @linux

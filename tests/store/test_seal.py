@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from midturn.core.drafts import drafts_of
 from midturn.core.events import Approval, ChatRequest, ChatResponse, Event, InquiryAnswered, InquiryRequest, ToolCallRequest, TurnStart
 from midturn.core.question import Question
 from midturn.core.source import Source
@@ -202,6 +203,32 @@ def test_adopting_asks_again_what_was_decided_and_seals_the_rest(tmp_path: Path)
     assert [event.type for event in asyncio.run(store.read(conversation)).events] == ["turn_start", "chat_request", "tool_call_request"]
     (kept,) = file.parent.glob("events.foreign-*")
     assert kept.read_bytes() == before
+
+
+@pytest.mark.parametrize("looked_at", [False, True])
+def test_an_answer_that_was_only_handed_over_elsewhere_is_offered_as_a_draft(tmp_path: Path, *, looked_at: bool) -> None:
+    store = store_in(tmp_path / "work")
+    conversation = begin(store)
+    call = asyncio.run(store.read(conversation)).events[-1].event_id
+    question = Question.boolean("sure", "Sure?").persisted()
+    asked = InquiryRequest(id="call_1.sure.1", source=Source("tool", "deploy"), question=question, call=call, question_id="sure")
+    append(store, conversation, asked)
+    file = file_of(store, conversation)
+    file.write_bytes(b"".join(without_seal(line) + b"\n" for line in file.read_bytes().splitlines()))
+    id = asyncio.run(store.read(conversation)).events[-1].event_id
+    ensure_private(file.parent / "answers")
+    handed = {"event_id": id, "at": "2026-01-01T00:00:00Z", "submission": {"value": True, "approve": None}}
+    (file.parent / "answers" / f"{id}.json").write_text(json.dumps(handed) + "\n")
+    if looked_at:
+        assert foreign(store, conversation)
+        asyncio.run(store.files.look(conversation))
+
+    asyncio.run(store.files.adopt(conversation))
+
+    request = asyncio.run(store.read(conversation)).events[-1]
+    assert isinstance(request, ToolCallRequest)
+    assert drafts_of(request) == {"sure": True}
+    assert asyncio.run(store.files.look(conversation)).turn.handed == ()
 
 
 def test_what_its_user_edited_is_sealed_again(tmp_path: Path) -> None:

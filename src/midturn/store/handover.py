@@ -25,6 +25,7 @@ from midturn.store.submission import HandedOver, oldest_first
 NAME = "answers"
 _INTERVAL = 0.1  # seconds between two looks
 _LOG = logging.getLogger(__name__)
+_ASIDE = ".unreadable"
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -74,6 +75,21 @@ class FileAnswers:
             folder.remove(_file_name(event_id))
 
 
+def handed_elsewhere(conversation: Folder) -> dict[str, HandedOver]:
+    """Return the answers that came with a conversation, by the event id of their question: nobody here has given them."""
+    with telling("read the answers in", conversation.path, NAME):
+        if not conversation.has(NAME):
+            return {}
+        found: dict[str, HandedOver] = {}
+        with conversation.inside(NAME) as folder:
+            for name in folder.names():
+                if name.endswith((".json", f".json{_ASIDE}")):
+                    with suppress(OSError, ValueError, RecursionError, AnswerError):  # whatever else lies there stays there
+                        answer = _decoded(folder.read(name).rpartition(b"}")[0] + b"}", None)
+                        found[answer.event_id] = answer
+    return found
+
+
 class FileFeed:
     """What is handed over to the holder of a conversation on disk, looked at ten times a second."""
 
@@ -117,8 +133,8 @@ def _read(folder: Folder, name: str, chain: SealChain | None) -> HandedOver | No
 
 def _put_aside(folder: Folder, name: str, error: Exception) -> None:
     """Make room for an answer where something else lies; nothing is thrown away."""
-    _LOG.warning("%r in %r is not an answer (%r); it is kept as %r", name, str(folder.path), str(error), f"{name}.unreadable")
-    os.replace(name, f"{name}.unreadable", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    _LOG.warning("%r in %r is not an answer (%r); it is kept as %r", name, str(folder.path), str(error), f"{name}{_ASIDE}")
+    os.replace(name, f"{name}{_ASIDE}", src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
 def _file_name(event_id: str) -> str:
