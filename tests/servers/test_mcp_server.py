@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.timeout(60)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
 SURE = {"question": "Ship it?", "answer_type": "boolean"}
 BOTH = {"questions": [{"id": "ship", "text": "Ship it?", "answer_type": "boolean"}, {"id": "note", "text": "Note?", "answer_type": "text"}]}
+KILLED = Path(__file__).parents[1] / "support" / "mcp_client_to_kill.py"
+"""A client that asks once, and waits for its answer."""
 each_era = pytest.mark.parametrize("era", ERAS)
 
 
@@ -341,6 +345,30 @@ def test_a_client_that_dies_leaves_its_question_open(midturn: CommandLine) -> No
     run(work())
     (question,) = midturn.ok("inbox", "--json").json
     assert question["asker"]["waits"] is False
+
+
+@each_era
+def test_a_client_that_is_killed_leaves_its_question_and_its_next_session_finds_the_answer(midturn: CommandLine, era: str) -> None:
+    environment = {**midturn.environment, "CLAUDE_CODE_SESSION_ID": "s1"}
+    client = subprocess.Popen([sys.executable, KILLED, era, json.dumps(SURE)], cwd=midturn.root, env=environment, start_new_session=True)
+    (question,) = wait_for(midturn)
+    client.kill()
+    client.wait()
+    until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions[0]["asker"]["waits"] is False)
+    assert answers(stored(midturn)[0]) == []
+
+    midturn.ok("answer", question["id"], "no")
+
+    async def look() -> None:
+        async with connected(midturn, "--slice", "0.2", era=era, CLAUDE_CODE_SESSION_ID="s1") as later:
+            checked = data(await later.call_tool("check_answer", {"id": question["conversation"], "ticket": 1}))
+            assert checked.get("answer") is False, checked
+            same: Any = {"claudecode/toolUseId": "toolu_1"}
+            assert data(await later.call_tool("ask_user", SURE, meta=same))["answer"] is False
+
+    run(look())
+    assert len(stored(midturn)) == 1, "nobody was asked twice"
+    assert "unexpected" not in "".join(log.read_text() for log in midturn.state.glob("midturn.log")), "its server has ended in order"
 
 
 def test_over_http_nobody_comes_in_without_the_token(midturn: CommandLine) -> None:

@@ -28,12 +28,17 @@ _ROUNDS = 10  # times that a server may ask in one call
 _BACK_OFF = 0.1
 _SHOWN = 2000  # bytes of what a server wrote to its standard error
 _INVALID = -32602
+_CANCEL = types.ElicitResult(action="cancel")
 _ADDRESSES_FIRST = -32042
 _LOST = (OSError, EOFError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, BaseExceptionGroup)
 
 
 class ServerGone(Exception):  # noqa: N818  it says what happened
     """The server cannot be reached, or went away; the message says what is known."""
+
+
+class UnfitResult(Exception):  # noqa: N818  it says what it is
+    """A result is not what the server itself has said of its results; the message says how."""
 
 
 class Connection:
@@ -82,14 +87,18 @@ class Connection:
 
         Raises:
             ServerGone: It went away.
-            TimeoutError: It was silent for too long.
+            TimeoutError: It was silent for too long, or does not come to an end.
             MCPError: It refuses.
+            UnfitResult: What it returned does not fit the schema that it gave for it.
         """
         client = await self._connected()
         try:
             async with self._alone(client), asyncio.timeout(silence) as limit:
                 self._call = call = _Call(self, client.session, asked, limit, silence)
-                return await call.make(tool, arguments)
+                try:
+                    return await call.make(tool, arguments)
+                finally:
+                    call.is_over = True
         except MCPError as error:
             if error.error.code != types.CONNECTION_CLOSED:
                 raise
@@ -165,9 +174,9 @@ class Connection:
             yield client
 
     async def _answer(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Ask what a server of the older protocol asks during the one call that runs."""
+        """Ask what a server of the older protocol asks during the one call that runs; nobody is shown what it asks when none does."""
         del context
-        return await self._call.asking(params) if self._call else types.ElicitResult(action="cancel")
+        return await self._call.asking(params) if self._call else _CANCEL
 
     async def _gone(self, why: str) -> ServerGone:
         self._leave.set()
@@ -196,6 +205,8 @@ class _Call:
         self._asked = asked
         self._limit = limit
         self._silence = silence
+        self._open = 0
+        self.is_over = False
 
     async def make(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
         """Call, answer, call again."""
@@ -203,14 +214,7 @@ class _Call:
         state: str | None = None
         for _ in range(_ROUNDS):
             try:
-                result = await self._session.call_tool(
-                    tool,
-                    arguments,
-                    progress_callback=self._goes_on,
-                    input_responses=responses,
-                    request_state=state,
-                    allow_input_required=True,
-                )
+                result = await self._sent(tool, arguments, responses, state)
             except MCPError as error:
                 if error.error.code == _ADDRESSES_FIRST and self._connection.spec.asks:
                     await self._addresses(error)
@@ -223,15 +227,45 @@ class _Call:
             responses, state = await self._responses(result), result.request_state
             if not responses:
                 await asyncio.sleep(_BACK_OFF)
-        raise TimeoutError(f"it has asked {_ROUNDS} times in one call")
+        raise TimeoutError(f"it has sent this one call back {_ROUNDS} times, and still wants more")
+
+    async def _sent(
+        self, tool: str, arguments: dict[str, Any], responses: dict[str, types.InputResponse] | None, state: str | None
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        try:
+            return await self._session.call_tool(
+                tool,
+                arguments,
+                progress_callback=self._goes_on,
+                input_responses=responses,
+                request_state=state,
+                allow_input_required=True,
+            )
+        except RuntimeError as error:  # the SDK's, where a result and its schema do not fit
+            raise UnfitResult(str(error).partition("\n")[0]) from error
 
     async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Ask; the clock stands still meanwhile."""
-        self._limit.reschedule(None)
+        """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""
+        if self.is_over:
+            return _CANCEL
+        self._open += 1
+        self._wind()
         try:
             return await self._asked.answer(params)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _CANCEL  # not this task: whoever ran the call has withdrawn the question
         finally:
-            self._limit.reschedule(asyncio.get_running_loop().time() + self._silence)
+            self._open -= 1
+            self._wind()
+
+    def _wind(self) -> None:
+        """Give the server its time again from now on; all of it while anybody is asked."""
+        if self.is_over or self._limit.expired():
+            return
+        self._limit.reschedule(None if self._open else asyncio.get_running_loop().time() + self._silence)
 
     async def _addresses(self, error: MCPError) -> None:
         """Ask a person to open what the server wants opened before the call.
@@ -251,12 +285,12 @@ class _Call:
             if not isinstance(request, types.ElicitRequest):
                 raise MCPError(types.INVALID_REQUEST, f"it wants {request.method}, which is refused here")
             can_ask = self._connection.spec.asks
-            responses[key] = await self.asking(request.params) if can_ask else types.ElicitResult(action="cancel")
+            responses[key] = await self.asking(request.params) if can_ask else _CANCEL
         return responses or None
 
     async def _goes_on(self, progress: float, total: float | None, message: str | None) -> None:
         _LOG.debug("the MCP server %r: %s of %s %s", self._connection.spec.name, progress, total, message or "")
-        self._limit.reschedule(asyncio.get_running_loop().time() + self._silence)
+        self._wind()
 
 
 def _reason(error: BaseException) -> str:

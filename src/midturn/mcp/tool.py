@@ -19,7 +19,7 @@ from midturn.core.source import Source
 from midturn.core.turn.effects import GivenAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.mcp.asking import ElicitedSoFar
-from midturn.mcp.connection import Connection, ServerGone
+from midturn.mcp.connection import Connection, ServerGone, UnfitResult
 from midturn.mcp.content import outcome_of
 from midturn.ports import ToolRun
 
@@ -27,6 +27,7 @@ SILENCE = 60.0  # seconds that a server may be silent, unless configuration says
 T = TypeVar("T")
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST = 64
+_PLACES = 3
 
 
 def registered_name(server: str, tool: str) -> str:
@@ -79,8 +80,15 @@ class McpTool:
             return ToolError(f"`{self._definition.name}`: {server} was given up: {said}.")
         except MCPError as error:
             return ToolError(f"`{self._definition.name}`: {server} refuses: {error}")
+        except UnfitResult as unfit:
+            return ToolError(f"`{self._definition.name}`: {server} gave a result that cannot be used: {unfit}")
         except ValidationError as error:
-            return ToolError(f"`{self._definition.name}`: {server} answered with something that is not in the protocol: {error}")
+            return ToolError(f"`{self._definition.name}`: {server} answered with something that is not in the protocol: {_wrong(error)}")
+
+
+def _wrong(error: ValidationError) -> str:
+    """Say where something is not as the protocol has it, without repeating what a server sent."""
+    return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_input=False)[:_PLACES])
 
 
 async def _in_loop(work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:

@@ -20,6 +20,7 @@ from midturn.errors import AnswerError, Problem, QuestionError
 _ID = re.compile(QUESTION_ID)
 _TEXT_BOUNDS = ("format", "minLength", "maxLength", "pattern")
 _NUMBER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_PAIRS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _LONGEST = 2048
 _KINDS = ("string", "number", "integer", "boolean")
 
@@ -180,6 +181,7 @@ def _with_default(question: dict[str, Json], asked: JsonObject) -> dict[str, Jso
 
 
 def _answer_type(name: str, asked: JsonObject) -> dict[str, Json]:
+    _refuse_impossible(name, asked)
     options = _options(asked)
     kind = asked.get("type")
     if options is not None:
@@ -193,6 +195,20 @@ def _answer_type(name: str, asked: JsonObject) -> dict[str, Json]:
     bounds = _TEXT_BOUNDS if kind == "string" else _NUMBER_BOUNDS
     schema: dict[str, Json] = {"type": kind, **{bound: asked[bound] for bound in bounds if bound in asked}}
     return {"type": "text"} if schema == {"type": "string"} else {"type": "schema", "schema": schema}
+
+
+def _refuse_impossible(name: str, asked: JsonObject) -> None:
+    """Refuse what no answer fits: a person cannot be asked for it.
+
+    Raises:
+        QuestionError: It is a choice of nothing, or its least is more than its most.
+    """
+    if "enum" in asked and not items(asked["enum"]):
+        raise QuestionError([Problem(f"/properties/{name}/enum", "a choice has at least one option.")])
+    for least, most in _PAIRS:
+        low, high = asked.get(least), asked.get(most)
+        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+            raise QuestionError([Problem(f"/properties/{name}/{least}", f"is at most `{most}`, which is {high}.")])
 
 
 def _several(name: str, asked: JsonObject) -> dict[str, Json]:

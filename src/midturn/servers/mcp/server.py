@@ -95,6 +95,9 @@ class _Guarded:
 
 
 async def serve_stdio(server: Server[Any]) -> None:
-    """Serve one client on stdin and stdout, until it leaves."""
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    """Serve one client on stdin and stdout, until it leaves, or is killed: what it asked stays open."""
+    try:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    except* BrokenPipeError:
+        _LOG.info("the client has gone without a word")

@@ -1,0 +1,187 @@
+"""Servers that keep to nothing: a model reads what happened, no question stays behind, nothing hangs, nobody is spoken for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
+from midturn.mcp.servers import McpServers
+from midturn.mcp.spec import ServerSpec
+from support.hooks import until
+
+SERVER = Path(__file__).parents[1] / "support" / "lying_mcp_server.py"
+HUGE = int(os.environ.get("MIDTURN_HUGE", "4_000_000"))
+"""Characters of what is too much; 100_000_000 for the long form."""
+LEGACY, MODERN = "legacy", "modern"
+pytestmark = pytest.mark.timeout(120)
+each_era = pytest.mark.parametrize("era", [LEGACY, MODERN])
+legacy = pytest.mark.parametrize("era", [LEGACY])
+modern = pytest.mark.parametrize("era", [MODERN])
+
+
+class Liar:
+    """A server that lies, and the model that calls it."""
+
+    def __init__(self, servers: McpServers, directory: Path) -> None:
+        self.tools = [tool for tools in servers.tools.values() for tool in tools]
+        self.asked = directory / "asked"
+        self._heard = directory / "heard"
+        self.recorded: list[Any] = []
+
+    def calls(self, lie: str, look: Any = None) -> tuple[str, bool]:
+        """Have a model call one tool; return what it read, and whether that was an error. What was asked is in `recorded`."""
+        store = MemoryStore()
+        model = ScriptedModel([{"calls": [{"name": f"liar_{lie}", "arguments": {}}]}, {"text": "Done."}])
+        prompter = ScriptedPrompter({f"liar_{lie}.sure": look or (lambda _: True)})
+        result = Agent(model=model, tools=self.tools, prompter=prompter, store=store).run_sync("Go")
+        assert result.status == "completed", result.error
+        log = store.read_sync(result.conversation).events
+        self.recorded = [
+            event for event in log if isinstance(event, events.InquiryRequest | events.InquiryAnswered | events.InquiryCancelled)
+        ]
+        response = next(event for event in log if isinstance(event, events.ToolCallResponse))
+        return response.content, response.is_error
+
+    def heard(self, count: int = 1) -> list[Any]:
+        """Wait until the server has heard so much in answer to what it asked; return it."""
+        return until(lambda: json.loads(self._heard.read_text()) if self._heard.exists() else [], lambda heard: len(heard) == count)
+
+    def is_looked_at(self) -> Callable[[Any], Any]:
+        """Return a person who looks at a question for ever; the server knows that they do."""
+
+        async def look(prompt: Any) -> Any:
+            del prompt
+            self.asked.touch()
+            await asyncio.Event().wait()
+
+        return look
+
+
+@pytest.fixture
+def liar(era: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Liar]:
+    environment = {**os.environ, "HUGE": str(HUGE)}
+    spec = ServerSpec(name="liar", command=(sys.executable, str(SERVER), era), environment=environment, cwd=str(tmp_path), asks=True)
+    with McpServers([spec], silence={"liar_deaf": 0.3}) as servers:
+        assert servers.problems == {}
+        yield Liar(servers, tmp_path)
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@legacy
+def test_what_is_asked_for_a_call_that_is_over_is_shown_to_nobody(liar: Liar) -> None:
+    assert liar.calls("late") == ("It is done.", False)
+    assert liar.recorded == []
+    assert liar.heard() == [{"action": "cancel"}]
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@modern
+def test_who_may_not_ask_by_itself_is_refused(liar: Liar) -> None:
+    assert liar.calls("late") == ("It is done.", False)
+    assert liar.recorded == []
+    assert [answer["message"] for answer in liar.heard()] == ["Method not found"]
+
+
+@legacy
+def test_a_question_whose_call_ends_meanwhile_is_withdrawn(liar: Liar) -> None:
+    assert liar.calls("early", liar.is_looked_at()) == ("It is done.", False)
+    _, withdrawn = liar.recorded
+    assert (withdrawn.outcome, withdrawn.reason) == ("cancelled", "superseded")
+    assert liar.heard() == [{"action": "cancel"}]
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@legacy
+def test_a_server_that_dies_while_somebody_looks_at_its_question(liar: Liar) -> None:
+    content, is_error = liar.calls("dies", liar.is_looked_at())
+
+    assert is_error
+    assert "the MCP server `liar` has gone away" in content
+    assert "I am dying." in content
+    _, withdrawn = liar.recorded
+    assert (withdrawn.outcome, withdrawn.reason) == ("cancelled", "superseded")
+    assert liar.calls("honest") == ("Yes.", False), "it is started again"
+
+
+@each_era
+def test_a_server_that_hears_nothing_of_being_given_up_serves_the_next_call(liar: Liar) -> None:
+    content, is_error = liar.calls("deaf")
+
+    assert (content, is_error) == ("`liar_deaf`: the MCP server `liar` was given up: it was silent for 0.3 seconds.", True)
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@each_era
+def test_too_much_is_cut_and_says_so(liar: Liar) -> None:
+    content, is_error = liar.calls("huge")
+
+    assert not is_error
+    assert len(content) < HUGE // 10
+    assert content.strip("x"), "it says that something is missing"
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@each_era
+def test_a_result_that_does_not_fit_its_own_schema_is_an_error_that_says_how(liar: Liar) -> None:
+    content, is_error = liar.calls("unfit")
+
+    assert is_error
+    assert "the MCP server `liar` gave a result that cannot be used" in content
+    assert "'three' is not of type 'integer'" in content
+    assert "Traceback" not in content
+
+
+@legacy
+def test_a_form_that_no_answer_fits_is_shown_to_nobody(liar: Liar) -> None:
+    assert liar.calls("impossible") == ("It is done.", False)
+    assert liar.recorded == []
+    assert liar.heard(5) == [{"action": "cancel"}] * 5
+
+
+@pytest.mark.parametrize("lie", ["strange", "numbers"])
+@each_era
+def test_a_result_that_is_not_in_the_protocol_is_an_error(liar: Liar, lie: str) -> None:
+    content, is_error = liar.calls(lie)
+
+    assert is_error
+    assert "answered with something that is not in the protocol: " in content
+    assert "banana" not in content
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@modern
+def test_the_same_state_again_and_again_asks_once_and_comes_to_an_end(liar: Liar) -> None:
+    content, is_error = liar.calls("same")
+
+    assert is_error
+    assert "it has sent this one call back 10 times, and still wants more" in content
+    assert [event.outcome for event in liar.recorded if not isinstance(event, events.InquiryRequest)] == ["answered"]
+
+
+@modern
+def test_questions_without_end_come_to_an_end_and_what_was_said_is_recorded(liar: Liar) -> None:
+    content, is_error = liar.calls("endless")
+
+    assert is_error
+    assert "it has sent this one call back 10 times" in content
+    requests = [event for event in liar.recorded if isinstance(event, events.InquiryRequest)]
+    assert len(requests) == len(liar.recorded) // 2 == 10
+    assert len({request.question.text for request in requests}) == 10
+
+
+@modern
+def test_a_state_without_a_question_comes_to_an_end_and_nobody_is_asked(liar: Liar) -> None:
+    content, is_error = liar.calls("nothing")
+
+    assert is_error
+    assert "it has sent this one call back 10 times" in content
+    assert liar.recorded == []

@@ -1,0 +1,137 @@
+"""A server of the Model Context Protocol that keeps to nothing: each of its tools is one lie. Run it with `python`.
+
+It is written without the SDK, which would not let it lie. `modern` as an argument makes it one of the newer protocol. A tool whose call
+needs somebody to have been asked waits for the file `asked` in its directory; what it was answered is in the file `heard`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+IS_MODERN = "modern" in sys.argv
+NAMES = ("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing")
+NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+IMPOSSIBLE: list[Any] = [
+    {"type": "string", "enum": []},
+    {"type": "array", "items": {"enum": ["a", "b"]}, "minItems": 3},
+    {"type": "integer", "minimum": 5, "maximum": 1},
+    {"type": "string", "minLength": 9, "maxLength": 2},
+    {"type": "sentence"},
+]
+heard: list[Any] = []
+waiting: list[Any] = []
+
+
+def say(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def form(question: str, **property: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"sure": {"type": "boolean", "title": question, **property}}, "required": ["sure"]}
+    return {"mode": "form", "message": question, "requestedSchema": schema}
+
+
+def text(words: str, **besides: Any) -> dict[str, Any]:
+    return {"resultType": "complete", "content": [{"type": "text", "text": words}], **besides}
+
+
+def elicit(params: dict[str, Any]) -> None:
+    say(id=f"elicited-{time.monotonic_ns()}", method="elicitation/create", params=params)
+
+
+def wants(state: str, *questions: str) -> dict[str, Any]:
+    requests = {f"q{number}": {"method": "elicitation/create", "params": form(question)} for number, question in enumerate(questions)}
+    return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
+
+
+def until_somebody_was_asked() -> None:
+    while not Path("asked").exists():
+        time.sleep(0.01)
+
+
+def call(id: Any, name: str) -> None:
+    state = str(id)
+    match name:
+        case "late":
+            say(id=id, result=text("It is done."))
+            elicit(form("Is it not too late?"))
+        case "early":
+            elicit(form("Does anybody wait for this?"))
+            until_somebody_was_asked()
+            say(id=id, result=text("It is done."))
+        case "dies":
+            elicit(form("Are you there?"))
+            until_somebody_was_asked()
+            die()
+        case "impossible":
+            for property in IMPOSSIBLE:
+                elicit({**form("Which?"), "requestedSchema": {"type": "object", "properties": {"sure": property}}})
+            waiting.append(id)
+        case "deaf":
+            pass
+        case "same" | "endless" | "nothing":
+            say(id=id, result={"same": wants("the same", "Again?"), "endless": wants(state, f"Question {id}?")}.get(name, wants(state)))
+        case _:
+            say(id=id, result=results().get(name) or text("Yes."))
+
+
+def results() -> dict[str, dict[str, Any]]:
+    """Return what is no result."""
+    return {
+        "huge": text("x" * int(os.environ.get("HUGE", "1"))),
+        "unfit": text("three", structuredContent={"n": "three"}),
+        "strange": {"resultType": "banana", "ripe": True},
+        "numbers": {"resultType": "complete", "content": 7},
+    }
+
+
+def die() -> None:
+    sys.stderr.write("I am dying.\n")
+    sys.stderr.flush()
+    os._exit(3)
+
+
+def hear(answer: dict[str, Any]) -> None:
+    heard.append(answer.get("result") or answer.get("error"))
+    Path("heard.new").write_text(json.dumps(heard))
+    Path("heard.new").replace("heard")
+    if waiting and len(heard) == len(IMPOSSIBLE):
+        say(id=waiting.pop(), result=text("It is done."))
+
+
+def tools() -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
+    listed[NAMES.index("unfit")]["outputSchema"] = NUMBER
+    return listed
+
+
+def answer(message: dict[str, Any]) -> None:
+    id = message.get("id")
+    info: dict[str, Any] = {"capabilities": {"tools": {}}, "serverInfo": {"name": "liar", "version": "1"}}
+    cached = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    match message.get("method"):
+        case None:
+            hear(message)
+        case "server/discover" if IS_MODERN:
+            say(id=id, result={"supportedVersions": ["2026-07-28"], **info, **cached})
+        case "initialize":
+            say(id=id, result={"protocolVersion": "2025-11-25", **info})
+        case "tools/list":
+            say(id=id, result={"tools": tools(), **cached})
+        case "tools/call":
+            call(id, message["params"]["name"])
+        case _ if id is not None:
+            say(id=id, error={"code": -32601, "message": "Method not found"})
+        case _:
+            pass
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        answer(json.loads(line))
