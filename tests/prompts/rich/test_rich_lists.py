@@ -63,6 +63,14 @@ def test_a_list_can_be_left_with_one_key(key: str, reply: object) -> None:
     assert pressed(ASKED, key).reply == reply
 
 
+def test_the_question_and_its_options_stay_while_a_reply_is_written() -> None:
+    keys = pressed(ASKED, "r")
+    text = "\n".join(keys.live)
+    assert keys.live[0] == "Which environment should the migration run against?"
+    assert all(option in text for option in ("local", "staging", "production"))
+    assert text.index("production") < text.index("Your reply to the assistant")
+
+
 def test_escape_opens_the_ways_out_and_escape_goes_back() -> None:
     keys = pressed(ASKED, "down", "escape")
     assert keys.live[0] == "Which environment should the migration run against?"
