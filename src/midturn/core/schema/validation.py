@@ -70,15 +70,15 @@ class _Size:
         self.parts += 1
         if isinstance(value, str):
             self.text += len(value.encode())
-        elif isinstance(value, Mapping):
+        elif isinstance(value, int):  # before what may contain others: most values are small, and looking for protocols takes long
+            self.enormous += value.bit_length() > _BITS
+        elif isinstance(value, (dict, Mapping)):
             for key, item in value.items():
                 self.text += len(key.encode())
                 self._add(item)
-        elif isinstance(value, Sequence):
+        elif isinstance(value, (list, Sequence)):
             for item in value:
                 self._add(item)
-        elif isinstance(value, int) and value.bit_length() > _BITS:
-            self.enormous += 1
 
 
 @lru_cache(maxsize=32)
