@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from midturn.servers.asked import QUICKEST
 from real_agents.agents import AGENTS, Agent
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider, Reply
@@ -127,6 +129,12 @@ def watched(session: PtySession, midturn: CommandLine, count: int = 1) -> list[d
 
     session.wait_until(are_there, f"{count} open questions", seconds=PATIENCE)
     return seen
+
+
+def read_like_a_person(session: PtySession) -> None:
+    """Let the time pass that a person needs to read a question: what is pressed sooner is nobody's answer."""
+    read_at = time.monotonic() + 2 * QUICKEST
+    session.wait_until(lambda: time.monotonic() > read_at, "a reader", seconds=PATIENCE)
 
 
 @pytest.mark.parametrize("key", HIDDEN)
@@ -257,6 +265,7 @@ def test_a_question_of_our_server_is_answered_in_its_own_dialog(midturn: Command
     with at_a_terminal(midturn, agent, [[OURS], "All done."], *ALLOWED) as (session, provider):
         session.wait_for("enter accept", seconds=PATIENCE)
         watched(session, midturn)
+        read_like_a_person(session)
         session.send("\r")
         session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
 

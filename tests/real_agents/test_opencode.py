@@ -63,10 +63,11 @@ class Server:
         self.bridge = midturn.start("hook", "opencode", "--url", self.url)
 
     def close(self) -> None:
-        """End both."""
-        for process in (self.bridge, self.process):
-            process.terminate()
-            process.communicate(timeout=60)
+        """End both; the server is not ours, and now and then does not end by itself."""
+        self.bridge.terminate()
+        self.bridge.communicate(timeout=60)
+        self.process.kill()
+        self.process.communicate(timeout=60)
 
     def ask(self) -> None:
         """Have its model begin."""

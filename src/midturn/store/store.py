@@ -23,8 +23,6 @@ from midturn.store.store_change import StoreChange
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 from midturn.store.waking import OnWake, wake
-from midturn.store.watched_store import WatchedStore
-from midturn.store.watching import changes
 
 T = TypeVar("T")
 
@@ -199,6 +197,10 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
         """
+        # Most programs never watch, and need not load what it takes.
+        from midturn.store.watched_store import WatchedStore
+        from midturn.store.watching import changes
+
         return changes(WatchedStore(self, self.port), conversation)
 
     # Without an event loop -----------------------------------------------------------------------------------------------
