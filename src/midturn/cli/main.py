@@ -15,8 +15,8 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.lazy import CommandEntry, LazyGroup
 from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
-from midturn.cli.told import told
 from midturn.errors import ConfigError, MidturnError, TerminalGone
+from midturn.foreign.told import told
 
 _OWN = ("-h", "--help", "--version")
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs

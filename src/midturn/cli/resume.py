@@ -18,7 +18,6 @@ from midturn.cli.options import with_conversation, with_non_interactive, with_ou
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.shown import block, line
-from midturn.cli.told import told
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.compose.command_line import discard_turn
@@ -26,6 +25,7 @@ from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
+from midturn.foreign.told import told
 from midturn.sandbox.doors import for_people_only
 
 _LOOK = 0.5  # seconds between two looks for answers (`--watch`)

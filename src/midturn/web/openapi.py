@@ -19,7 +19,7 @@ _ERRORS: Final = {
     "401": "Nobody is signed in.",
     "403": "Another site sent this.",
     "404": "Nothing here has this id.",
-    "409": "Somebody answered first, or a secret cannot be taken here.",
+    "409": "Somebody answered first, a secret cannot be taken here, or the turn was not begun here and has to be taken over first.",
     "410": "It was closed without an answer.",
     "413": "The body is too large.",
     "415": "The body is no JSON.",

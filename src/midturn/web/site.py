@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion
+from midturn.errors import NeedsAdoption
 from midturn.web.access import Access, Visitor
 from midturn.web.board import Board
 from midturn.web.drafts import Drafts
@@ -46,7 +47,8 @@ class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
 
     `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where nobody else can read them.
-    `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
+    `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question. `adopting` says what to do about a
+    turn that was not begun here; `{conversation}` stands for its conversation.
     """
 
     board: Board
@@ -58,8 +60,13 @@ class Site(Struct, frozen=True, kw_only=True):
     secrets: bool | None = None
     notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
     elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
+    adopting: str = "Ask whoever runs this application to look at it; this question can be answered once they have taken the turn over."
     vault: Vault = field(default_factory=Vault)
     drafts: Drafts = field(default_factory=Drafts)
+
+    def about_adopting(self, error: NeedsAdoption) -> str:
+        """Say why nothing of a turn was answered that was not begun here, and what to do."""
+        return f"{error} {self.adopting.format(conversation=error.conversation)}"
 
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

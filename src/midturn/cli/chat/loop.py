@@ -20,13 +20,13 @@ from midturn.cli.place import Place
 from midturn.cli.query.command import Around, Query, begin, go_on
 from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.shown import block, line
-from midturn.cli.told import told
 from midturn.compose.mcp import Servers
 from midturn.compose.models import refuse_unusable
 from midturn.core.events import TurnStart
 from midturn.core.suggestion import did_you_mean
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import MidturnError, TerminalGone
+from midturn.foreign.told import told
 from midturn.terminal.device import open_device
 from midturn.terminal.restore import HUSH, Restored
 

@@ -17,6 +17,7 @@ from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Connected, asks_somebody
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
+from midturn.foreign.told import ADOPT
 from midturn.ports import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
@@ -45,6 +46,7 @@ def site_of(place: Place, given: Serve) -> Site:
         signs_in=isinstance(access, CookieAccess),
         secrets=settings.web.secrets,
         elsewhere="Answer it at a terminal: midturn answer {id}",
+        adopting=ADOPT,
         notifying=_notifying(settings.notifications, given),
         drafts=Drafts(directory_of(given.port) / "drafts"),
     )

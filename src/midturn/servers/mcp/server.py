@@ -16,6 +16,7 @@ from mcp.server.stdio import stdio_server
 from midturn import __version__
 from midturn.errors import MidturnError
 from midturn.foreign import words
+from midturn.foreign.told import told
 from midturn.ports import Clock
 from midturn.servers.mcp import results
 from midturn.servers.mcp.asking import AskingSettings, AskUserCalls, CallAnswer
@@ -49,7 +50,7 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
         try:
             return await call(context, params)
         except MidturnError as error:
-            return results.wrong(f"{words.FAILED} ({error})")
+            return results.wrong(f"{words.FAILED} ({told(error)})")
         except Exception:  # noqa: BLE001  whatever it is, the model must not take it for an answer
             _LOG.exception("a call of %s failed", params.name)
             return results.wrong(words.FAILED)

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, Problem, QuestionError, StoreLocked
+from midturn.errors import AlreadyAnswered, MidturnError, NeedsAdoption, NotOpen, Problem, QuestionError, StoreLocked
 from midturn.store.outside_answers import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering, PageAgain, ShownPage
@@ -53,6 +53,10 @@ async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answe
         came_to = await answering.act(sent)
     except PageAgain as misfit:
         return await _shown(request, visitor, site, found, misfit.shown, problems=misfit.problems, sent=sent, status=422)
+    except NeedsAdoption as foreign:
+        problems = (Problem("", site.about_adopting(foreign)),)
+        shown = await answering.shown(sent.text("walk"), sent)
+        return await _shown(request, visitor, site, found, shown, problems=problems, sent=sent, status=409)
     except (AlreadyAnswered, NotOpen, StoreLocked) as error:
         await site.board.look()
         status = 409 if isinstance(error, AlreadyAnswered) else 410
