@@ -79,6 +79,20 @@ def test_an_answer_in_text_where_a_shape_was_asked_for_is_a_failure() -> None:
             result.raise_if_failed()
 
 
+def test_an_answer_that_does_not_fit_its_json_schema_is_a_failure_as_one_that_does_not_fit_a_type_is() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"answer": {"type": "integer"}}, "required": ["answer"]}
+    result = mt.Agent(mt.FunctionModel(lambda _: {"answer": "x"})).run_sync("What is it?", schema=schema)
+    assert (result.status, result.structured) == ("failed", None)
+    assert result.error == 'The answer of the model does not fit: /answer: must be a whole number, not "x".'
+    assert mt.Agent(mt.FunctionModel(lambda _: {"answer": 7})).run_sync("And?", schema=schema).structured == {"answer": 7}
+
+
+def test_a_json_schema_beyond_the_closed_subset_goes_to_the_model_and_is_not_checked_here() -> None:
+    schema: dict[str, Any] = {"type": "object", "patternProperties": {"^a": {"type": "integer"}}}
+    result = mt.Agent(mt.FunctionModel(lambda _: {"answer": "x"})).run_sync("What is it?", schema=schema)
+    assert (result.status, result.structured) == ("completed", {"answer": "x"})
+
+
 def test_a_resumed_turn_owes_the_shape_that_it_was_begun_with() -> None:
     @mt.tool
     async def deploy(ctx: mt.ToolContext) -> str:

@@ -14,6 +14,7 @@ from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
+from midturn.core.schema import check_schema, validate
 from midturn.core.stream import OpenQuestion, refused
 from midturn.core.turn.pending import pending
 from midturn.core.value_types import Mismatch, value_type
@@ -127,12 +128,23 @@ def finished(
     if result.status == "completed" and _lacks_shape(turn):
         said = textwrap.shorten(result.text, _MOST_SAID, placeholder=" …")
         return replace(result, status="failed", error=f"The answer of the model is not in the shape that `schema` asks for: {said!r}")
-    if wanted is None or isinstance(wanted, Mapping) or result.structured is None:
+    if wanted is None or result.structured is None:
         return result
+    if isinstance(wanted, Mapping):
+        return _checked(result, wanted)
     try:
         return replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
     except Mismatch as mismatch:
         return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {mismatch}")
+
+
+def _checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
+    """Let an answer fail that does not fit its schema; one of more than the closed subset is checked by the model's provider alone."""
+    problems = () if check_schema(schema) else validate(schema, cast("Json", result.structured))
+    if not problems:
+        return result
+    said = "; ".join(map(str, problems))
+    return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {said}")
 
 
 def _lacks_shape(turn: Sequence[Event]) -> bool:
