@@ -43,9 +43,9 @@ class World:
         assert running.returncode == 0, errors
         return printed.splitlines()[-1]
 
-    def kill_in_the_tool(self) -> None:
-        """Run a process until the tool works, and kill it there."""
-        (self.here / "stay").touch()
+    def kill_in_the_tool(self, stay: str = "stay") -> None:
+        """Run a process until the tool works, and kill it there: before its effect, or with `stay-after` after it."""
+        (self.here / stay).touch()
         with self.process() as running:
             assert running.stdout
             assert running.stderr
@@ -55,7 +55,7 @@ class World:
             else:
                 raise AssertionError(running.stderr.read())
             running.kill()
-        (self.here / "stay").unlink()
+        (self.here / stay).unlink()
 
     def answer(self) -> None:
         """Answer the question that was asked first."""
@@ -88,3 +88,24 @@ def test_a_process_killed_in_a_tool_is_followed_by_one_that_asks_and_does_nothin
     assert world.effects == ["eu", "us"]
     assert sorted(world.asked) == ["Deploy to eu?", "Deploy to us?"]
     assert sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"]
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_call_whose_effect_was_made_and_not_recorded_is_made_again_under_the_same_key_and_nobody_is_asked_again(
+    framework: str, tmp_path: Path
+) -> None:
+    world = World(framework, tmp_path)
+    assert world.run() == "waits"
+    while world.store.pending_sync(world.conversation):
+        world.answer()
+    world.kill_in_the_tool("stay-after")
+    assert "eu" in world.effects
+
+    assert world.run().startswith("done: ")
+
+    made = [line.split() for line in (tmp_path / "keys").read_text(encoding="utf-8").splitlines()]
+    keys = [key for env, key in made if env == "eu"]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert len({key for _, key in made}) == 2
+    assert sorted(world.asked) == sorted(world.recorded()) == ["Deploy to eu?", "Deploy to us?"]

@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import midturn as mt
+from midturn.inquirer.call import InquirerCall
+from midturn.tools.asker import CALL
 
 FRAMEWORK, HERE, CONVERSATION = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 STAY = HERE / "stay"
 """While it is there, the tool of `eu` never returns: the process is to be killed in it."""
+STAY_AFTER = HERE / "stay-after"
+"""While it is there, the tool of `eu` never returns after its effect: the process is to be killed before the call's result is recorded."""
 STATE = HERE / "state.json"
 
 
@@ -29,7 +33,19 @@ async def deploy(env: str) -> str:
         await asyncio.Event().wait()
     with (HERE / "effects").open("a", encoding="utf-8") as effects:
         effects.write(f"{env}\n")
+    with (HERE / "keys").open("a", encoding="utf-8") as keys:
+        keys.write(f"{env} {current_key()}\n")
+    if env == "eu" and STAY_AFTER.exists():
+        say("in the tool")
+        await asyncio.Event().wait()
     return f"{env} is live."
+
+
+def current_key() -> str:
+    """Return the key of the call that runs here."""
+    call = CALL.get()
+    assert isinstance(call, InquirerCall)
+    return call.idempotency_key
 
 
 def say(text: str) -> None:
