@@ -91,6 +91,15 @@ def test_an_agent_that_dies_is_an_error(midturn: CommandLine) -> None:
     assert "ended (status 3) before its turn did" in finished.stderr.replace("\n", " ")
 
 
+def test_an_agent_that_reads_nothing_is_an_error_and_nothing_of_a_library_reaches_the_terminal(midturn: CommandLine) -> None:
+    finished = midturn.run("acp", "run", "--prompt", "x", "--", "true")
+
+    assert finished.status == 1
+    assert "true ended (status 0) before its turn did" in finished.stderr.replace("\n", " ")
+    assert "Traceback" not in finished.stderr
+    assert len(finished.stderr.splitlines()) <= 3
+
+
 def test_an_agent_that_is_not_there_is_an_error(midturn: CommandLine) -> None:
     finished = midturn.run("acp", "run", "--prompt", "x", "--", "no-such-agent")
 

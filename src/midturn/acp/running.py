@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -73,7 +74,8 @@ class AcpRun(Struct, frozen=True, kw_only=True):
             talking.cancel()
             ending.cancel()
             await asyncio.gather(talking, ending, return_exceptions=True)
-            await connection.close()
+            with suppress(ConnectionError):  # what was still to be sent has nobody to read it
+                await connection.close()
             await ended(process)
 
     async def _gone(self, ending: asyncio.Future[int]) -> AgentFailed:

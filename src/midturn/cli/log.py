@@ -48,6 +48,8 @@ def start_log(environment: Mapping[str, str]) -> None:
         logger.setLevel(logging.ERROR if name == "asyncio" else level.upper())
         logger.propagate = False
     logging.getLogger(_SAID).handlers = [_Told()]
+    root = logging.getLogger()  # libraries that we use have loggers of their own, and some have none
+    root.handlers = [*(other for other in root.handlers if not isinstance(other, _PrivateFile)), handler]
     logging.captureWarnings(capture=True)
     threading.excepthook = _log_thread
     sys.unraisablehook = _log_unraisable
