@@ -16,7 +16,6 @@ from midturn.cli.lazy import CommandEntry, LazyGroup
 from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
 from midturn.errors import ConfigError, MidturnError, TerminalGone
-from midturn.foreign.told import told
 
 _OWN = ("-h", "--help", "--version")
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
@@ -168,6 +167,8 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
         note(line("midturn: {}", block(str(error))))
         return ExitStatus.USAGE
     except MidturnError as error:
+        from midturn.foreign.told import told  # most commands end well
+
         note(line("midturn: {}", block(told(error))))
         return ExitStatus.TERMINAL_GONE if isinstance(error, TerminalGone) else ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
