@@ -170,6 +170,14 @@ def test_ending_the_turn_with_a_key_takes_two_of_them() -> None:
     assert keys.press("s").reply == EndedTurn()
 
 
+@pytest.mark.parametrize("key", ["y", "n", "Y", "p", "enter"])
+def test_a_key_after_the_one_that_ends_the_turn_is_no_answer(key: str) -> None:
+    keys = pressed(ASKED, "s", key)
+    assert keys.reply is None
+    assert keys.live[-1] == Keys(ASKED).live[-1]
+    assert keys.press("y").reply == Answered(value=True)
+
+
 def test_what_a_remembered_answer_covers_is_said() -> None:
     asked = replace(ASKED, tool="fs_modify_file", question=replace(ASKED.question, id="apply_changes"))
     keys = pressed(asked, "Y")

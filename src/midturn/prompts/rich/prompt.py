@@ -64,7 +64,7 @@ class RichPrompt:
         self._offered = offered if self._prompt is prompt else tuple(one for one in offered if one.does is not KeyStep.GIVE_REASON)
         *self._question, self._tail = question_rows(self._prompt, columns)
         self._note = ""
-        self._is_leaving = False
+        self._leaving: Key | None = None
         self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
         if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
@@ -109,7 +109,7 @@ class RichPrompt:
     def press(self, key: Key, now: float) -> Reply | Edit | Sign | None:  # noqa: PLR0911 (one for each thing that a key may do)
         """Take a key: what comes back is the reply, or something that only the terminal can do."""
         self._note = ""
-        was_leaving, self._is_leaving = self._is_leaving, False
+        leaving, self._leaving = self._leaving, None
         face = self._faces[-1]
         if isinstance(key, Press) and key.key == "c-c":
             return EndedTurn()
@@ -125,9 +125,11 @@ class RichPrompt:
         if isinstance(key, Press) and key.key == "f1" and not isinstance(face, Choice | Listing):
             self._faces.append(self._menu().opened())
             return None
+        if leaving not in (None, key):  # whoever is asked "really?" and presses something else answers that, and not the question
+            return None
         outcome = self._do(face.press(key))
-        if isinstance(outcome, EndedTurn) and not was_leaving:
-            self._is_leaving = True
+        if isinstance(outcome, EndedTurn) and not leaving:
+            self._leaving = key
             self._note = _ENDS
             return None
         return outcome
