@@ -35,6 +35,7 @@ from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
 from midturn.terminal.restore import HUSH
 
+_MISSHAPEN = "the answer has not the shape that was asked for"
 _LOOK = 0.1  # seconds between two looks for an answer that was handed over
 
 
@@ -132,10 +133,12 @@ class TurnRunner:
         status = status_of(result)
         waits = status == ExitStatus.SUSPENDED and self._run.waits
         match self._run.output:
+            case _ if self._run.shaped and result.status == "completed" and result.structured is None:
+                status = self._misshapen(result)
             case "json" if not waits:
                 print_result(result)
             case "text" if self._run.shaped and result.status == "completed":
-                status = _print_shaped(result, status)
+                say_json(result.structured)
             case _:
                 pass
         if waits:
@@ -144,14 +147,12 @@ class TurnRunner:
             report(result, session.window, attached=self._run.attached, option=self._run.place.option)
         return status
 
-
-def _print_shaped(result: RunResult[Any], status: ExitStatus) -> ExitStatus:
-    """Print the answer in its shape; one that has another is an error, and nothing for whoever reads stdout."""
-    if result.structured is not None:
-        say_json(result.structured)
-        return status
-    note(line("midturn: the answer has not the shape that was asked for:\n{}", spoken(result.text)))
-    return ExitStatus.ERROR
+    def _misshapen(self, result: RunResult[Any]) -> ExitStatus:
+        """Say that an answer has another shape than the one asked for: an error, and no answer for whoever reads stdout."""
+        if self._run.output == "json":
+            print_result(result, status="failed")
+        note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(result.text)))
+        return ExitStatus.ERROR
 
 
 def _answered(held: Held) -> bool:
