@@ -69,6 +69,11 @@ def sanitize(events: Iterable[Event]) -> tuple[list[Event], Repairs]:
         if not window.open:
             content, cancelled = _cancel_requests(content)
             content, answered = _answer_calls(content)
+            for _ in content:  # where ids repeat, a new response may take the place of another's
+                if not pair_calls(content).unanswered:
+                    break
+                content, more = _answer_calls(content)
+                answered += more
             repairs += cancelled + answered
         whole += content
     return whole or events, repairs
