@@ -12,13 +12,14 @@ from starlette.responses import JSONResponse, Response
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import AlreadyAnswered, AnswerError, NeedsAdoption, NotOpen, Problem, StoreError
+from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS
 from midturn.web.site import Site
+from midturn.web.unrecorded import unrecorded
 
 _KEYS = (*WAYS, "reason", "remember")
 _SHAPES = {
@@ -70,11 +71,12 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
         receipt = await site.board.port.answer(found.id, **how, user=visitor.name, via="api")
     except AnswerError as error:
         return _misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
-    except NeedsAdoption as foreign:
-        return problem(409, "needs_adoption", site.about_adopting(foreign))
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
         await site.board.look()
         return await _late(found.id, closed_meanwhile, site)
+    except (StoreError, PersonNeeded) as error:
+        why = unrecorded(error, site)
+        return problem(why.status, why.error, why.message)
     await site.board.look()
     if site.resumer:
         site.resumer.nudge()

@@ -17,13 +17,14 @@ _TYPES: Final = (AnswerShape, ConversationShape, ErrorShape, QuestionShape, Rece
 _ERRORS: Final = {
     "400": "The body cannot be read.",
     "401": "Nobody is signed in.",
-    "403": "Another site sent this.",
+    "403": "Another site sent this, or only a person may answer, and no process that a tool has started.",
     "404": "Nothing here has this id.",
-    "409": "Somebody answered first, a secret cannot be taken here, or the turn was not begun here and has to be taken over first.",
+    "409": "Somebody answered first; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
     "410": "It was closed without an answer.",
     "413": "The body is too large.",
     "415": "The body is no JSON.",
     "422": "The answer does not fit; the question is still open.",
+    "503": "The answer could not be recorded; the question is still open. Try again.",
 }
 
 

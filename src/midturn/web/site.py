@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion
-from midturn.errors import NeedsAdoption
 from midturn.web.access import Access, Visitor
 from midturn.web.board import Board
 from midturn.web.drafts import Drafts
@@ -63,10 +62,6 @@ class Site(Struct, frozen=True, kw_only=True):
     adopting: str = "Ask whoever runs this application to look at it; this question can be answered once they have taken the turn over."
     vault: Vault = field(default_factory=Vault)
     drafts: Drafts = field(default_factory=Drafts)
-
-    def about_adopting(self, error: NeedsAdoption) -> str:
-        """Say why nothing of a turn was answered that was not begun here, and what to do."""
-        return f"{error} {self.adopting.format(conversation=error.conversation)}"
 
 
 Handler = Callable[[Request, Visitor], Awaitable[Response]]

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import AlreadyAnswered, MidturnError, NeedsAdoption, NotOpen, Problem, QuestionError, StoreLocked
+from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.store.outside_answers import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering, PageAgain, ShownPage
@@ -20,6 +20,7 @@ from midturn.web.pages.waiting import frame
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.site import Site
 from midturn.web.templating import page
+from midturn.web.unrecorded import unrecorded
 
 
 class Before(Struct, frozen=True):
@@ -29,82 +30,85 @@ class Before(Struct, frozen=True):
     said: str = ""
 
 
+class _Visit(Struct, frozen=True):
+    """Somebody at the address of a question."""
+
+    request: Request
+    visitor: Visitor
+    site: Site
+
+
+class _Refused(Struct, frozen=True):
+    """What was sent from the page and did not do, and why."""
+
+    status: int
+    sent: Fields
+    problems: Sequence[Problem]
+
+
 async def question(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show a question, or take what was sent from its page."""
-    id = request.path_params["id"]  # noqa: A001  the wire's word
-    found = await site.board.find(id)
+    visit = _Visit(request, visitor, site)
+    found = await site.board.find(request.path_params["id"])
     if found is None:
-        return await _closed(request, visitor, site, status=404)
+        return await _closed(visit, 404)
     elsewhere = await secret_elsewhere(request, site, found) if holds_secret(found) else ""
     answering = Answering(site, found, visitor, elsewhere)
     try:
         if request.method == "POST":
-            return await _sent(request, visitor, site, answering, found)
-        return await _shown(request, visitor, site, found, await answering.shown())
+            return await _sent(visit, answering, found)
+        return await _shown(visit, found, await answering.shown())
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
-        return await _closed(request, visitor, site, status=410, problem=str(closed_meanwhile))
+        return await _closed(visit, 410, problem=str(closed_meanwhile))
     except QuestionError as error:
         return page(request, "message.html", {**frame(site, visitor, "Question"), "text": str(error)}, 422)
 
 
-async def _sent(request: Request, visitor: Visitor, site: Site, answering: Answering, found: OpenQuestion) -> Response:
-    sent = await read_fields(request)
+async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Response:
+    sent = await read_fields(visit.request)
     try:
         came_to = await answering.act(sent)
     except PageAgain as misfit:
-        return await _shown(request, visitor, site, found, misfit.shown, problems=misfit.problems, sent=sent, status=422)
-    except NeedsAdoption as foreign:
-        problems = (Problem("", site.about_adopting(foreign)),)
+        return await _shown(visit, found, misfit.shown, _Refused(422, sent, misfit.problems))
+    except (AlreadyAnswered, NotOpen) as error:
+        await visit.site.board.look()
+        return await _closed(visit, 409 if isinstance(error, AlreadyAnswered) else 410, sent, str(error))
+    except (StoreError, PersonNeeded) as error:
+        why = unrecorded(error, visit.site)
         shown = await answering.shown(sent.text("walk"), sent)
-        return await _shown(request, visitor, site, found, shown, problems=problems, sent=sent, status=409)
-    except (AlreadyAnswered, NotOpen, StoreLocked) as error:
-        await site.board.look()
-        status = 409 if isinstance(error, AlreadyAnswered) else 410
-        return await _closed(request, visitor, site, status=status, sent=sent, problem=str(error))
+        return await _shown(visit, found, shown, _Refused(why.status, sent, [Problem("", why.message)]))
     if isinstance(came_to, Receipt):
-        return RedirectResponse(await _next_page(request, site, found, sent), 303)
-    return await _shown(request, visitor, site, found, came_to)
+        return RedirectResponse(await _next_page(visit, found, sent), 303)
+    return await _shown(visit, found, came_to)
 
 
-async def _next_page(request: Request, site: Site, found: OpenQuestion, sent: Fields) -> str:
+async def _next_page(visit: _Visit, found: OpenQuestion, sent: Fields) -> str:
     """Return where somebody goes on: after Back at what is on record, to the question that is asked again."""
-    base = str(request.scope.get("root_path", "")).rstrip("/")
-    again = await site.board.asked_again(found) if sent.one("act") == "back" else None
+    base = str(visit.request.scope.get("root_path", "")).rstrip("/")
+    again = await visit.site.board.asked_again(found) if sent.one("act") == "back" else None
     return f"{base}/?done={found.id}" if again is None else f"{base}/q/{again.id}"
 
 
-async def _shown(  # noqa: PLR0913  what a page shows
-    request: Request,
-    visitor: Visitor,
-    site: Site,
-    found: OpenQuestion,
-    shown: ShownPage,
-    *,
-    problems: Sequence[Problem] = (),
-    sent: Fields | None = None,
-    status: int = 200,
-) -> Response:
+async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: _Refused | None = None) -> Response:
     values = {
-        **frame(site, visitor, "Question"),
+        **frame(visit.site, visit.visitor, "Question"),
         "question": found,
         "shown": shown,
         "kind": type(shown).__name__,
-        "problems": problems,
-        "reply": sent.text("reply") if sent else "",
-        "reason": sent.text("reason") if sent else "",
-        "before": await _before(site, found),
-        "conversation_title": await site.board.title(found.conversation),
+        "problems": refused.problems if refused else (),
+        "reply": refused.sent.text("reply") if refused else "",
+        "reason": refused.sent.text("reason") if refused else "",
+        "before": await _before(visit.site, found),
+        "conversation_title": await visit.site.board.title(found.conversation),
     }
-    return page(request, "question.html", values, status)
+    return page(visit.request, "question.html", values, refused.status if refused else 200)
 
 
-async def _closed(
-    request: Request, visitor: Visitor, site: Site, *, status: int, sent: Fields | None = None, problem: str = ""
-) -> Response:
-    found = await recorded(site.board.port, request.path_params["id"])
+async def _closed(visit: _Visit, status: int, sent: Fields | None = None, problem: str = "") -> Response:
+    found = await recorded(visit.site.board.port, visit.request.path_params["id"])
     kept = [text for name in ("answer", "other", "reply", "reason", "edited") if sent and (text := sent.text(name))]
-    values = {**frame(site, visitor, "Closed"), "closed": found, "kept": kept, "problem": problem}
-    return page(request, "closed.html", values, status if found is None or status != 404 else 200)  # noqa: PLR2004
+    values = {**frame(visit.site, visit.visitor, "Closed"), "closed": found, "kept": kept, "problem": problem}
+    return page(visit.request, "closed.html", values, status if found is None or status != 404 else 200)  # noqa: PLR2004
 
 
 async def _before(site: Site, found: OpenQuestion) -> Before:

@@ -1,0 +1,31 @@
+"""Why an answer was not recorded although its question is open: the same words and statuses on the page and in the API."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from midturn.errors import Busy, NeedsAdoption, PersonNeeded, StoreError, StoreLocked
+from midturn.web.site import Site
+
+
+class Unrecorded(Struct, frozen=True):
+    """`status` is that of the response, `error` a word for programs, `message` a sentence for people."""
+
+    status: int
+    error: str
+    message: str
+
+
+def unrecorded(error: StoreError | PersonNeeded, site: Site) -> Unrecorded:
+    """Return what is said of an error for which an answer was not recorded."""
+    match error:
+        case NeedsAdoption(conversation=conversation):
+            return Unrecorded(409, "needs_adoption", f"{error} {site.adopting.format(conversation=conversation)}")
+        case StoreLocked():
+            return Unrecorded(409, "locked", str(error))
+        case Busy():
+            return Unrecorded(503, "busy", str(error))
+        case PersonNeeded():
+            return Unrecorded(403, "person_needed", str(error))
+        case _:
+            return Unrecorded(503, "not_recorded", str(error))

@@ -1,0 +1,60 @@
+"""An answer that cannot be recorded now: the question stays open, what was typed stays on the page, and it is said why, and what to do."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import pytest
+
+import midturn as mt
+from midturn.core.question import Question
+from midturn.errors import MidturnError, PersonNeeded
+from midturn.store.stores import MemoryStore
+from midturn.web import inbox
+from support.pages import ada, agent_with, asking, browsing, send, wait_for
+
+REASONS = [
+    pytest.param(mt.Busy("Others write it."), 503, "busy", id="busy"),
+    pytest.param(mt.StoreLocked("It is being written."), 409, "locked", id="locked"),
+    pytest.param(mt.StoreError("The disk is full."), 503, "not_recorded", id="disk"),
+    pytest.param(PersonNeeded("This process may not answer."), 403, "person_needed", id="person"),
+]
+
+
+@pytest.fixture
+def waiting(store: MemoryStore) -> mt.OpenQuestion:
+    """Return a question that is open."""
+    return wait_for(agent_with(store, asking(Question.text("when", "When?"))))
+
+
+def refuse(store: MemoryStore, monkeypatch: pytest.MonkeyPatch, why: MidturnError) -> None:
+    """Let the store record nothing from now on."""
+
+    async def settle(*_: object) -> NoReturn:
+        raise why
+
+    monkeypatch.setattr(store, "_submit", settle)
+
+
+@pytest.mark.parametrize(("why", "status", "word"), REASONS)
+def test_the_api_says_why_and_whether_to_try_again(
+    store: MemoryStore, waiting: mt.OpenQuestion, monkeypatch: pytest.MonkeyPatch, why: MidturnError, status: int, word: str
+) -> None:
+    with browsing(inbox(store, user=ada)) as client:
+        refuse(store, monkeypatch, why)
+        sent = client.post(f"/api/questions/{waiting.id}/answer", json={"value": "Tuesday"})
+        assert (sent.status_code, sent.json()) == (status, {"error": word, "message": str(why)})
+        assert client.get(f"/api/questions/{waiting.id}").status_code == 200
+
+
+@pytest.mark.parametrize(("why", "status", "word"), REASONS)
+def test_the_page_shows_the_question_again_with_what_was_typed(
+    store: MemoryStore, waiting: mt.OpenQuestion, monkeypatch: pytest.MonkeyPatch, why: MidturnError, status: int, word: str
+) -> None:
+    del word
+    with browsing(inbox(store, user=ada)) as client:
+        refuse(store, monkeypatch, why)
+        sent = send(client, waiting, answer="Tuesday", act="answer")
+        assert sent.status_code == status
+        for expected in ("When?", "Tuesday", str(why)):
+            assert expected in sent.text
