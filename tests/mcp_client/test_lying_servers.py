@@ -19,8 +19,10 @@ from midturn.mcp.spec import ServerSpec
 from support.hooks import until
 
 SERVER = Path(__file__).parents[1] / "support" / "lying_mcp_server.py"
-HUGE = int(os.environ.get("MIDTURN_HUGE", "4_000_000"))
-"""Characters of what is too much; 100_000_000 for the long form."""
+HUGE = 4_000_000
+"""Characters of what is too much for a model."""
+OVERLONG = int(os.environ.get("MIDTURN_HUGE", "17_000_000"))
+"""Characters of what is too much for a message; 100_000_000 for the long form."""
 LEGACY, MODERN = "legacy", "modern"
 pytestmark = pytest.mark.timeout(120)
 each_era = pytest.mark.parametrize("era", [LEGACY, MODERN])
@@ -51,6 +53,16 @@ class Liar:
         response = next(event for event in log if isinstance(event, events.ToolCallResponse))
         return response.content, response.is_error
 
+    def calls_at_once(self, *lies: str) -> list[tuple[str, bool]]:
+        """Have a model call several tools at the same time; return what it read of each."""
+        store = MemoryStore()
+        model = ScriptedModel([{"calls": [{"name": f"liar_{lie}", "arguments": {}} for lie in lies]}, {"text": "Done."}])
+        result = Agent(model=model, tools=self.tools, prompter=ScriptedPrompter({}), store=store).run_sync("Go")
+        log = store.read_sync(result.conversation).events
+        responses = {event.call: event for event in log if isinstance(event, events.ToolCallResponse)}
+        requests = [event for event in log if isinstance(event, events.ToolCallRequest)]
+        return [(responses[request.event_id].content, responses[request.event_id].is_error) for request in requests]
+
     def heard(self, count: int = 1) -> list[Any]:
         """Wait until the server has heard so much in answer to what it asked; return it."""
         return until(lambda: json.loads(self._heard.read_text()) if self._heard.exists() else [], lambda heard: len(heard) == count)
@@ -68,7 +80,7 @@ class Liar:
 
 @pytest.fixture
 def liar(era: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Liar]:
-    environment = {**os.environ, "HUGE": str(HUGE)}
+    environment = {**os.environ, "HUGE": str(HUGE), "OVERLONG": str(OVERLONG)}
     spec = ServerSpec(name="liar", command=(sys.executable, str(SERVER), era), environment=environment, cwd=str(tmp_path), asks=True)
     with McpServers([spec], silence={"liar_deaf": 0.3}) as servers:
         assert servers.problems == {}
@@ -127,6 +139,24 @@ def test_too_much_is_cut_and_says_so(liar: Liar) -> None:
     assert not is_error
     assert len(content) < HUGE // 10
     assert content.strip("x"), "it says that something is missing"
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@pytest.mark.parametrize("lie", ["forward", "backward"])
+@each_era
+def test_a_result_that_is_too_long_to_be_taken_costs_its_own_call_only(liar: Liar, lie: str) -> None:
+    assert liar.calls_at_once(lie, "honest") == [
+        (f"`liar_{lie}`: the MCP server `liar` gave a result that cannot be used: it is longer than 16 MB", True),
+        ("Yes.", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lie", "why"), [("babbling", "it sent a message of more than 16 MB"), ("unending", "it sent a message without an end")]
+)
+@each_era
+def test_a_server_that_cannot_be_listened_to_is_left_and_started_again(liar: Liar, lie: str, why: str) -> None:
+    assert liar.calls(lie) == (f"`liar_{lie}`: the MCP server `liar` has gone away: {why}", True)
     assert liar.calls("honest") == ("Yes.", False)
 
 

@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 IS_MODERN = "modern" in sys.argv
-NAMES = ("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing")
+NAMES = (
+    *("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing"),
+    *("forward", "backward", "babbling", "unending"),
+)
+OVERLONG = int(os.environ.get("OVERLONG", "1"))
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 IMPOSSIBLE: list[Any] = [
     {"type": "string", "enum": []},
@@ -28,7 +32,11 @@ waiting: list[Any] = []
 
 
 def say(**message: Any) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+
+
+def write(text: str) -> None:
+    sys.stdout.write(text)
     sys.stdout.flush()
 
 
@@ -75,10 +83,25 @@ def call(id: Any, name: str) -> None:
             waiting.append(id)
         case "deaf":
             pass
+        case "forward" | "backward" | "babbling" | "unending":
+            flood(id, name)
         case "same" | "endless" | "nothing":
             say(id=id, result={"same": wants("the same", "Again?"), "endless": wants(state, f"Question {id}?")}.get(name, wants(state)))
         case _:
             say(id=id, result=results().get(name) or text("Yes."))
+
+
+def flood(id: Any, name: str) -> None:
+    match name:
+        case "forward":
+            say(id=id, result=text("x" * OVERLONG))
+        case "backward":
+            write(json.dumps({"result": text("x" * OVERLONG), "jsonrpc": "2.0", "id": id}) + "\n")
+        case "babbling":
+            say(method="notifications/message", params={"level": "info", "data": "x" * OVERLONG})
+        case _:
+            while True:
+                write("x" * 1_000_000)
 
 
 def results() -> dict[str, dict[str, Any]]:

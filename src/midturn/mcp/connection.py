@@ -11,9 +11,8 @@ from typing import IO, Any, cast
 
 import anyio
 import httpx2
-from mcp import Client, StdioServerParameters, types
+from mcp import Client, types
 from mcp.client.context import ClientRequestContext
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
@@ -21,6 +20,7 @@ from midturn import __version__
 from midturn.core.loose_json import members, objects
 from midturn.mcp.asking import ElicitedSoFar
 from midturn.mcp.spec import ServerSpec
+from midturn.mcp.stdio import TOO_LONG, started
 
 _LOG = logging.getLogger(__name__)
 _START = 20.0  # seconds in which a server has to answer first
@@ -58,6 +58,7 @@ class Connection:
         self._connecting = asyncio.Lock()
         self._call: _Call | None = None
         self._errors: IO[bytes] | None = None
+        self._why = ""
 
     async def start(self) -> None:
         """Connect, and learn which tools there are.
@@ -100,6 +101,8 @@ class Connection:
                 finally:
                     call.is_over = True
         except MCPError as error:
+            if error.error.code == TOO_LONG:
+                raise UnfitResult(str(error)) from error
             if error.error.code != types.CONNECTION_CLOSED:
                 raise
             raise await self._gone(str(error)) from error
@@ -164,12 +167,11 @@ class Connection:
                 async with Client(transport, client_info=info, elicitation_callback=answer) as client:
                     yield client
             return
-        command, *arguments = self.spec.command
         if self._errors:
             self._errors.close()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is read when the server has gone
-        parameters = StdioServerParameters(command=command, args=arguments, env=dict(self.spec.environment), cwd=self.spec.cwd)
-        transport = stdio_client(parameters, errlog=self._errors)  # type: ignore[arg-type]  # a process writes to it, nobody here
+        self._why = ""
+        transport = started(self.spec, self._errors, self._broke)
         async with Client(transport, client_info=info, elicitation_callback=answer) as client:
             yield client
 
@@ -184,7 +186,11 @@ class Connection:
             await asyncio.wait({self._keeper}, timeout=2)
             self._keeper.cancel()
         self._client = None
-        return ServerGone(f"{why}{self._said()}")
+        return ServerGone(f"{self._why or why}{self._said()}")
+
+    def _broke(self, why: str) -> None:
+        """Take note why the server is spoken with no more."""
+        self._why = why
 
     def _said(self) -> str:
         """Return the end of what the server wrote to its standard error."""
