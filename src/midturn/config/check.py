@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -104,13 +105,11 @@ def _first_key(node: Branch, path: KeyPath) -> str:
 
 
 def _shown(value: Any, leaf: Leaf) -> str:
-    from json import dumps  # only a mistake needs it
-
     if isinstance(value, Mapping):
         return "a table"
     if leaf.private:
         return "that"
-    text = dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
+    text = json.dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LINE else text[: _LINE - 1] + "…"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 from typing import cast
 
@@ -50,9 +51,7 @@ class Delta(Struct, frozen=True, kw_only=True, omit_defaults=True):
         key = known_seal_key(state)
         if not key or not self.seal:
             return False
-        from hmac import compare_digest  # only a recorded delta needs it
-
-        return compare_digest(_seal(self, key, conversation), self.seal)
+        return hmac.compare_digest(_seal(self, key, conversation), self.seal)
 
     def opened(self, state: Path, conversation: str = "") -> Delta:
         """Return what was given, for the user whose seal it has; for others, what of it is not closed."""
@@ -82,7 +81,5 @@ def _json(delta: Delta) -> dict[str, Json]:
 
 
 def _seal(delta: Delta, key: bytes, conversation: str) -> str:
-    import hmac  # only a delta needs it
-
     about = f"midturn: flags\0{conversation}\0".encode(errors="surrogateescape")
     return hmac.digest(key, about + canonical(_json(replace(delta, seal=""))), "sha256").hex()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -160,12 +161,10 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
 
 def enabled(weak: tuple[NeedsTrust, ...]) -> tuple[Enabled, ...]:
     """Describe each value once, under the key that is written."""
-    from json import dumps  # only a file that needs approval needs it
-
     found: dict[KeyPath, Enabled] = {}
     for one in weak:
         known = found.get(one.entry.at)
         if known is None or (one.differs and not known.differs):
-            value = dumps(one.entry.value, ensure_ascii=False)
+            value = json.dumps(one.entry.value, ensure_ascii=False)
             found[one.entry.at] = Enabled(dotted(one.entry.at), value, one.entry.place, one.why, one.differs)
     return tuple(found.values())

@@ -149,7 +149,7 @@ class _Talk:
                 pass
 
     async def asked(self, method: str, params: JsonObject) -> tuple[JsonObject, Delivered]:
-        """PutForm a person what the server asks.
+        """Ask a person what the server asks.
 
         Raises:
             RequestRefused: Nobody can be shown it; the server hears why.
@@ -170,7 +170,7 @@ class _Talk:
                 raise unknown(method)
 
     async def _permitted(self, method: str, params: JsonObject) -> tuple[str, Delivered]:
-        """PutForm whether a call may run: the call is shown, with what is known of the item that it is."""
+        """Ask whether a call may run: the call is shown, with what is known of the item that it is."""
         tool, item = _CALLS[method], self._items.get(text(params.get("itemId")), {})
         changes: JsonObject = {"changes": item["changes"]} if "changes" in item else {}
         call: JsonObject = {**{name: value for name, value in params.items() if name not in _IDS and value is not None}, **changes}
@@ -189,7 +189,7 @@ class _Talk:
                 return "decline", delivered
 
     async def _questions(self, params: JsonObject) -> tuple[JsonObject, Delivered]:
-        """PutForm its model's questions."""
+        """Ask its model's questions."""
         asked = objects(params.get("questions"))
         if any(one.get("isSecret") is True for one in asked):
             raise RequestRefused("A secret is not asked for here: nothing may write it down.")
@@ -209,7 +209,7 @@ class _Talk:
         return {"answers": {name: {"answers": answer} for name, answer in zip(names, given, strict=True)}}, delivered
 
     async def _elicitation(self, params: JsonObject) -> tuple[JsonObject, Delivered]:
-        """PutForm what a server of it asks: a form, or whether an address is opened. What nobody could be shown is cancelled."""
+        """Ask what a server of it asks: a form, or whether an address is opened. What nobody could be shown is cancelled."""
         message = f"The MCP server {text(params.get('serverName')) or '(no name)'} asks: {text(params.get('message'))}"
         if params.get("mode") == "url":
             return await self._address(message, text(params.get("url")))

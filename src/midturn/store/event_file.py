@@ -36,9 +36,9 @@ class EventFile:
         try:
             with telling("repair", folder.path, NAME):
                 self.found = FileEnd(self.fd)
+                """What the file held when it was opened."""
                 if not self.found.is_private:
                     os.fchmod(self.fd, 0o600)
-                """What the file held when it was opened."""
                 self.end = committed_end(self.found)
                 if self.end < self.found.size:
                     self._cut_torn_end()

@@ -48,7 +48,7 @@ class LineReader:
         """Print what is to be said and return the line that is typed (several, where several were pasted into a text).
 
         Raises:
-            Interrupted: The person leaves.
+            LineInterrupted: The person leaves.
         """
         first = self._armed_at is None
         if first:
@@ -76,7 +76,7 @@ class LineReader:
 
         Raises:
             InputEnded: Ctrl-D.
-            Interrupted: Ctrl-C.
+            LineInterrupted: Ctrl-C.
         """
         self._armed_at = self._clock()
         if readable_now(self._device.fd):

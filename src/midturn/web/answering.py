@@ -113,7 +113,7 @@ class Answering:
         """Do what was sent; what comes next in a form is returned to be shown, unless the form is done.
 
         Raises:
-            Misfit: It does not fit.
+            PageAgain: It does not fit.
             AlreadyAnswered: Somebody was first.
             NotOpen: The question is closed.
         """

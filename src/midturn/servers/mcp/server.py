@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -71,8 +72,6 @@ def _offer_tasks(server: Server[Any], tasks: TaskCalls) -> None:
 
 async def serve_http(server: Server[Any], host: str, port: int, ready: Callable[[str, str], None]) -> None:
     """Serve any number of clients over streamable HTTP; each shows a token that only this user has been told."""
-    import uvicorn
-
     token = secrets.token_urlsafe(24)
     app = _Guarded(server.streamable_http_app(host=host), token)
     with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
