@@ -17,6 +17,7 @@ from midturn.core.events import (
     ToolCallRequest,
 )
 from midturn.core.question.answer_type import BooleanType
+from midturn.core.stream.pairing import is_foretold
 from midturn.core.subject import ToolCall, asked_text
 from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
@@ -87,7 +88,7 @@ class Ledger:
     def _is_told(self, request: InquiryRequest) -> bool:
         """Whether this is what the permission of its call has answered already: that had its row."""
         given = self._agreed.pop(request.call, None)
-        return given is not None and given.question is not None and given.question.key == request.question.key
+        return given is not None and is_foretold(given, request)
 
     def _note_rejection(self, request: InquiryRequest, event: InquiryAnswered | InquiryRedacted) -> None:
         if not isinstance(event, InquiryAnswered) or not isinstance(request.question.answer_type, BooleanType):

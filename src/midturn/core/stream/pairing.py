@@ -116,6 +116,12 @@ def _response(events: Sequence[Event], pairing: Pairing, request: int) -> Inquir
     return None if place is None else cast("InquiryResponse", events[place])
 
 
+def is_foretold(decided: Approval, request: InquiryRequest) -> bool:
+    """Say whether whoever decided about a call has seen this very question: its tool had foretold it."""
+    foretold = decided.question
+    return foretold is not None and (decided.question_id, foretold.key) == (request.question_id, request.question.key)
+
+
 def agreed_before(events: Iterable[Event]) -> frozenset[str]:
     """Return the `event_id`s of the requests that were answered when their call was permitted: one question for one thing."""
     agreed: dict[str, Approval] = {}
@@ -124,10 +130,9 @@ def agreed_before(events: Iterable[Event]) -> frozenset[str]:
         match event:
             case Approval(kind="run", state="approved") if event.question is not None:
                 agreed[event.call] = event
-            case InquiryRequest() if (given := agreed.get(event.call)) is not None and given.question is not None:
-                if (given.question_id, given.question.key) == (event.question_id, event.question.key):
-                    del agreed[event.call]
-                    found.add(event.event_id)
+            case InquiryRequest() if (given := agreed.get(event.call)) is not None and is_foretold(given, event):
+                del agreed[event.call]
+                found.add(event.event_id)
             case _:
                 pass
     return frozenset(found)

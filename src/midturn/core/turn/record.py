@@ -23,7 +23,7 @@ from midturn.core.events import (
 from midturn.core.json_value import Json, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question.answer_type import BooleanType
-from midturn.core.stream.pairing import asking_call
+from midturn.core.stream.pairing import asking_call, is_foretold
 from midturn.core.subject import ToolCall
 from midturn.core.turn.memory import Memory, answer_key
 
@@ -139,10 +139,9 @@ class CallRecord:
     def agreed(self, request: InquiryRequest) -> AnsweredBy | None:
         """Return who has said yes to this very question when they permitted the call: its tool had foretold it. It counts once."""
         given = self.decided("run")
-        if given is None or given.state != "approved" or given.question is None or given.answered_by is None:
+        if given is None or given.state != "approved" or given.answered_by is None or not is_foretold(given, request):
             return None
-        is_the_same = given.question_id == request.question_id and given.question.key == request.question.key
-        is_the_first = is_the_same and len(self.asking(request.question_id, request.question.key)) == 1
+        is_the_first = len(self.asking(request.question_id, request.question.key)) == 1
         return given.answered_by if is_the_first and given.answered_by.by == "user" else None
 
     def undecided(self, id: str) -> Approval | None:
