@@ -19,7 +19,7 @@ from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.ids import NEW, conversation_id
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
-from midturn.store.open_requests import OpenRequests
+from midturn.store.open_requests import outdated
 from midturn.store.port import LastTurn
 from midturn.store.reader import turn_of
 from midturn.store.seal import SealChain
@@ -127,11 +127,8 @@ class Writer:
     def tidy(self, last_turn: Callable[[], Sequence[Event]], batch: Sequence[Event]) -> None:
         """Take away what was handed over for a question that this batch has closed; `last_turn` is asked only if there is something."""
         waiting = self.answers.collect() if may_close(batch) else ()
-        window = open_turn(last_turn()) if waiting else None
-        still_open = OpenRequests(window.events if window else ()).event_ids
-        for handed in waiting:
-            if handed.event_id not in still_open:
-                self.answers.remove(handed.event_id)
+        for handed in outdated(waiting, last_turn()) if waiting else ():
+            self.answers.remove(handed.event_id)
 
 
 class FileJournal:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 from midturn.clock import now
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import open_turn, turns
+from midturn.core.stream import turns
 from midturn.core.stream.log import EventLog
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.metadata import Metadata
-from midturn.store.open_requests import OpenRequests
+from midturn.store.open_requests import outdated
 from midturn.store.port import LastTurn
 from midturn.store.submission import HandedOver, oldest_first
 from midturn.store.trying_again import Tries
@@ -130,11 +130,8 @@ class MemoryConversation:
         encode_batch(written, self._limits)  # what no file would take is not taken here, either
         self.events.extend(written)
         waiting = self.answers.waiting() if may_close(written) else ()
-        window = open_turn(self.events) if waiting else None
-        still_open = OpenRequests(window.events if window else ()).event_ids
-        for handed in waiting:
-            if handed.event_id not in still_open:
-                self.answers.remove(handed.event_id)
+        for handed in outdated(waiting, self.events) if waiting else ():
+            self.answers.remove(handed.event_id)
 
 
 class MemoryJournal:

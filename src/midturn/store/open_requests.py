@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from midturn.core.events import (
     Approval,
@@ -14,6 +14,8 @@ from midturn.core.events import (
     InquiryRequest,
     ToolCallResponse,
 )
+from midturn.core.stream import open_turn
+from midturn.store.submission import HandedOver
 
 
 class OpenRequests:
@@ -58,3 +60,10 @@ class OpenRequests:
             waiting.popleft()
         if not waiting:
             self._inquiries.pop(inquiry, None)
+
+
+def outdated(handed: Iterable[HandedOver], events: Sequence[Event]) -> list[HandedOver]:
+    """Return what was handed over for questions that wait for nothing more: they are closed, or the last turn in `events` is over."""
+    window = open_turn(events)
+    still_open = OpenRequests(window.events if window else ()).event_ids
+    return [answer for answer in handed if answer.event_id not in still_open]
