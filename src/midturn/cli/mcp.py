@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import shutil
-import sys
 from pathlib import Path
 
 import click
 
 from midturn.cli.options import with_store
 from midturn.cli.output import note, say
+from midturn.cli.own_program import own_program
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.shown import block
 from midturn.cli.used_workspaces import note_use
@@ -72,9 +71,7 @@ async def _serve(seconds: float, address: str | None, store: StoreAddress | None
 
 
 def _print(agent: str, store: StoreAddress | None) -> None:
-    found = shutil.which("midturn")
-    program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
-    given = registration(agent, [*program, "mcp", *(store.absolute().options if store else ())])
+    given = registration(agent, [*own_program(), "mcp", *(store.absolute().options if store else ())])
     note("For {}:", given.where)
     say(block(given.text))
     if given.advice:

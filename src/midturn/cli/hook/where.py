@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import sys
 from pathlib import Path
 
+from midturn.cli.own_program import own_program
 from midturn.cli.place import environment
 from midturn.errors import ConfigError
 from midturn.foreign.agents import AGENTS, DEFERRING, INSTALLATIONS
@@ -42,9 +41,7 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
 
 def command_line(key: str, policy: str = WAIT) -> str:
     """Return the command of an agent's hooks; it works wherever the agent runs it."""
-    found = shutil.which("midturn")
-    program = [found] if found and Path(found).parent == Path(sys.executable).parent else [sys.executable, "-m", "midturn"]
-    return shlex.join([*program, "hook", key, *([] if policy == WAIT else ["--policy", policy])])
+    return shlex.join([*own_program(), "hook", key, *([] if policy == WAIT else ["--policy", policy])])
 
 
 def woken_agents() -> frozenset[str]:
