@@ -580,11 +580,74 @@ def test_a_listing_says_what_is_decided_about(midturn: CommandLine) -> None:
     midturn.asker(run="ask")
     finished = midturn.run("query", "-m", midturn.script(calls("deploy", say="production")), "--defer", "Ship it, slowly")
 
-    said = ["deploy asks: Run deploy?", '{"say":"production"}', '[y | n | {"edit": …}]']
+    said = ["deploy asks: Run deploy?", "| say: production", '[y | n | {"edit": …}]']
     assert all(text in finished.stderr for text in said)
     shown = midturn.ok("inbox").stdout
     assert all(text in shown for text in said)
     assert shown.endswith(" (Ship it, slowly)\n")
+
+
+EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Wait."}]}
+
+
+def test_a_change_to_a_file_is_drawn_in_listings_and_where_it_is_answered(midturn: CommandLine) -> None:
+    (midturn.root / "plan.md").write_text("1. Plan.\n2. Ship.\n")
+
+    finished = midturn.run("query", "-m", midturn.script(calls("fs_modify_file", **EDIT)), "--defer", "Wait")
+
+    drawn = ["| --- a/plan.md", "| -2. Ship.", "| +2. Wait."]
+    assert all(f" {row}\n" in finished.stderr for row in drawn), finished
+    shown = midturn.ok("inbox").stdout
+    assert all(f" {row}\n" in shown for row in drawn)
+    assert "```" not in shown
+    answered = midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "y").stderr.splitlines()
+    assert [row.strip() for row in drawn] == [row for row in answered if row in drawn]
+    assert answered.index("Apply the changes to plan.md?  yes") > answered.index(drawn[-1])
+
+
+def test_of_a_long_change_a_listing_shows_the_beginning_and_an_answer_all(midturn: CommandLine) -> None:
+    content = "".join(f"row {number}\n" for number in range(40))
+    midturn.run("query", "-m", midturn.script(calls("fs_create_file", path="new.md", content=content)), "--defer", "Write")
+
+    shown = midturn.ok("inbox").stdout
+
+    assert "| new.md (40 lines, 270 bytes)" in shown
+    assert "| +row 0\n" in shown
+    assert "\\n" not in shown
+    assert "row 39" not in shown
+    assert "(33 more lines: `midturn answer ID` shows them)" in shown
+    answered = midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "y").stderr
+    assert "| +row 39\nRun fs_create_file?  yes\n" in answered
+
+
+def test_the_answer_to_a_permission_is_said_with_what_was_permitted(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="production")), "--defer", "Ship it")
+
+    answered = midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "y").stderr
+
+    assert answered.startswith("| say: production\nRun deploy?  yes\n")
+
+
+def test_a_form_is_listed_with_all_that_it_asks_and_what_answers_all_of_it(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM, REGION)
+
+    shown = midturn.ok("inbox").stdout
+
+    assert "deploy asks: Apply the migration? (question 1 of a form of 4)\n" in shown
+    assert ' [y | n | {"apply": …, "env": …, "note": …, "region": …}]\n' in shown
+    assert ' 2. Where? (if "apply" is true)\n' in shown
+    assert " 3. Anything else? (optional)\n" in shown
+    assert " 4. Which region? [1 eu-1 | 2 us-2]\n" in shown
+    answered = midturn.ok("answer", question["id"], "y").stderr
+    assert "midturn: this was question 1 of a form of 4; the rest is asked when the turn goes on.\n" in answered
+
+
+def test_a_result_that_waits_is_listed_with_what_a_model_would_read(midturn: CommandLine) -> None:
+    midturn.asker(result="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="all\nis well")), "--defer", "Look")
+
+    assert " | all\n" in midturn.ok("inbox").stdout
 
 
 def test_the_inbox_is_watched(midturn: CommandLine) -> None:

@@ -75,6 +75,15 @@ def test_where_there_is_little_room_the_last_column_stands_below() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
+def test_no_row_of_a_quoted_line_can_be_taken_for_a_line_of_its_own() -> None:
+    assert table([(line("a name that is long"), line("| +{}", "x  " * 12 + "-y"))]) == [
+        "a name that is long",
+        "  | +x  x  x  x  x  x  x  x  x  x  x  x",
+        "  | …  -y",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
 def test_every_row_of_a_block_stands_behind_its_gutter() -> None:
     assert indented(block("x" * 40 + "\n\ny\n\n"), line("| ")) == ["| " + "x" * 38, "| xx", "|", "| y"]
 

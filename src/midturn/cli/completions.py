@@ -6,12 +6,11 @@ import click
 from click.shell_completion import get_completion_class
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.main import midturn
+from midturn.cli.main import COMPLETING, midturn
 from midturn.cli.output import say
 from midturn.cli.shown import block
 
 SHELLS = ("bash", "zsh", "fish")
-_VARIABLE = "_MIDTURN_COMPLETE"
 _FIRST_CALL, _EVERY_CALL = "$zsh_eval_context[-1] == loadautofunc", "$funcstack[1] == _midturn"
 """How zsh's script knows that it is called for a Tab: click's own test holds for the first Tab only, and the second offers nothing."""
 
@@ -29,4 +28,4 @@ def completion_script(shell: str) -> str:
     complete = get_completion_class(shell)
     if complete is None:
         raise ValueError(f"There are no completions for {shell!r}, only for {', '.join(SHELLS)}.")
-    return complete(midturn, {}, "midturn", _VARIABLE).source().replace(_FIRST_CALL, _EVERY_CALL)
+    return complete(midturn, {}, "midturn", COMPLETING).source().replace(_FIRST_CALL, _EVERY_CALL)

@@ -13,6 +13,8 @@ from midturn.cli.shown import Shown, line
 _GAP = 2
 _LEAST = 24  # cells; a last column with less room begins on a line of its own
 _INDENT = "  "
+QUOTED = "| "
+"""What begins a line that is shown character by character, such as one of a diff: every row of it stands behind the same."""
 
 
 def columns(stream: TextIO | None) -> int | None:
@@ -69,8 +71,10 @@ def indented(text: Shown, gutter: Shown) -> list[Shown]:
 def _hang(text: str, width: int | None, indent: str) -> list[str]:
     if width is None or (text.isascii() and len(text) <= width):
         return [text]
-    from midturn.prompts.cells import hang  # measuring needs a table of Unicode
+    from midturn.prompts.cells import continued_rows, hang  # measuring needs a table of Unicode
 
+    if text.startswith(QUOTED):
+        return [QUOTED + row for row in continued_rows(text.removeprefix(QUOTED), max(1, width - len(QUOTED)))]
     return hang(text, width, indent)
 
 

@@ -18,6 +18,9 @@ from midturn.cli.shown import Shown, block, line
 from midturn.errors import ConfigError, MidturnError, TerminalGone
 
 _OWN = ("-h", "--help", "--version")
+COMPLETING = "_MIDTURN_COMPLETE"
+"""The variable with which a shell asks for completions; the shell's line is in others, and there are no arguments."""
+
 STDOUT_GONE = 128 + signal.SIGPIPE  # as a shell says it of other programs
 SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Ask": {
@@ -179,8 +182,11 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
 
 
 def _alone() -> list[str]:
-    """Return what `midturn` alone means: a chat where somebody is at a terminal and a model is set, else the help."""
-    if not (sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()):
+    """Return what `midturn` alone means: a chat where somebody is at a terminal and a model is set, else the help.
+
+    A shell that completes a line runs it so, too, and bash does on the terminal itself.
+    """
+    if COMPLETING in os.environ or not (sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()):
         return []
     from midturn.cli.loading import load_here
 

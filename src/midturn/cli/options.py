@@ -29,17 +29,15 @@ def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the id of an open question."""
+    """Complete the id of an open question, also by its last part, whose beginning is enough for `answer`."""
     del param
     try:
         pending = find_place(ctx.params.get("store")).store.pending_sync()
-        return [
-            item(question.id, f"{question.source.header}: {question.question.text}")
-            for question in pending
-            if question.id.startswith(incomplete)
-        ]
     except (MidturnError, OSError):
         return []  # as above
+    named = [(name, question) for question in pending for name in (question.id, question.id.rpartition("-")[2])]
+    offered = [(name, question) for name, question in named if name.startswith(incomplete) and (incomplete or name == question.id)]
+    return [item(name, f"{question.source.header}: {question.question.text}") for name, question in offered]
 
 
 class _Store(click.ParamType[StoreAddress]):

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
-import msgspec
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from midturn.cli.shown import Shown, line
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, SelectType
-from midturn.core.stream import OpenQuestion
+from midturn.cli.shown import Shown, joined, line
+from midturn.core.events import AskedForm
+from midturn.core.form import Form
+from midturn.core.question import Question, When
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, PersistedType, SelectType
+from midturn.core.stream import OpenQuestion, holds_secret
+from midturn.errors import QuestionError
 
 _MOST_OPTIONS = 9
-_LONGEST = 300  # characters of a call that is shown in a list
+_LONGEST = 300  # characters of one row of a list
 
 
 def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     """Return the id with the question, and below it what is decided about."""
-    form = line(" (a form of {} questions)", question.form.total) if question.form else line("")
-    asked = line("{} asks: {}{}", question.source.header, question.question.text, form)
-    return [(line("{}", question.id), asked), *((line(""), line("{}", about)) for about in _about(question))]
+    from midturn.cli.decided_about import listed  # takes what prompts show: an empty inbox does without
+
+    asked = line("{} asks: {}{}", question.source.header, question.question.text, _of_form(question))
+    allowed = _allowed(question)
+    below = [*listed(question), *([line("[{}]", allowed)] if allowed else []), *_always_row(question), *_rest_of_form(question)]
+    return [(line("{}", question.id), asked), *((line(""), about) for about in below)]
 
 
-def _about(question: OpenQuestion) -> list[str]:
-    """Say what is decided about: the arguments of a call that is to be approved, the options that there are."""
-    arguments = [_shortened(msgspec.json.encode(question.arguments).decode())] if question.kind == "run" else []
+def place_of(question: OpenQuestion) -> int:
+    """Return which question of its form it is, counted from 1."""
+    ids = [one.get("id") for one in question.form.questions] if question.form else []
+    return ids.index(question.question_id) + 1 if question.question_id in ids else 1
+
+
+def _of_form(question: OpenQuestion) -> Shown:
+    """Say of which form it is a question; nothing where it is asked alone."""
+    if question.form is None:
+        return line("")
+    if question.kind == "review":
+        return line(" (the answers to a form of {} questions)", question.form.total)
+    return line(" (question {} of a form of {})", place_of(question), question.form.total)
+
+
+def _always_row(question: OpenQuestion) -> list[Shown]:
     always = _always(question)
-    kept = [f"always: {always}"] if always else []
-    return [*arguments, *([f"[{allowed}]"] if (allowed := _allowed(question)) else []), *kept]
+    return [line("always: {}", always)] if always else []
 
 
 def _always(question: OpenQuestion) -> str:
@@ -36,15 +57,59 @@ def _allowed(question: OpenQuestion) -> str:
     """Name the answers that there are, where they can be named."""
     if question.kind in ("run", "deliver"):
         return 'y | n | always | {"edit": …}' if _always(question) else 'y | n | {"edit": …}'
-    match question.question.answer_type:
+    named = _options(question.question.answer_type)
+    whole = _whole_form(question)
+    return " | ".join(part for part in (named or (whole and "VALUE"), whole) if part)
+
+
+def _options(kind: PersistedType) -> str:
+    match kind:
         case BooleanType():
             return "y | n"
-        case SelectType() | MultiSelectType() as kind:
+        case SelectType() | MultiSelectType():
             named = [f"{number} {option.label}" for number, option in enumerate(kind.options[:_MOST_OPTIONS], 1)]
             rest = [f"… {len(kind.options)} in all"] if len(kind.options) > _MOST_OPTIONS else []
             return _shortened(" | ".join([*named, *rest, *(["--other TEXT"] if kind.allow_other else [])]))
         case _:
             return ""
+
+
+def _whole_form(question: OpenQuestion) -> str:
+    """Show the map that answers a whole form; a form with a secret is answered where its turn runs."""
+    if question.form is None or question.kind != "tool" or holds_secret(question):
+        return ""
+    return f"{{{', '.join(f'{json.dumps(one.id)}: …' for one in _questions(question.form))}}}"
+
+
+def _rest_of_form(question: OpenQuestion) -> list[Shown]:
+    """Return what a form asks behind this question, each with its place, its answers, and when it is asked at all."""
+    if question.form is None or question.kind != "tool":
+        return []
+    rest = list(enumerate(_questions(question.form), 1))[place_of(question) :]
+    return [line("{}. {}{}{}", at, one.text, _options_behind(one), _mark(one)) for at, one in rest]
+
+
+def _options_behind(question: Question[Any]) -> Shown:
+    options = _options(question.answer_type)
+    return line(" [{}]", options) if options else line("")
+
+
+def _mark(question: Question[Any]) -> Shown:
+    """Say that a question may be skipped, or under which answer it is asked."""
+    marks = [*([_if(question.when)] if question.when else []), *(["optional"] if question.optional else [])]
+    return line(" ({})", joined(", ", marks)) if marks else line("")
+
+
+def _if(when: When) -> str:
+    return f"if {json.dumps(when.question_id)} is {json.dumps(when.equals, ensure_ascii=False)}"
+
+
+def _questions(form: AskedForm) -> Sequence[Question[Any]]:
+    """Read the questions of a form; none of one that this version cannot read."""
+    try:
+        return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
+    except QuestionError:
+        return ()
 
 
 def _shortened(text: str) -> str:

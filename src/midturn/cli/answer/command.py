@@ -12,14 +12,16 @@ from msgspec import Struct
 
 from midturn.cli.answer.edits import check_edit
 from midturn.cli.answer.finding import find_question
-from midturn.cli.answer.submitting import Submitting, TypedValue, read_value, recorded_rows
+from midturn.cli.answer.submitting import Submitting, Typed, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
+from midturn.cli.decided_about import answered
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
+from midturn.cli.question_rows import place_of
 from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
@@ -80,9 +82,20 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
     value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
     check_edit(place, question, value)
     receipt = submitting.value(value)
-    for asked, answer in recorded_rows(question, value):
-        note("{}  {}", asked, presented(answer))
+    _say_recorded(question, value)
     return _go_on(question, given, held=receipt.held)
+
+
+def _say_recorded(question: OpenQuestion, value: Typed) -> None:
+    """Say what was recorded, under what a yes or a no was said to; and where a form has more questions, that they are still to come."""
+    for row in answered(question):
+        note(row)
+    rows = recorded_rows(question, value)
+    for asked, answer in rows:
+        note("{}  {}", asked, presented(answer))
+    place = place_of(question)
+    if question.form and len(rows) == 1 and place < question.form.total:
+        note("midturn: this was question {} of a form of {}; the rest is asked when the turn goes on.", place, question.form.total)
 
 
 def _told(asker: Asker) -> Shown:
