@@ -15,7 +15,7 @@ from midturn.core.address import address
 from midturn.core.events import Event, InquiryAnswered
 from midturn.errors import MidturnError, StoreError
 from midturn.store.held import HeldConversation
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 from support.faulty_disk import WRITING, FaultyDisk
 from support.stored import asking, create, finished, keep, release, reopen

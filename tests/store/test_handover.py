@@ -22,10 +22,11 @@ from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.held import HeldConversation
 from midturn.store.memory_conversation import MemoryAnswers
+from midturn.store.opening import open_store
 from midturn.store.outside_answers import Receipt
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore, open_store
+from midturn.store.stores import FileStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
 from support.loops import in_a_loop
@@ -275,7 +276,7 @@ def test_a_secret_is_not_handed_over(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 journal = drive(open_store(sys.argv[1]).open(sys.argv[2]))
 print("held", flush=True)
@@ -303,7 +304,7 @@ def test_what_was_handed_to_a_holder_that_is_killed_is_recorded_by_the_next(tmp_
 ANSWERER = """
 import asyncio, sys
 from midturn.errors import AlreadyAnswered
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 sys.stdin.read()
 try:
     print(asyncio.run(open_store(sys.argv[1]).answer(sys.argv[3], sys.argv[2] == "1", user=sys.argv[2])).id)

@@ -15,7 +15,7 @@ from midturn.core.limits import Limits
 from midturn.core.stream import log, provider_view
 from midturn.errors import StoreError
 from midturn.store.file_conversations import FileConversations
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 from support.stored import append, asking, create, finished, hold, keep, release, reopen
 from support.tapes import Tape

@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 from midturn.core.events import ChatRequest
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 from support.processes import kill, line, python
 from support.stored import create, release, reopen
 
 WRITER = """
 import asyncio, sys
 from midturn.core.events import ChatRequest, ChatResponse, TurnEnd, TurnStart
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 
 async def write(journal, mark):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 from midturn.store.sync_forms import drive
 from support.stored import finished, keep, path_of
 

@@ -13,7 +13,8 @@ from midturn.files.private import ensure_private
 from midturn.store.conversation import Conversation
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers
-from midturn.store.stores import FileStore, open_store
+from midturn.store.opening import open_store
+from midturn.store.stores import FileStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
 from midturn.store.workspace import Workspace

@@ -12,8 +12,8 @@ from midturn.core.limits import DEFAULT_LIMITS
 from midturn.errors import StoreError
 from midturn.store.conversation import Conversation
 from midturn.store.folder import Folder
+from midturn.store.opening import open_store
 from midturn.store.reader import EventReader
-from midturn.store.stores import open_store
 from midturn.store.sync_forms import drive
 from support.stored import append, asking, create, finished, hold, keep, path_of, release, reopen
 

@@ -20,7 +20,7 @@ from midturn.cli.options import with_store
 from midturn.cli.output import note
 from midturn.cli.place import StoreAddress
 from midturn.errors import ConfigError
-from midturn.store.stores import store_at
+from midturn.store.opening import store_at
 
 _PATIENCE = 0.9
 """Seconds that turns have to be handed back in, once the worker is told to stop. What is not by then, others find without its process."""

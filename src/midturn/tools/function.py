@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from types import MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
 from midturn.core.exchange import ToolDefinition
-from midturn.core.outcome import Outcome, ToolError
-from midturn.core.question import Question
-from midturn.core.routing.policy import RunPolicy
 from midturn.core.source import Source
-from midturn.core.value_types import Mismatch
 from midturn.errors import ConfigError
-from midturn.ports import ToolRun
-from midturn.tools.asker import CALL
-from midturn.tools.call_life import CallLife
-from midturn.tools.context import ToolContext
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import name_problem
-from midturn.tools.parameters import Parameters, written_function
-from midturn.tools.pending_ask import UnaskedError
-from midturn.tools.returned import outcome_of
-from midturn.tools.thread import in_thread
+from midturn.tools.parameters import Parameters, TypedFunction, written_function
+
+if TYPE_CHECKING:
+    from midturn.core.outcome import Outcome
+    from midturn.core.question import Question
+    from midturn.core.routing.policy import RunPolicy
+    from midturn.ports import ToolRun
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,9 +49,9 @@ class FunctionTool(Generic[P, R_co]):
         """Whether it is a method that belongs to no object yet: `instance.method` is the tool."""
         written = read_docstring(written_function(function).__doc__)
         self.documentation = written if description is None else replace(written, summary="", description=description)
-        self._parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
-        self._is_async = _is_async(function)
-        self._definition = ToolDefinition(_name(function, name), self.documentation.text, self._parameters.schema)
+        parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
+        self._callee = TypedFunction(function, parameters, _is_async(function))
+        self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
         functools.update_wrapper(self, written_function(function))
 
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R_co]:
@@ -117,10 +112,9 @@ class FunctionTool(Generic[P, R_co]):
         """
         if self._foretelling is None:
             return None
-        positional, keywords = self._parameters.bind(
-            self._parameters.read(run.call.arguments), ToolContext[object](run, self.inquiry_source(), CallLife())
-        )
-        return cast("Callable[..., Question[bool] | None]", self._foretelling)(*positional, **keywords)
+        from midturn.tools.function_call import foretold  # who only describes a tool, as at every start, calls none
+
+        return foretold(self._foretelling, self._callee.parameters, run, self.inquiry_source())
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Run the function once (see `ports.Tool`).
@@ -128,28 +122,9 @@ class FunctionTool(Generic[P, R_co]):
         Args:
             run: The call, the answers so far, and the way to ask.
         """
-        try:
-            values = self._parameters.read(run.call.arguments)
-        except Mismatch as mismatch:
-            return ToolError(f"The arguments of `{self.name}` do not fit; nothing was run.\n{mismatch}")
-        life = CallLife()
-        context: ToolContext[object] = ToolContext(run, self.inquiry_source(), life)
-        positional, keywords = self._parameters.bind(values, context)
-        call = functools.partial(cast("Callable[..., object]", self._function), *positional, **keywords)
-        outcome = await life.run(self._outcome(call, context))
-        if life.unasked:
-            raise UnaskedError(life.unasked)
-        return outcome
+        from midturn.tools.function_call import executed  # as above
 
-    async def _outcome(self, call: Callable[[], object], context: ToolContext[object]) -> Outcome:
-        CALL.set(context)  # in a task of its own, and in the thread of a function that is not async
-        try:
-            returned = call() if self._is_async else await in_thread(call)
-            if inspect.isawaitable(returned):
-                returned = await cast("Awaitable[object]", returned)
-        except SystemExit as error:  # in a task of its own it would end the program
-            raise RuntimeError(f"the tool ended itself: SystemExit({error.code!r})") from error
-        return outcome_of(returned)
+        return await executed(self._callee, run, self.inquiry_source())
 
 
 @overload

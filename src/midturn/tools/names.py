@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from midturn.core.names import BUILT_IN_TOOLS, NAME
 from midturn.errors import ConfigError
-from midturn.ports import Tool
+
+if TYPE_CHECKING:
+    from midturn.ports import Tool
 
 RESERVED_NAME = "Assistant"
 """The header of the questions that the model itself asks: no tool may look like it, in whatever case."""

@@ -13,10 +13,10 @@ from msgspec import Struct
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.value_types import Mismatch, PlainType, ValueType, plain_schemas, value_type
 from midturn.errors import Problem
-from midturn.tools.context import ToolContext
 
 _EMPTY: object = inspect.Parameter.empty
 _SHOWN = 400
+_CONTEXT = ("midturn.tools.context", "ToolContext")
 
 
 class Parameter(Struct, frozen=True):
@@ -92,6 +92,14 @@ class Parameters:
         return Problem(f"/{name}{problem.pointer}", f"{message}. Allowed: {allowed[:_SHOWN]}{'…' if len(allowed) > _SHOWN else ''}")
 
 
+class TypedFunction(Struct, frozen=True):
+    """A function as a tool calls it: here where it is async, else in a thread."""
+
+    function: Callable[..., object]
+    parameters: Parameters
+    is_async: bool
+
+
 def _inspect(function: Callable[..., object]) -> list[tuple[str, inspect.Parameter, object]]:
     """List the parameters with their resolved types.
 
@@ -135,7 +143,9 @@ def _is_set(function: Callable[..., object], name: str) -> bool:
 
 
 def _is_context(hint: object) -> bool:
-    return hint is ToolContext or get_origin(hint) is ToolContext
+    """Say whether it is `ToolContext`, without loading that: a function that does not take one asks nothing through it."""
+    kind = get_origin(hint) or hint
+    return (getattr(kind, "__module__", ""), getattr(kind, "__qualname__", "")) == _CONTEXT
 
 
 def _parameter(parameter: inspect.Parameter, hint: object) -> Parameter:

@@ -16,8 +16,8 @@ from midturn.store.event_file import NAME
 from midturn.store.jp.importing import is_jp, read_jp
 from midturn.store.metadata import Metadata
 from midturn.store.moving import Copied, Copying
+from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
-from midturn.store.stores import store_at
 
 
 @click.command

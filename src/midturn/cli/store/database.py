@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from midturn.errors import ConfigError
-from midturn.store.stores import open_store
+from midturn.store.opening import open_store
 
 if TYPE_CHECKING:
     from midturn.store.postgres.store import PostgresStore

@@ -1,0 +1,69 @@
+"""Which store is at an address."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from midturn.store.admission import MayAnswer
+    from midturn.store.store import ConversationStore
+    from midturn.store.waking import OnWake
+
+
+def open_store(
+    path: str | os.PathLike[str], *, sealed: bool = False, may_answer: MayAnswer | None = None, on_wake: OnWake | None = None
+) -> ConversationStore:
+    """Return the store in the directory `path`, which is created with the first conversation, or in a database.
+
+    Args:
+        path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use).
+        sealed: Vouch for what is begun and decided here, under a key of this user's: a turn that somebody else has written, changed or
+            put there is shown, and runs only once it is adopted. A workspace's store and the user's own are sealed without this. Whoever
+            works on a sealed store has to say so each time.
+        may_answer: Guards the store for every program that opens it so; see `Agent`.
+        on_wake: Called with the id of a conversation when an answer lets its turn go on; see `ConversationStore.waking`.
+
+    Raises:
+        ConfigError: It is the address of something else, or the extra is not installed.
+    """
+    store = store_at(path, sealed=sealed)
+    woken = store if on_wake is None else store.waking(on_wake)
+    return woken if may_answer is None else woken.guarded(may_answer)
+
+
+def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, sealed: bool = False) -> ConversationStore:
+    """Return the store at an address, as `open_store` takes it.
+
+    Raises:
+        ConfigError: It is the address of something else, or the extra is not installed.
+    """
+    scheme = path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
+    match scheme:
+        case "":
+            return _file_store(path, limits, sealed=sealed)
+        case "postgresql" | "postgres":
+            return _postgres_store(str(path), limits, sealed=sealed)
+        case _:
+            raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
+
+
+def _file_store(path: str | os.PathLike[str], limits: Limits, *, sealed: bool) -> ConversationStore:
+    from pathlib import Path  # who imports `open_store`, and opens none, needs no files
+
+    from midturn.store.stores import FileStore
+
+    return FileStore(Path(path), limits=limits, sealed=sealed)
+
+
+def _postgres_store(url: str, limits: Limits, *, sealed: bool) -> ConversationStore:
+    try:
+        from midturn.store.postgres.store import PostgresStore  # the driver is loaded where it is used
+    except ImportError as error:
+        if error.name not in {"psycopg", "psycopg_pool"}:
+            raise
+        raise ConfigError("A store in PostgreSQL needs an extra: pip install 'midturn[postgres]'") from None
+    return PostgresStore(url, limits, sealed=sealed)

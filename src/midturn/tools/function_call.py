@@ -1,0 +1,57 @@
+"""One call of a typed function: what the model sent becomes its arguments, and it runs with a way to ask."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from midturn.core.outcome import Outcome, ToolError
+from midturn.core.question import Question
+from midturn.core.source import Source
+from midturn.core.value_types import Mismatch
+from midturn.ports import ToolRun
+from midturn.tools.asker import CALL
+from midturn.tools.call_life import CallLife
+from midturn.tools.context import ToolContext
+from midturn.tools.parameters import Parameters, TypedFunction
+from midturn.tools.pending_ask import UnaskedError
+from midturn.tools.returned import outcome_of
+from midturn.tools.thread import in_thread
+
+
+def foretold(
+    foretelling: Callable[..., Question[bool] | None], parameters: Parameters, run: ToolRun, source: Source
+) -> Question[bool] | None:
+    """Return what a call would ask first."""
+    context: ToolContext[object] = ToolContext(run, source, CallLife())
+    positional, keywords = parameters.bind(parameters.read(run.call.arguments), context)
+    return foretelling(*positional, **keywords)
+
+
+async def executed(callee: TypedFunction, run: ToolRun, source: Source) -> Outcome:
+    """Run a function once (see `ports.Tool.execute`)."""
+    try:
+        values = callee.parameters.read(run.call.arguments)
+    except Mismatch as mismatch:
+        return ToolError(f"The arguments of `{run.call.name}` do not fit; nothing was run.\n{mismatch}")
+    life = CallLife()
+    context: ToolContext[object] = ToolContext(run, source, life)
+    positional, keywords = callee.parameters.bind(values, context)
+    call = functools.partial(callee.function, *positional, **keywords)
+    outcome = await life.run(_outcome(callee, call, context))
+    if life.unasked:
+        raise UnaskedError(life.unasked)
+    return outcome
+
+
+async def _outcome(callee: TypedFunction, call: Callable[[], object], context: ToolContext[object]) -> Outcome:
+    CALL.set(context)  # in a task of its own, and in the thread of a function that is not async
+    try:
+        returned = call() if callee.is_async else await in_thread(call)
+        if inspect.isawaitable(returned):
+            returned = await cast("Awaitable[object]", returned)
+    except SystemExit as error:  # in a task of its own it would end the program
+        raise RuntimeError(f"the tool ended itself: SystemExit({error.code!r})") from error
+    return outcome_of(returned)
