@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BytesIO
 from itertools import compress, islice
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias, cast, get_args
@@ -138,6 +139,7 @@ _EVENT_ID: Final = attrgetter("event_id")
 _HEADS: Final = frozenset((b'{"type":"%b"' % kind.encode())[:16] for kind in KINDS)
 _SEEN_HEADS: Final = frozenset(head for head in _HEADS if head.startswith((b'{"type":"turn_st', b'{"type":"chat_re', b'{"type":"tool_ca')))
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_ONE: Final = frozenset((1,))
 _PART: Final = 1_000  # lines
 _AT_ONCE: Final = 40  # lines
 
@@ -209,11 +211,12 @@ def _decoded_whole(lines: list[bytes], limits: Limits) -> list[Event] | None:
     return events if _are_plain(events) and _keep_limits(lines, limits) else None
 
 
-def decode_visible(lines: Sequence[bytes]) -> list[Start | VisibleEvent] | None:
-    """Read only what providers see, and where turns begin; None where a line is not plainly as we write it.
+def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
+    """Read of whole lines only what providers see, and where turns begin; None where a line is not plainly as we write it.
 
     This is what a long history costs before each call of a model, so it is done in few steps for all lines at once.
     """
+    lines = BytesIO(data).readlines()  # four times as fast as `split`
     heads = list(map(_HEAD, lines))
     if not _HEADS.issuperset(heads):
         return None
@@ -227,23 +230,26 @@ def decode_visible(lines: Sequence[bytes]) -> list[Start | VisibleEvent] | None:
 
 def _are_plain(events: Sequence[Event | Start]) -> bool:
     """Say whether each event, and each beginning of a turn, has an id and keeps the rules that no type can say."""
-    responses = [event for event in events if isinstance(event, ChatResponse)]
-    return all(map(_EVENT_ID, events)) and all(_parts_of(response) == 1 for response in responses)
+    responses = cast("list[ChatResponse]", [event for event in events if event.__class__ is ChatResponse])
+    return all(map(_EVENT_ID, events)) and _ONE.issuperset(map(_parts_of, responses))
 
 
 def _keep_limits(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> bool:
-    """Say whether lines are surely neither too long nor too deep: most lines have so few brackets that several are counted at once."""
-    if max(map(len, lines), default=0) > limits.event_line:
-        return False
+    """Say whether lines are surely neither too long nor too deep: most have so little in them that several are looked at at once."""
     for first in range(0, len(lines), _AT_ONCE):
         several = lines[first : first + _AT_ONCE]
-        if _brackets(b"".join(several)) > limits.json_depth and max(map(_brackets, several)) > limits.json_depth:
+        if not _keeps_limits(b"".join(several), limits) and not all(_keeps_limits(line, limits) for line in several):
             return False
     return True
 
 
+def _keeps_limits(text: bytes, limits: Limits) -> bool:
+    return len(text) <= limits.event_line and _brackets(text) <= limits.json_depth
+
+
 def _brackets(text: bytes) -> int:
-    return text.count(b"{") + (text.count(b"[") if b"[" in text else 0)  # `in` finds that there is none many times faster than `count`
+    """Count without `count`, which looks at each byte: `in` and `replace` jump from one to the next."""
+    return sum(len(text) - len(text.replace(bracket, b"")) for bracket in (b"{", b"[") if bracket in text)
 
 
 def _decoded_one_by_one(lines: list[bytes], file: str, first: int, limits: Limits) -> list[Event]:

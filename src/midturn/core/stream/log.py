@@ -47,7 +47,7 @@ class Past:
         before, self._before = self._before, None
         known = before.view if before and "view" in vars(before) else []
         rest = self._lines[before.size :] if before and known else self._lines
-        decoded = decode_visible(rest.split(b"\n")[:-1])
+        decoded = decode_visible(rest)
         view = None if decoded is None else whole_view(decoded)
         return provider_view(self.events) if view is None else [*known, *view]
 
