@@ -68,6 +68,7 @@ def test_an_address_is_opened_or_not_as_a_person_says(midturn: CommandLine, valu
     midturn.ok("answer", question["id"], value)
 
     assert ended(run) == f"address: {action}"
+    assert "Host: `example.org`" in question["question"]["context"]
     assert "https://example.org/in" in question["question"]["context"]
 
 

@@ -66,7 +66,9 @@ def test_what_is_asked_reaches_the_server_in_its_own_words(midturn: CommandLine)
     assert answered(midturn, "permissions", "n")[1] == {"permissions": {}, "scope": "turn"}
     assert answered(midturn, "question", "--other", "staging")[1] == {"answers": {"env": {"answers": ["staging"]}}}
     assert answered(midturn, "form", "us")[1] == {"action": "accept", "content": {"region": "us"}}
-    assert answered(midturn, "address", "n")[1] == {"action": "decline"}
+    address, declined, _ = answered(midturn, "address", "n")
+    assert "Host: `example.org`" in address["question"]["context"]
+    assert declined == {"action": "decline"}
 
 
 def test_two_at_once_are_answered_in_the_other_order(midturn: CommandLine) -> None:

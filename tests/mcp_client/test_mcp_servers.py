@@ -15,7 +15,6 @@ from mcp import types
 from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
 from midturn.core.image import Image
 from midturn.core.outcome import Success
-from midturn.mcp.asking import address_question
 from midturn.mcp.content import outcome_of
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
@@ -162,10 +161,3 @@ def test_a_server_that_does_not_start_is_a_warning(tmp_path: Path) -> None:
     with McpServers([gone, spec(tmp_path)]) as servers:
         assert list(servers.problems) == ["gone"]
         assert called(servers, "probe_echo")[1] is False
-
-
-def test_an_address_that_looks_like_another_is_spelled_out() -> None:
-    context = address_question("Log in.", "https://xn--pple-43d.example/login?a=b").context or ""
-
-    assert "Address: `https://xn--pple-43d.example/login?a=b`" in context
-    assert "international letters" in context

@@ -18,9 +18,9 @@ from midturn.acp.options import choice, kept
 from midturn.core.asker import Asker
 from midturn.core.form.elicitation import form_of
 from midturn.core.form.form import Form
+from midturn.core.form.web_address import opens, web_address_form
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members
-from midturn.core.question import Question
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.child import AgentFailed, ended, started
@@ -35,7 +35,6 @@ VIA = "acp"
 _LOG = logging.getLogger(__name__)
 _FOR_EVER = 365 * 86_400.0
 _PATIENCE = 5.0
-_OPEN = "open_address"
 
 
 class AcpRun(Struct, frozen=True, kw_only=True):
@@ -168,13 +167,12 @@ class AskingClient:
             await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
 
     async def _address(self, session: str, message: str, url: str) -> schema.CreateElicitationResponse:
-        context = f"{message}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know the host. Nothing was fetched from it."
-        question = Question.boolean(_OPEN, "Do you want to open this address?", context=context, exclusive=True, persistence="none")
-        errands, errand, outcome = await self._asked(session, {"message": message, "url": url}, Form((question,)))
+        errands, errand, outcome = await self._asked(session, {"message": message, "url": url}, web_address_form(message, url))
         try:
             if isinstance(outcome, AnswersGiven):
-                opens = outcome.answers.get(_OPEN) is True
-                return schema.AcceptElicitationResponse(action="accept") if opens else schema.DeclineElicitationResponse(action="decline")
+                if opens(outcome.answers):
+                    return schema.AcceptElicitationResponse(action="accept")
+                return schema.DeclineElicitationResponse(action="decline")
             return self._unanswered(message, outcome)
         finally:
             await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)

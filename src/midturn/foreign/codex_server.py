@@ -15,9 +15,9 @@ from midturn import __version__
 from midturn.core.asker import Asker
 from midturn.core.form import Form
 from midturn.core.form.elicitation import form_of
+from midturn.core.form.web_address import opens, web_address_form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, objects, text
-from midturn.core.question import Question
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.child import AgentFailed, ended, started
@@ -36,7 +36,7 @@ _NAME, _AGENT, _VIA = "Codex", "codex", "hook"
 _FOR_EVER = 365 * 86_400.0
 _ALWAYS = "allow this, and the same again, until this session of Codex ends"
 _KEPT = "acceptForSession"
-_OPEN, _ELICITS = "open_address", "mcp_elicitation"
+_ELICITS = "mcp_elicitation"
 _CALLS: Final[Mapping[str, str]] = {
     "item/commandExecution/requestApproval": "Bash",
     "item/fileChange/requestApproval": "apply_patch",
@@ -224,11 +224,9 @@ class _Talk:
         return self._unanswered(message, outcome), delivered
 
     async def _address(self, message: str, url: str) -> tuple[JsonObject, Delivered]:
-        context = f"{message}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know the host. Nothing was fetched from it."
-        question = Question.boolean(_OPEN, "Do you want to open this address?", context=context, exclusive=True, persistence="none")
-        outcome, delivered = await self._form(_ELICITS, {"message": message, "url": url}, Form((question,)))
+        outcome, delivered = await self._form(_ELICITS, {"message": message, "url": url}, web_address_form(message, url))
         if isinstance(outcome, AnswersGiven):
-            return {"action": "accept" if outcome.answers.get(_OPEN) is True else "decline"}, delivered
+            return {"action": "accept" if opens(outcome.answers) else "decline"}, delivered
         return self._unanswered(message, outcome), delivered
 
     def _unanswered(self, asked: str, outcome: Decided) -> JsonObject:

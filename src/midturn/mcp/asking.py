@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 from mcp import types
 
 from midturn.core.form import Form
 from midturn.core.form.elicitation import form_of
+from midturn.core.form.web_address import opens, web_address_form
 from midturn.core.json_value import Json, canonical
-from midturn.core.question import Question
 from midturn.errors import QuestionError
 
 AskForm: TypeAlias = Callable[[Form], Awaitable[Mapping[str, Json] | None]]
 """Asks a form; None where nobody may or can answer."""
-_OPEN = "open_address"
 _CANCEL = types.ElicitResult(action="cancel")
 
 
@@ -52,31 +50,7 @@ class ElicitedSoFar:
         return types.ElicitResult.model_validate({"action": "accept", "content": content})
 
     async def _address(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
-        answers = await self._ask(Form((address_question(params.message, params.url),)))
+        answers = await self._ask(web_address_form(params.message, params.url))
         if answers is None:
             return _CANCEL
-        return types.ElicitResult(action="accept" if answers.get(_OPEN) is True else "decline")
-
-
-def address_question(message: str, url: str) -> Question[bool]:
-    """Ask whether somebody opens an address: it is shown whole, with its host by itself, and nothing is fetched."""
-    try:
-        host = urlsplit(url).hostname or "(no host)"
-    except ValueError:
-        host = "(no host)"
-    shown = f"Host: `{host}`" + _spelled(host)
-    context = (
-        f"{message}\n\n{shown}\n\nAddress: `{url}`\n\nOpen it yourself, in a browser, if you know the host. Nothing was fetched from it."
-    )
-    return Question.boolean(_OPEN, "Do you want to open this address?", context=context, exclusive=True, persistence="none")
-
-
-def _spelled(host: str) -> str:
-    """Say how a host is spelled that looks like another one."""
-    if host.isascii() and "xn--" not in host:
-        return ""
-    try:
-        decoded = host.encode("ascii").decode("idna") if host.isascii() else host
-        return f" (international letters: `{decoded}` is `{decoded.encode('idna').decode()}`)"
-    except UnicodeError:
-        return " (international letters)"
+        return types.ElicitResult(action="accept" if opens(answers) else "decline")
