@@ -8,7 +8,6 @@ from typing import Any
 
 from midturn.cli.shown import Shown, joined, line
 from midturn.core.events import AskedForm
-from midturn.core.form import Form
 from midturn.core.question import Question, When
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, PersistedType, SelectType
 from midturn.core.stream import OpenQuestion, holds_secret
@@ -106,6 +105,8 @@ def _if(when: When) -> str:
 
 def _questions(form: AskedForm) -> Sequence[Question[Any]]:
     """Read the questions of a form; none of one that this version cannot read."""
+    from midturn.core.form import Form  # most questions are asked alone
+
     try:
         return Form.from_json(list[Mapping[str, Any]](form.questions)).questions
     except QuestionError:
