@@ -75,6 +75,16 @@ def test_where_there_is_little_room_the_last_column_stands_below() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
+def test_a_key_breaks_behind_its_dots_and_an_indented_line_stays_indented() -> None:
+    assert wrapped(line("    conversation.tools.deploy.parameters.environment.enum = {}", '["staging"]'), None) == [
+        "    conversation.tools.deploy.",
+        "      parameters.environment.enum =",
+        '      ["staging"]',
+    ]
+    assert wrapped(line("see {} there", "x" * 50), None) == ["see", "x" * 40, "x" * 10 + " there"]
+
+
+@pytest.mark.usefixtures("narrow")
 def test_no_row_of_a_quoted_line_can_be_taken_for_a_line_of_its_own() -> None:
     assert table([(line("a name that is long"), line("| +{}", "x  " * 12 + "-y"))]) == [
         "a name that is long",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from support.cli import CommandLine, calls
 
 FILE = '[conversation.tools.hello]\ncommand = ["echo", "hi"]\nrun = "unattended"\n'
@@ -31,6 +33,54 @@ def test_trust_shows_what_a_file_enables_and_approves_it(midturn: CommandLine) -
     assert hashlib.sha256(FILE.encode()).hexdigest() in shown
     assert midturn.ok("query", "-m", midturn.script(calls("hello")), "hi").stderr == "· hello\n· hello: ok\n"
     assert "Nothing waits for your approval." in midturn.ok("trust").stdout
+
+
+MANY = """
+[assistant]
+model.id = "anthropic/claude-sonnet-4-5"
+system_prompt = "You are careful."
+[conversation.tools.deploy]
+command = ["make", "deploy", "--environment", "production"]
+parameters.environment = { type = "string", enum = ["staging", "production"], required = true }
+[conversation.tools.build]
+command = ["make"]
+"""
+
+
+@pytest.mark.parametrize("ready", ["help:", "all keys"], ids=["plain", "rich"])
+@pytest.mark.parametrize("columns", [80, 40])
+def test_no_row_of_what_a_file_enables_breaks_inside_a_word(midturn: CommandLine, columns: int, ready: str) -> None:
+    midturn.workspace_file(MANY)
+    midturn.hasty()
+
+    with midturn.on_a_terminal("trust", size=(columns, 60), plain=ready == "help:") as terminal:
+        terminal.wait_for(ready)
+        rows = [row.strip() for row in terminal.rows]
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == 130
+
+    shown = " ".join(rows)
+    words = ['"anthropic/claude-sonnet-4-5"', '["make",', '"--environment",', '"production"]', "(.midturn/config.toml:6)"]
+    assert all(f" {word}" in shown for word in words), shown
+    assert rows.count("runs a program:") == 1
+    assert "conversation.tools.deploy.parameters.environment.enum =" in "".join(rows)
+
+
+def test_many_keys_that_are_not_trusted_are_listed_by_what_they_do(midturn: CommandLine) -> None:
+    midturn.workspace_file(MANY)
+
+    finished = midturn.run("query", "hi")
+
+    assert finished.status == 2
+    assert finished.stderr == (
+        "midturn: .midturn/config.toml is not trusted, so 7 keys have no effect:\n"
+        "  chooses who is asked, and who reads the conversation: assistant.model.id\n"
+        "  tells a model what to do: assistant.system_prompt\n"
+        "  runs a program: conversation.tools.deploy.command, conversation.tools.build.command\n"
+        "  changes what a tool may be given: conversation.tools.deploy.parameters.environment.type, "
+        "conversation.tools.deploy.parameters.environment.enum, conversation.tools.deploy.parameters.environment.required\n"
+        "`midturn trust` shows what it enables and asks you.\n"
+    )
 
 
 def test_a_change_needs_a_new_approval(midturn: CommandLine) -> None:

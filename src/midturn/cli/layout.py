@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,11 +29,15 @@ def columns(stream: TextIO | None) -> int | None:
 
 
 def wrapped(text: Shown, stream: TextIO | None, indent: str = "") -> list[Shown]:
-    """Break text between words to the width of the terminal; lines after the first of a paragraph stand behind `indent`."""
+    """Break text between words to the width of the terminal.
+
+    Lines after the first of a paragraph stand behind `indent`; those of a paragraph that is indented itself stand behind more than that.
+    """
     width = columns(stream)
     rows: list[Shown] = []
     for paragraph in text.split("\n"):
-        rows += [Shown(row) for row in _hang(paragraph, width, indent)]
+        own = paragraph[: len(paragraph) - len(paragraph.lstrip(" "))]
+        rows += [Shown(row) for row in _hang(paragraph, width, indent or own + _INDENT if own else indent)]
     return rows
 
 
@@ -75,7 +80,27 @@ def _hang(text: str, width: int | None, indent: str) -> list[str]:
 
     if text.startswith(QUOTED):
         return [QUOTED + row for row in continued_rows(text.removeprefix(QUOTED), max(1, width - len(QUOTED)))]
+    if any(len(word) > width - len(indent) and _PART.search(word) for word in text.split(" ")):
+        return _hang_parts(text, width, indent)
     return hang(text, width, indent)
+
+
+_PART = re.compile(r"(?<=[./])(?=[^./ ])")
+
+
+def _hang_parts(text: str, width: int, indent: str) -> list[str]:
+    """Break text between words, and one that is longer than a row behind its dots and slashes: keys and paths are read by their parts."""
+    from midturn.prompts.cells import cut_ranges
+
+    rows = [""]
+    for part in re.findall(r" *[^ ]+", text):
+        for piece in [part] if _cells(part.lstrip(" ")) <= width - len(indent) else _PART.split(part):
+            if _cells(rows[-1] + piece) <= width:
+                rows[-1] += piece
+                continue
+            first, *more = cut_ranges(piece.lstrip(" "), max(1, width - len(indent)))
+            rows += [indent + piece.lstrip(" ")[start:end] for start, end in (first, *more)]
+    return [row for row in rows if row.strip()] or [""]
 
 
 def _cells(text: str) -> int:

@@ -75,9 +75,14 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
 
 
 def said_of_ignored(loaded: Loaded) -> list[str]:
-    """Return what has no effect, a sentence a file, and for each that waits to be trusted what shows it."""
+    """Return what has no effect, a sentence or a list for each file, and for each that waits to be trusted what shows it."""
     files = {file.notice for file in loaded.files}
-    return [f"{sentence} {_HOW_TO_TRUST}" if sentence in files else sentence for sentence in loaded.ignored]
+    return [_with_way_out(said) if said in files else said for said in loaded.ignored]
+
+
+def _with_way_out(said: str) -> str:
+    between = "\n" if "\n" in said else " "
+    return f"{said}{between}{_HOW_TO_TRUST}"
 
 
 def _unconfined(loaded: Loaded) -> Iterator[str]:

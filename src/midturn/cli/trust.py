@@ -39,13 +39,16 @@ def command(*, yes: bool) -> ExitStatus:
 
 
 def _show(file: FileTrust) -> None:
+    """Say what a file enables, under what that means."""
     say("{}{}", file.name, " (approved)" if file.approved else "")
-    say("  sha256 {}", file.subject.sha256)
+    tell("  sha256 {}", file.subject.sha256)
     for script in file.subject.scripts:
-        say("  {}  {}", script.name, script.state)
-    for one in file.enables:
-        say("  {} = {}", one.key, one.value)
-        say("      {} ({})", one.why, one.place)
+        tell("  {}  {}", script.name, script.state)
+    for why in dict.fromkeys(one.why for one in file.enables):
+        tell("  {}:", why)
+        for one in file.enables:
+            if one.why == why:
+                tell("    {} = {} ({})", one.key, one.value, one.place)
 
 
 def _agreed(count: int) -> bool:

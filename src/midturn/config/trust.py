@@ -16,6 +16,7 @@ from midturn.config.tree import KeyPath, Tree, TreeEntry, branch, dotted, entrie
 from midturn.config.untrusted import RULES
 from midturn.core.json_value import Json
 
+_IN_A_SENTENCE: Final = 2  # keys
 _OTHER: Final = "changes what your own configuration says"
 
 
@@ -42,11 +43,15 @@ class FileTrust(Struct, frozen=True, kw_only=True):
 
     @property
     def notice(self) -> str | None:
-        """Say what has no effect, by name; None where all of it holds anyway."""
-        idle = [one.key for one in self.enables if one.differs]
+        """Say what has no effect, by name; None where all of it holds anyway. Of several keys each stands in the line of what it does."""
+        idle = [one for one in self.enables if one.differs]
         if not idle:
             return None
-        return f"{self.name} is not trusted, so {no_effect(idle)}."
+        if len(idle) <= _IN_A_SENTENCE:
+            return f"{self.name} is not trusted, so {no_effect([one.key for one in idle])}."
+        kinds = dict.fromkeys(one.why for one in idle)
+        listed = [f"  {why}: {', '.join(one.key for one in idle if one.why == why)}" for why in kinds]
+        return "\n".join([f"{self.name} is not trusted, so {len(idle)} keys have no effect:", *listed])
 
 
 def no_effect(names: Sequence[str]) -> str:
