@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import midturn as mt
+from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from midturn.web import inbox
 
 OPEN, PAGES, ANSWERS = 1_000, 200, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000

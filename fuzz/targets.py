@@ -33,8 +33,8 @@ from midturn.errors import AnswerError, ConfigError
 from midturn.prompts.content import code_line, one_line
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.keyboard import Keyboard
+from midturn.store.memory_store import MemoryStore
 from midturn.store.seal import SealChain
-from midturn.store.stores import MemoryStore
 from midturn.store.tail import FileEnd, committed_end, last_turn
 from midturn.tools.wire import WireError, read_outcome
 from midturn.web.app import inbox

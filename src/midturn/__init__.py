@@ -50,7 +50,7 @@ _HOMES: dict[str, str] = {
     ".store.conversation": "Conversation",
     ".store.store": "ConversationStore",
     ".store.opening": "open_store",
-    ".store.stores": "MemoryStore",
+    ".store.memory_store": "MemoryStore",
     ".store.store_change": "StoreChange",
     ".terminal.prompter": "TerminalPrompter",
     ".testing.prompter": "ScriptedPrompter",

@@ -116,11 +116,11 @@ from midturn.ports import Model as Model, Tool as Tool, ToolRun as ToolRun
 from midturn.prompter import Prompter as Prompter
 from midturn.runtime.foreign_turn import CallContent as CallContent
 from midturn.store.conversation import Conversation as Conversation
+from midturn.store.memory_store import MemoryStore as MemoryStore
 from midturn.store.opening import open_store as open_store
 from midturn.store.outside_answers import Receipt as Receipt
 from midturn.store.store import ConversationStore as ConversationStore
 from midturn.store.store_change import StoreChange as StoreChange
-from midturn.store.stores import MemoryStore as MemoryStore
 from midturn.terminal.prompter import TerminalPrompter as TerminalPrompter
 from midturn.testing.prompter import ScriptedPrompter as ScriptedPrompter
 from midturn.tools.answers import Answer as Answer, FormAnswers as FormAnswers, Unanswered as Unanswered

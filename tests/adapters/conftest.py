@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 
 
 @pytest.fixture

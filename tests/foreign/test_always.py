@@ -12,7 +12,7 @@ from midturn.core.events import Approval
 from midturn.errors import AnswerError
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.claude import suggested
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine
 from support.hook_runs import CLAUDE_ALONE, HookRuns

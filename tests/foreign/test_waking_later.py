@@ -10,7 +10,7 @@ import pytest
 
 from midturn.core.json_value import JsonObject
 from midturn.foreign.agents import AGENTS
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 

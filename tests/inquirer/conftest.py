@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from midturn.store.file_store import FileStore
+from midturn.store.memory_store import MemoryStore
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore, MemoryStore
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -25,7 +25,14 @@ sys.addaudithook(hook)
 __import__(sys.argv[1])
 print(sorted(set(seen)))
 """
-MODULES = ("midturn", "midturn.agent", "midturn.cli.main", "midturn.compose.command_line", "midturn.store.stores", "midturn.sandbox.box")
+MODULES = (
+    "midturn",
+    "midturn.agent",
+    "midturn.cli.main",
+    "midturn.compose.command_line",
+    "midturn.store.file_store",
+    "midturn.sandbox.box",
+)
 
 
 @pytest.mark.parametrize("module", MODULES)

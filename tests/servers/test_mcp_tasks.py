@@ -17,7 +17,7 @@ from midturn.clock import SYSTEM
 from midturn.core.events import InquiryAnswered
 from midturn.servers.mcp.asking import AskingSettings
 from midturn.servers.mcp.server import make_server
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from support.cli import CommandLine
 from support.hooks import answers, stored, wait_for
 from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, Person, Task, about_task, connected

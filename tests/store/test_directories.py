@@ -12,9 +12,9 @@ import pytest
 from midturn.errors import StoreError
 from midturn.store.directories import Directories
 from midturn.store.file_conversations import FileConversations
+from midturn.store.file_store import FileStore
 from midturn.store.ids import conversation_id, event_id, slug, title
 from midturn.store.opening import open_store
-from midturn.store.stores import FileStore
 from midturn.store.sync_forms import drive
 from support.processes import output, python
 from support.stored import asking, create, keep, release

@@ -18,6 +18,7 @@ from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, StoreError
 from midturn.store.decisions import decision_about
+from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.held import HeldConversation
@@ -26,7 +27,6 @@ from midturn.store.opening import open_store
 from midturn.store.outside_answers import Receipt
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
 from support.loops import in_a_loop

@@ -11,10 +11,10 @@ import pytest
 from midturn.errors import StoreError
 from midturn.files.private import ensure_private
 from midturn.store.conversation import Conversation
+from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers
 from midturn.store.opening import open_store
-from midturn.store.stores import FileStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.sync_forms import drive
 from midturn.store.workspace import Workspace

@@ -16,9 +16,9 @@ from midturn.core.question import Question
 from midturn.core.source import Source
 from midturn.errors import NeedsAdoption
 from midturn.files.private import ensure_private
+from midturn.store.file_store import FileStore
 from midturn.store.ids import event_ids
 from midturn.store.seal import without_seal
-from midturn.store.stores import FileStore
 from midturn.store.workspace import Workspace
 
 IDS = event_ids()

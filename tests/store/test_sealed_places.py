@@ -10,11 +10,11 @@ import pytest
 
 import midturn as mt
 from midturn.errors import NeedsAdoption
+from midturn.store.file_store import FileStore
 from midturn.store.moving import Copying
 from midturn.store.opening import open_store
 from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from midturn.store.submission import HandedOver, Submission
 from midturn.store.workspace import Workspace
 from support.loops import in_a_loop

@@ -11,8 +11,8 @@ import midturn as mt
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.store import file_conversations
 from midturn.store.answer_bell import ring
+from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
-from midturn.store.stores import FileStore
 
 
 @mt.tool

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from midturn.errors import StoreError
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from midturn.store.workspace import Workspace
 from support.stored import finished, keep
 

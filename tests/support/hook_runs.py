@@ -13,7 +13,7 @@ from midturn.core.json_value import JsonObject
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, asker_of
 from midturn.foreign.occasion import Said
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from support.clocks import FakeClock
 
 CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}

@@ -10,7 +10,7 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.ports import Happening, Model, Tool
 from midturn.prompter import Prompter
 from midturn.runtime.session import Session
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 from midturn.store.sync_forms import drive
 
 

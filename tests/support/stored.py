@@ -8,12 +8,12 @@ from pathlib import Path
 from midturn.core.events import Event, InquiryRequest
 from midturn.ports import HandedAnswer, Journal
 from midturn.store.file_conversations import FileConversations
+from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers
 from midturn.store.held import HeldConversation
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from midturn.store.submission import HandedOver
 from midturn.store.sync_forms import drive
 from support.tapes import Tape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from starlette.types import Message
 
 import midturn as mt
 from midturn.core.question import Question
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 from midturn.web.access import CookieAccess, HeaderAccess
 from midturn.web.app import application, inbox
 from midturn.web.board import Board

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import midturn as mt
 from midturn.core.question import Question
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 from midturn.web import inbox
 from midturn.web.openapi import document
 from support.pages import ada, agent_with, asking, asking_form, browsing, wait_for

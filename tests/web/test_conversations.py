@@ -10,7 +10,7 @@ from datetime import date
 
 import midturn as mt
 from midturn.core.question import Question
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 from midturn.web import inbox
 from midturn.web.facts import AskedFact
 from midturn.web.sums import sums

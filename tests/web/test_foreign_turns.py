@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 import midturn as mt
 from midturn.core.question import Question
 from midturn.files.private import ensure_private
+from midturn.store.file_store import FileStore
 from midturn.store.seal import without_seal
-from midturn.store.stores import FileStore
 from midturn.store.workspace import Workspace
 from midturn.web import inbox
 from support.pages import ada, agent_with, asking, browsing, send, wait_for

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 import midturn as mt
 from midturn.core.events import InquiryAnswered, InquiryCancelled
 from midturn.core.question import Question
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 from midturn.web import inbox
 from midturn.web.access import ProgramAccess
 from midturn.web.app import application

@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 import midturn as mt
 from midturn.core.events import InquiryAnswered, InquiryRedacted
 from midturn.core.question import Question
+from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from midturn.web import inbox
 from support.agents import told
 from support.pages import OWN, ada, agent_with, asking, browsing, carried, send, wait_for

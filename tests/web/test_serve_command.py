@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from midturn.core.question import Question
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
 from support.serving import free_port
 

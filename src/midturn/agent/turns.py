@@ -196,7 +196,7 @@ class Turns:
 
 
 def _in_memory(limits: Limits) -> ConversationStore:
-    from midturn.store.stores import MemoryStore  # who brings a store needs no other
+    from midturn.store.memory_store import MemoryStore  # who brings a store needs no other
 
     return MemoryStore(limits)
 

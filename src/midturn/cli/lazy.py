@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import LiteralString
 
 import click
@@ -86,6 +85,8 @@ class LazyGroup(click.Group):
     def _hint(self, unknown: str) -> str:
         word = unknown.casefold()
         begun = [name for name in self.entries if len(word) >= _BEGINNING and name.startswith(word)]
+        from difflib import get_close_matches  # only where a name is wrong
+
         close = get_close_matches(word, [*self.entries, *self.shortcuts, *self.meanings], n=1)
         meant = [self.meanings[word]] if word in self.meanings else begun or [self.meanings.get(name, name) for name in close]
         return f" Did you mean `{meant[0]}`?" if meant else self.advice(unknown)

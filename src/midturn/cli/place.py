@@ -16,9 +16,9 @@ from platformdirs.unix import Unix
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
 from midturn.store.file_conversations import FileConversations
+from midturn.store.file_store import FileStore
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import Workspace
 

@@ -19,7 +19,7 @@ PREFIX = "MIDTURN_CFG_"
 ANSWER = "--answer"
 
 _SEGMENT = r"""(?:[A-Za-z0-9_-]+|\*|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-_KEY = re.compile(rf"\s*{_SEGMENT}(?:\s*\.\s*{_SEGMENT})*\s*")
+_KEY = rf"\s*{_SEGMENT}(?:\s*\.\s*{_SEGMENT})*\s*"
 _TEXT_KINDS = {"string", "model", "cache"}
 
 
@@ -59,7 +59,7 @@ def parse_key(text: str, origin: str) -> KeyPath:
         ConfigError: The text is not an assignment, or the key does not exist.
     """
     try:
-        if _KEY.fullmatch(text):
+        if re.fullmatch(_KEY, text):
             return tuple(_unquoted(segment) for segment in re.findall(_SEGMENT, text))
     except tomllib.TOMLDecodeError:
         pass  # an escape that TOML does not have: no key either
@@ -68,7 +68,7 @@ def parse_key(text: str, origin: str) -> KeyPath:
 
 def key_value(text: str, origin: str) -> Assignment | None:
     """Read `KEY=VALUE`; None where `text` does not begin with a key and `=`, so that it names a file."""
-    match = _KEY.match(text)
+    match = re.match(_KEY, text)
     if match is None or not text.startswith("=", match.end()):
         return None
     path = parse_key(match.group(), origin)

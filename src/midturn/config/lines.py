@@ -7,16 +7,13 @@ import tomllib
 from collections.abc import Iterator
 from functools import lru_cache
 
-_WORD = re.compile(
-    r"""
+_WORD = r"""(?xs)
       (?P<string>\"\"\"(?:\\.|[^\\])*?\"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*')
     | (?P<comment>\#[^\n]*)
     | (?P<newline>\n)
     | (?P<mark>[\[\]{}=,.])
     | (?P<bare>[^\s\[\]{}=,."'\#]+)
-    """,
-    re.DOTALL | re.VERBOSE,
-)
+"""
 _OPEN = {"[", "{"}
 _CLOSE = {"]", "}"}
 
@@ -91,7 +88,7 @@ class _Scanner:
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
     line = 1
-    for match in _WORD.finditer(text):
+    for match in re.finditer(_WORD, text):
         token = match.group()
         if match.lastgroup != "comment":
             yield token, line

@@ -16,9 +16,10 @@ from midturn.config.tree import Tree, TreeEntry, branch, entry
 
 _COMMANDS = (("conversation", "tools"), ("providers", "mcp"))
 _SUFFIXES = frozenset({".bash", ".cjs", ".js", ".lua", ".mjs", ".php", ".pl", ".ps1", ".py", ".rb", ".sh", ".ts", ".zsh"})
-_BETWEEN_WORDS = re.compile(r"""[\s;&|()<>`$"'{}=]+""")
-_INTERPRETER = re.compile(
-    r"(?:.*/)?(?:python|pypy|node|deno|bun|ruby|perl|php|lua|tclsh|osascript|sh|ash|dash|bash|zsh|fish|ksh|env|exec|sudo|uv|run|source|\.)[\d.]*"
+_BETWEEN_WORDS = r"""[\s;&|()<>`$"'{}=]+"""
+_INTERPRETER = (
+    r"(?:.*/)?(?:python|pypy|node|deno|bun|ruby|perl|php|lua|tclsh|osascript|sh|ash|dash|bash|zsh|fish|ksh|env|exec|sudo|uv|run|source|\.)"
+    r"[\d.]*"
 )
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
@@ -74,16 +75,16 @@ def _words(table: Tree) -> Iterator[tuple[str, bool]]:
         for part in {word, word.rpartition("=")[2]}:
             if part and "\0" not in part:
                 yield part, expected and not is_option
-        expected = (expected and is_option) or bool(_INTERPRETER.fullmatch(word))
+        expected = (expected and is_option) or bool(re.fullmatch(_INTERPRETER, word))
 
 
 def _split(command: TreeEntry, *, is_shell: bool) -> Sequence[str]:
     if isinstance(command.value, list | tuple):
         words = [str(word) for word in command.value]
-        return [words[0], *_BETWEEN_WORDS.split(words[0]), *words[1:]] if is_shell else words
+        return [words[0], *re.split(_BETWEEN_WORDS, words[0]), *words[1:]] if is_shell else words
     text = cast("str", command.value)
     if is_shell:
-        return _BETWEEN_WORDS.split(text)
+        return re.split(_BETWEEN_WORDS, text)
     try:
         return shlex.split(text)
     except ValueError:  # resolving the settings says so

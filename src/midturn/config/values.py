@@ -13,7 +13,7 @@ from midturn.config.tree import Origin
 from midturn.core.json_value import Json
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = r"(\d+(?:\.\d+)?)(ms|s|m|h|d)"
 _JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 _MAX_DEPTH = 128
 _SCRIPTED = "scripted:"
@@ -107,7 +107,7 @@ def _bounds(leaf: Leaf) -> str:
 
 def _seconds(value: Any, _: Leaf) -> float:
     expected = 'seconds (a number above 0), or a duration such as "90s" or "2m"'
-    if isinstance(value, str) and (match := _DURATION.fullmatch(value)):
+    if isinstance(value, str) and (match := re.fullmatch(_DURATION, value)):
         value = float(match[1]) * _UNITS[match[2]]
     if not isinstance(value, int | float) or isinstance(value, bool) or not (_is_finite(value) and value > 0):
         raise WrongValue(expected)
@@ -136,7 +136,7 @@ def _model(name: str, origin: Origin) -> str:
 
 
 def _cache(value: Any, _: Leaf) -> str:
-    if not isinstance(value, str) or not (value in {"off", "short", "long"} or _DURATION.fullmatch(value)):
+    if not isinstance(value, str) or not (value in {"off", "short", "long"} or re.fullmatch(_DURATION, value)):
         raise WrongValue('"off", "short", "long", or a duration such as "5m"')
     return value
 

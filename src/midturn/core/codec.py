@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from io import BytesIO
 from itertools import compress, islice
 from operator import attrgetter, itemgetter
@@ -125,14 +126,12 @@ _Wire: TypeAlias = (
 KINDS: Final = frozenset(cast("str", kind.__struct_config__.tag) for kind in get_args(_Wire))
 """The kinds of events that have a class; every other one passes through."""
 
-_DECODER: Final[msgspec.json.Decoder[_Wire]] = msgspec.json.Decoder(_Wire)
-_VISIBLE: Final[msgspec.json.Decoder[Start | VisibleEvent]] = msgspec.json.Decoder(Start | VisibleEvent)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_custom)
 _UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's errors and Unicode's are ValueErrors
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-_ESCAPE: Final = re.compile(rb"\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)", re.DOTALL)
-_BRACKET: Final = re.compile(rb"[\[{\]}]")
+_STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
+_BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
 _EVENT_ID: Final = attrgetter("event_id")
@@ -142,6 +141,17 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ONE: Final = frozenset((1,))
 _PART: Final = 1_000  # lines
 _AT_ONCE: Final = 40  # lines
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[_Wire]:
+    """Return the decoder of events; it is made by the first who reads one, for that takes a moment."""
+    return msgspec.json.Decoder(_Wire)
+
+
+@cache
+def _visible_decoder() -> msgspec.json.Decoder[Start | VisibleEvent]:
+    return msgspec.json.Decoder(Start | VisibleEvent)
 
 
 def encode_event(event: Event) -> bytes:
@@ -204,7 +214,7 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 def _decoded_whole(lines: list[bytes], limits: Limits) -> list[Event] | None:
     """Read lines of which each keeps all rules and has an id; None where one does not."""
     try:
-        wires = list(map(_DECODER.decode, lines))
+        wires = list(map(_decoder().decode, lines))
         events: list[Event] = [wire.event() if type(wire) is ResponseWire else wire for wire in wires]
     except _UNREADABLE:
         return None
@@ -222,7 +232,7 @@ def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
         return None
     seen = list(compress(lines, map(_SEEN_HEADS.__contains__, heads)))
     try:
-        events = list(map(_VISIBLE.decode, seen))
+        events = list(map(_visible_decoder().decode, seen))
     except _UNREADABLE:
         return None
     return events if _are_plain(events) and _keep_limits(seen) else None
@@ -270,11 +280,11 @@ def _read(line: bytes, limits: Limits) -> Event:
     if line.count(b"{") + line.count(b"[") > limits.json_depth:
         _check_depth(line, limits.json_depth)
     try:
-        wire = _DECODER.decode(line)
+        wire = _decoder().decode(line)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        wire = _DECODER.decode(_ESCAPE.sub(_whole_character, line))
+        wire = _decoder().decode(re.sub(_ESCAPE, _whole_character, line))
     if isinstance(wire, ResponseWire):
         return wire.event()
     if isinstance(wire, ChatResponse):
@@ -300,7 +310,7 @@ def _check_parts(response: ChatResponse) -> None:
 def _check_depth(line: bytes, allowed: int) -> None:
     """Measure how deep the brackets nest, outside of strings, without recursion."""
     depth = 0
-    for bracket in _BRACKET.findall(_STRING.sub(b"", line)):
+    for bracket in re.findall(_BRACKET, re.sub(_STRING, b"", line)):
         depth += 1 if bracket in b"[{" else -1
         if depth > allowed:
             raise BrokenRuleError(f"it nests deeper than {allowed} levels")

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 from midturn.core.json_value import Json
 
-_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # only such text can hold a lone surrogate
+_HALF = r"\\u[dD][89a-fA-F]|[\ud800-\udfff]"  # only such text can hold a lone surrogate
 
 
 class NotJson(ValueError):  # noqa: N818 (it says what the text is)
@@ -28,7 +28,7 @@ def read_json(text: str) -> Json:
     """
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-        if _HALF.search(text):
+        if re.search(_HALF, text):
             json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise NotJson(f"not valid JSON: {error.msg} (line {error.lineno}, column {error.colno})", error.pos) from None

@@ -24,7 +24,7 @@ LONGEST_INTEGER = 1024  # bits: what an IEEE double reaches, and far below the d
 MOST_PARTS = 50_000  # values inside one another: far more than anybody asks or answers, and judged within a tenth of a second
 SHOWN = 60  # characters of a value in a message
 _MAYBE_INTEGRAL = re.compile(rb"\d(?:\.0(?!\d)|[eE])")  # a float that may equal an integer, or a text that looks like one
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = "[\ud800-\udfff]"
 
 
 def canonical(value: Json) -> bytes:
@@ -125,7 +125,7 @@ _SURELY_JSON = (bool, type(None))
 
 
 def _is_text(text: str) -> bool:
-    return text.isascii() or not _LONE_SURROGATE.search(text)
+    return text.isascii() or not re.search(_LONE_SURROGATE, text)
 
 
 _SCALARS = (str, bool, int, float, type(None))

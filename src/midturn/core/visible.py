@@ -26,7 +26,7 @@ _MARKS = 4  # combining marks on one letter
 _REMEMBERED = 16_384  # characters a profile; the others are looked up again
 _COMMANDS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})  # controls, formats, surrogates, separators
 _UNCERTAIN = frozenset({"Co", "Cn", "Zs"})  # what a font decides about, what a newer Unicode may hide, what looks like a space
-_INVISIBLE = re.compile(  # letters, marks and symbols that show nothing, and what Unicode tells programs to ignore; of any version
+_INVISIBLE = (  # letters, marks and symbols that show nothing, and what Unicode tells programs to ignore; of any version
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffc\ufdd0-\ufdef"
     "\U00013441\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
@@ -41,13 +41,11 @@ _SELECTORS = frozenset("\ufe0e\ufe0f")
 _MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # what may stand between a picture and its joiner
 _KEYS = frozenset("0123456789#*")
 _KEYCAP = "\u20e3"
-_PICTURE = re.compile(
+_PICTURE = (
     "[\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935\u2b05-\u2b55"
     "\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 )
-_JOINING = re.compile(
-    "[\u0600-\u07ff\u0840-\u086f\u08a0-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\U00010d00-\U00010d3f\U0001e900-\U0001e95f]"
-)
+_JOINING = "[\u0600-\u07ff\u0840-\u086f\u08a0-\u0dff\u0f00-\u109f\u1780-\u18af\ua840-\ua87f\U00010d00-\U00010d3f\U0001e900-\U0001e95f]"
 
 
 def exact(text: str) -> str:
@@ -118,7 +116,7 @@ def _is_command(character: str) -> bool:
     return (
         unicodedata.category(character) in _COMMANDS
         or character == _BRACKET
-        or _INVISIBLE.match(character) is not None
+        or (not character.isascii() and re.match(_INVISIBLE, character) is not None)
         or ord(character) & _NO_CHARACTER == _NO_CHARACTER
     )
 
@@ -132,15 +130,15 @@ def _joins(text: str, place: int) -> bool:
     """Tell whether a joiner or a selector does its work here: inside an emoji, or between letters that join."""
     character, before, after = text[place], text[max(place - 1, 0) : place], text[place + 1 : place + 2]
     if character in _SELECTORS:
-        return _PICTURE.match(before) is not None or (before in _KEYS and after == _KEYCAP)
-    if character == _EMOJI_JOINER and _PICTURE.match(after):
+        return re.match(_PICTURE, before) is not None or (before in _KEYS and after == _KEYCAP)
+    if character == _EMOJI_JOINER and re.match(_PICTURE, after):
         picture = text[max(place - 3, 0) : place].rstrip(_MODIFIERS)[-1:]
-        return _PICTURE.match(picture) is not None
+        return re.match(_PICTURE, picture) is not None
     return _is_joining(before) and _is_joining(after)
 
 
 def _is_joining(character: str) -> bool:
-    return _JOINING.match(character) is not None and unicodedata.category(character)[0] in "LM"
+    return re.match(_JOINING, character) is not None and unicodedata.category(character)[0] in "LM"
 
 
 _LINE = _Profile(_is_hidden, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,8 @@ def seal_key(state: Path | None = None) -> bytes | None:
     found = known_seal_key(state)
     if found:
         return found
+    import secrets  # only the first time
+
     try:
         ensure_private(state)
         create_private(state / NAME, secrets.token_hex(32).encode())

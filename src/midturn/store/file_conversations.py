@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import secrets
+import os
 import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -286,7 +286,7 @@ class FileConversations:
         with Folder.at(path) as folder:
             held = await lock.Lock.take(folder, lock.for_a_moment())
             try:
-                gone = path.with_name(f".removed-{path.name}-{secrets.token_hex(4)}")
+                gone = path.with_name(f".removed-{path.name}-{os.urandom(4).hex()}")
                 with telling("remove", path):
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Generator
@@ -165,7 +164,7 @@ class Folder:
 
     def replace(self, name: str, content: bytes) -> None:
         """Put a whole new file in the place of `name`, durably: readers see the old one or the new one."""
-        temporary = f".{name}.{secrets.token_hex(6)}"
+        temporary = f".{name}.{os.urandom(6).hex()}"
         self.write_new(temporary, content)
         try:
             os.replace(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)

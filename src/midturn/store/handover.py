@@ -11,7 +11,6 @@ import hashlib
 import logging
 import os
 import re
-import secrets
 from contextlib import suppress
 
 import msgspec
@@ -39,7 +38,7 @@ class FileAnswers:
 
     def put(self, answer: HandedOver) -> bool:
         """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
-        name, temporary = _file_name(answer.event_id), f".{secrets.token_hex(8)}"
+        name, temporary = _file_name(answer.event_id), f".{os.urandom(8).hex()}"
         with telling("hand an answer over in", self._conversation.path, NAME):
             self._conversation.make_inside(NAME)
             with self._conversation.inside(NAME) as folder:

@@ -54,7 +54,7 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, s
 def _file_store(path: str | os.PathLike[str], limits: Limits, *, sealed: bool) -> ConversationStore:
     from pathlib import Path  # who imports `open_store`, and opens none, needs no files
 
-    from midturn.store.stores import FileStore
+    from midturn.store.file_store import FileStore
 
     return FileStore(Path(path), limits=limits, sealed=sealed)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import stat
 from pathlib import Path
 
@@ -89,7 +88,7 @@ class Workspace:
         if not _ID.fullmatch(id):
             raise StoreError(f"{id!r} is not an id of a conversation; one has digits only.")
         with telling("write", self.home / "current"), self._open() as home:
-            temporary = f".current.{secrets.token_hex(6)}"
+            temporary = f".current.{os.urandom(6).hex()}"
             home.write_unsynced(temporary, f"{id}\n".encode())
             os.replace(temporary, "current", src_dir_fd=home.fd, dst_dir_fd=home.fd)
 

@@ -14,7 +14,7 @@ from midturn.prompts.rich.screen import POINTER
 
 _ALIKE: Final = dict(zip(f"{POINTER[0]}│·…↑↓⇥⏎⟨⟩", "}|-.^v]<()", strict=True))
 _FIRST: Final = rf"(?P<first>(?:^|(?<=\n))(?:\x1b\[[0-9;?]*[A-Za-z]|[ \r])*[{POINTER[0]}│·])"
-_PATTERN: Final = re.compile(
+_PATTERN: Final = (
     rf"{_FIRST}|⟨U\+(?P<code>[0-9A-F]{{4,6}})⟩|(?P<sign>[{''.join(_ALIKE)}])"
     r"|(?P<backslash>\\(?=x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}))|(?P<alike>[|}\-.^v\]<()](?=~))"
 )
@@ -22,7 +22,7 @@ _PATTERN: Final = re.compile(
 
 def as_ascii(text: str) -> str:
     """Return text that can be shown; what it stands for can be read back."""
-    return _PATTERN.sub(_written, text).encode("ascii", "backslashreplace").decode("ascii")
+    return re.sub(_PATTERN, _written, text).encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _written(found: Match[str]) -> str:

@@ -10,9 +10,9 @@ from midturn.core.visible import prose
 from midturn.prompts.cells import cells, cut_ranges, wrap_ranges
 
 _LONGEST_WORD = 400
-_OURS = re.compile(r"[│|·~]|midturn:")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_MARKER = re.compile(r"(?:[ >]|[-*+] |\d{1,9}[.)] )*")
+_OURS = r"[│|·~]|midturn:"
+_FENCE = r" {0,3}(`{3,}|~{3,})"
+_MARKER = r"(?:[ >]|[-*+] |\d{1,9}[.)] )*"
 
 
 class Flow(Protocol):
@@ -108,7 +108,7 @@ class PlainFlow:
 
     def _flow_line(self) -> str:
         """Show the line, which is complete."""
-        if not self._hangs and (found := _FENCE.match(self._line)) and (not self._fence or found[1].startswith(self._fence)):
+        if not self._hangs and (found := re.match(_FENCE, self._line)) and (not self._fence or found[1].startswith(self._fence)):
             self._fence = "" if self._fence else found[1]
         shown = self._full_rows() + self._row(self._line)
         self._line = self._hangs = ""
@@ -121,14 +121,14 @@ class PlainFlow:
     def _row(self, row: str) -> str:
         """Write out a row; those after it in the same line hang behind its marker."""
         full = f"{self._mark}{self._hangs}{row}".rstrip(" ")
-        if not self._hangs and not self._fence and (marker := _MARKER.match(row)):
+        if not self._hangs and not self._fence and (marker := re.match(_MARKER, row)):
             self._hangs = " " * min(cells(marker[0]), self._width() // 3)
         return f"{self._paint(full if self._mark else f'{margin(full)}{full}')}\n"
 
 
 def margin(row: str) -> str:
     """Return what moves a row away that begins like one of a prompt, a tool or a notice: no model can imitate them."""
-    return " " if _OURS.match(row) else ""
+    return " " if re.match(_OURS, row) else ""
 
 
 def _safe_cut(raw: str) -> int:

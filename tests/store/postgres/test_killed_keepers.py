@@ -13,12 +13,12 @@ import pytest
 
 from midturn.core.codec import encode_event
 from midturn.core.events import ChatRequest, TurnStart
+from midturn.store.file_store import FileStore
 from midturn.store.ids import event_id
 from midturn.store.metadata import Metadata
 from midturn.store.opening import open_store
 from midturn.store.postgres.store import PostgresStore
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 
 pytestmark = pytest.mark.real("PostgreSQL")
 

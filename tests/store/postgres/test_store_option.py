@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.place import StoreAddress, place_in
+from midturn.store.file_store import FileStore
 from midturn.store.opening import open_store
-from midturn.store.stores import FileStore
 from support.cli import CommandLine, asks, calls
 
 pytestmark = pytest.mark.real("PostgreSQL")

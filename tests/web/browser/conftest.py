@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
-from midturn.store.stores import FileStore
 from support.browser import Elsewhere
 
 

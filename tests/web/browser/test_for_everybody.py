@@ -9,7 +9,7 @@ import pytest
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from midturn.store.stores import FileStore
+from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.pages import ada
 from support.serving import serving

@@ -31,7 +31,7 @@ from midturn.core.json_value import Json
 from midturn.core.turn.inputs import TurnRequested
 from midturn.models.scripted import ScriptedModel
 from midturn.runtime.driver import RunEnding
-from midturn.store.stores import MemoryStore
+from midturn.store.memory_store import MemoryStore
 from midturn.store.sync_forms import drive
 
 

@@ -25,7 +25,7 @@ _AUTHORED = "authored"
 _KEYS = ("id", "text", "context", "answer_type", "default", "exclusive", "persistence", "optional", "when")
 _ID_RULE = "1 to 64 of the characters A-Z a-z 0-9 _ - (not beginning with __)"
 _BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x84\x85\x8d\u2028\u2029"
-_LINE_BREAK = re.compile(f"\r\n|[{_BREAKS}]")
+_LINE_BREAK = f"\r\n|[{_BREAKS}]"
 
 
 def author(kind: type[Q], authored: object, limits: Limits, returns: object = None) -> Q:
@@ -117,7 +117,7 @@ class _Reader:
             return ""
         if not value.strip():
             self.findings.add("/text", "the text is empty. Ask something, in one line.")
-        lines = len(_LINE_BREAK.findall(value)) + 1
+        lines = len(re.findall(_LINE_BREAK, value)) + 1
         if lines > 1:
             self.findings.add("/text", f"the text has {lines} lines; one is allowed. Put multi-line text in `context`.")
         if len(value) > self._limits.question:

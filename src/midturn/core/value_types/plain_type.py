@@ -13,8 +13,8 @@ from midturn.core.value_types.mismatch import Mismatch
 from midturn.errors import Problem
 
 REFERENCE = "#/$defs/{name}"
-_SEGMENT = re.compile(r"\.([^.\[\]]+)|\[([^\]]*)\]")
-_LOCATED = re.compile(r"^(?P<message>.*) - at `(?:key in )?\$(?P<path>.*)`$", re.DOTALL)
+_SEGMENT = r"\.([^.\[\]]+)|\[([^\]]*)\]"
+_LOCATED = r"(?s)^(?P<message>.*) - at `(?:key in )?\$(?P<path>.*)`$"
 
 
 class PlainType:
@@ -57,8 +57,8 @@ def plain_schemas(types: Mapping[str, PlainType]) -> tuple[dict[str, JsonObject]
 
 def _problem(message: str) -> Problem:
     """Turn msgspec's `… - at `$.a[0]`` into a JSON pointer and a message."""
-    located = _LOCATED.match(message)
+    located = re.match(_LOCATED, message)
     if located is None:
         return Problem("", message)
-    segments = (name or index for name, index in _SEGMENT.findall(located["path"]))
+    segments = (name or index for name, index in re.findall(_SEGMENT, located["path"]))
     return Problem("".join(f"/{segment}" for segment in segments), located["message"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -197,4 +196,4 @@ def _temporary(folder: int, content: bytes, like: os.stat_result | None = None) 
 
 
 def _name() -> str:
-    return f".midturn-{secrets.token_hex(8)}.tmp"
+    return f".midturn-{os.urandom(8).hex()}.tmp"

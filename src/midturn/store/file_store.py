@@ -1,4 +1,4 @@
-"""The places where conversations are kept: on disk, or in memory."""
+"""A store whose conversations are files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.store.file_conversations import FileConversations
-from midturn.store.memory_conversations import MemoryConversations
 from midturn.store.store import ConversationStore
 
 
@@ -17,14 +16,3 @@ class FileStore(ConversationStore):
         self.files = FileConversations(*folders, limits=limits, sealed=sealed)
         """The files themselves."""
         super().__init__(self.files)
-
-
-class MemoryStore(ConversationStore):
-    """Conversations of one process, gone with it: for tests, and for programs that keep nothing.
-
-    Args:
-        limits: How deep answers may be nested, and how much one batch may weigh.
-    """
-
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
-        super().__init__(MemoryConversations(limits))
