@@ -33,7 +33,6 @@ from midturn.store.store import ConversationStore
 
 VIA = "acp"
 _LOG = logging.getLogger(__name__)
-_FOR_EVER = 365 * 86_400.0
 _PATIENCE = 5.0
 
 
@@ -139,7 +138,7 @@ class AskingClient:
         title = tool_call.title or tool_call.tool_call_id
         arguments: JsonObject = members(tool_call.raw_input) or {"call": title}
         errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments, kept(options))
-        outcome = await errands.wait(errand, _FOR_EVER)
+        outcome = await errands.wait(errand)
         chosen = choice(outcome, options)
         self._note(title, outcome)
         await errands.close(errand, words.decided(outcome) if outcome else words.ELSEWHERE)
@@ -180,7 +179,7 @@ class AskingClient:
     async def _asked(self, session: str, arguments: JsonObject, form: Form) -> tuple[Errands, Errand, Decided | None]:
         errands = self._errands(session)
         errand = await errands.questions("", "ask", arguments, form)
-        return errands, errand, await errands.wait(errand, _FOR_EVER)
+        return errands, errand, await errands.wait(errand)
 
     def _unanswered(self, asked: str, outcome: Decided | None) -> schema.CreateElicitationResponse:
         self._note(asked, outcome)

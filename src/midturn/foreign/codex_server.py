@@ -33,7 +33,6 @@ from midturn.store.store import ConversationStore
 COMMAND: Final = ("codex", "app-server")
 COMPLETED: Final = "completed"
 _NAME, _AGENT, _VIA = "Codex", "codex", "hook"
-_FOR_EVER = 365 * 86_400.0
 _ALWAYS = "allow this, and the same again, until this session of Codex ends"
 _KEPT = "acceptForSession"
 _ELICITS = "mcp_elicitation"
@@ -200,9 +199,9 @@ class _Talk:
         names = [text(one.get("id")) for one in asked]
         match outcome:
             case AnswersGiven(answers):
-                given = [_listed(answers.get(question.id)) for question in occasion.form.questions]
+                given = [words.labels_of(answers.get(question.id)) for question in occasion.form.questions]
             case RepliedTo(said):
-                given = [_listed(words.replied(said))] * len(names)
+                given = [words.labels_of(words.replied(said))] * len(names)
             case _:
                 await delivered()
                 raise RequestRefused(words.denial(outcome) or words.FAILED)
@@ -250,7 +249,7 @@ class _Talk:
     async def _waited(self, errands: Errands, errand: Errand) -> Decided:
         """Wait for an answer here; what is decided there closes the question. If it is us who leave, it stays open."""
         try:
-            return await errands.wait(errand, _FOR_EVER) or DecidedElsewhere()
+            return await errands.wait(errand) or DecidedElsewhere()
         except asyncio.CancelledError:
             if self.lines.is_withdrawn():
                 await asyncio.shield(errands.close(errand, words.ELSEWHERE))
@@ -278,9 +277,3 @@ class _Talk:
 def _closing(errands: Errands, errand: Errand, outcome: Decided) -> Delivered:
     """Return what closes a question once the server has its answer."""
     return lambda: errands.close(errand, words.decided(outcome))
-
-
-def _listed(answer: Json) -> Json:
-    """Return an answer as Codex has it: the chosen labels, or own words."""
-    given = answer if isinstance(answer, list | tuple) else [] if answer is None else [answer]
-    return [words.answer_in_words(one) for one in given]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import cast
 
 from msgspec.structs import replace
@@ -90,8 +91,8 @@ class Errands:
         form = Form.from_json(list(first.form.questions)) if first.form else Form((first.question.asked(first.question_id),))
         return await self._collect(errand, form)
 
-    async def wait(self, errand: Errand, seconds: float, needed: Callable[[], bool] = lambda: True) -> Decided | None:
-        """Wait until a person has decided; None when the time is up, or nobody needs the answer here any more."""
+    async def wait(self, errand: Errand, seconds: float = inf, needed: Callable[[], bool] = lambda: True) -> Decided | None:
+        """Wait until a person has decided, however long that takes; None after `seconds`, or when nobody needs the answer here any more."""
         began = self._clock.monotonic()
         while True:
             outcome = await self.outcome(errand)

@@ -25,7 +25,6 @@ from midturn.ports import Clock
 NAME = "opencode"
 _LOG = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between two looks at what waits there
-_FOR_EVER = 365 * 86_400.0
 _SILENCE = 20.0
 _GONE = 404
 
@@ -168,7 +167,7 @@ class Bridge:
         errand = await errands.questions(id, NAME, {"questions": asked.get("questions")}, occasion.form)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, AnswersGiven):
-            answers: Json = [_listed(outcome.answers.get(question.id)) for question in occasion.form.questions]
+            answers: Json = [words.labels_of(outcome.answers.get(question.id)) for question in occasion.form.questions]
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": answers}, outcome)
         elif isinstance(outcome, RepliedTo):
             said: Json = [[words.replied(outcome.words)] for _ in occasion.form.questions]
@@ -179,7 +178,7 @@ class Bridge:
     async def _waited(self, errands: Errands, errand: Errand) -> Decided:
         """Wait for an answer here; what is decided there cancels this, and closes the question."""
         try:
-            return await errands.wait(errand, _FOR_EVER) or DecidedElsewhere()
+            return await errands.wait(errand) or DecidedElsewhere()
         except asyncio.CancelledError:
             if asyncio.current_task() not in self._asked.values():  # it was decided there; otherwise it is us who leave
                 await asyncio.shield(errands.close(errand, words.ELSEWHERE))
@@ -188,12 +187,6 @@ class Bridge:
     async def _deliver(self, errands: Errands, errand: Errand, path: str, body: JsonObject, outcome: Decided) -> None:
         taken = await self._server.post(path, body)
         await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
-
-
-def _listed(answer: Json) -> Json:
-    """Return an answer as opencode has it: the chosen labels, or own words."""
-    given = answer if isinstance(answer, list | tuple) else [] if answer is None else [answer]
-    return [words.answer_in_words(one) for one in given]
 
 
 def password_of(environment: Mapping[str, str]) -> str:

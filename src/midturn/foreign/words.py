@@ -47,6 +47,12 @@ def answer_in_words(value: Json) -> str:
             return other or canonical(value).decode()
 
 
+def labels_of(answer: Json) -> list[Json]:
+    """Return an answer as agents take it that have lists of labels: what was chosen, or own words; none where it was skipped."""
+    given = answer if isinstance(answer, list | tuple) else [] if answer is None else [answer]
+    return [answer_in_words(one) for one in given]
+
+
 def decided(outcome: Decided) -> str:
     """Say for the record what came of a call."""
     match outcome:
