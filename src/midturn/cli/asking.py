@@ -8,12 +8,11 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from midturn.cli.loading import load_here
+from midturn.cli.loading import settings_if_right
 from midturn.config.settings import Settings
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
-from midturn.errors import ConfigError
 from midturn.prompter import Prompter, ask_once
 from midturn.terminal.gate import Gate
 
@@ -36,7 +35,7 @@ def ask_here(question: Question[Any]) -> Reply:
     Raises:
         click.Abort: The person leaves with Ctrl-C.
     """
-    reply = asyncio.run(ask_once(terminal(_settings()), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
+    reply = asyncio.run(ask_once(terminal(settings_if_right()), Prompt(question=question, asked_by=ASKED_BY, can_reply=False)))
     if isinstance(reply, EndedTurn):
         raise click.Abort
     return reply
@@ -52,11 +51,3 @@ def confirmed(question: Question[bool], otherwise: str) -> bool:
     if isinstance(reply, Unavailable):
         raise click.UsageError(f"There is no terminal to ask at. {otherwise}")
     return isinstance(reply, Answered) and reply.value is True
-
-
-def _settings() -> Settings | None:
-    """Return the configuration; None where it is wrong, which the commands say that need it."""
-    try:
-        return load_here().settings
-    except ConfigError:
-        return None

@@ -15,7 +15,7 @@ from midturn import __version__
 from midturn.cli.attachment import SWITCHES, is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
-from midturn.cli.loading import load_here, said_of_ignored
+from midturn.cli.loading import load_here, said_of_ignored, settings_if_right
 from midturn.cli.log import log_file
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
@@ -23,7 +23,6 @@ from midturn.cli.place import environment, find_place
 from midturn.cli.shown import Shown, line
 from midturn.compose.models import providers_json
 from midturn.config.places import shown, user_config_file
-from midturn.config.settings import Settings
 from midturn.errors import ConfigError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
@@ -91,7 +90,7 @@ def _inbox() -> Finding:
 def _terminal() -> Iterator[Finding]:
     from midturn.terminal.mode import choose_mode
 
-    settings = _settings()
+    settings = settings_if_right()
     switch = next((name for name in SWITCHES if os.environ.get(name)), None)
     if is_attached(environment(), non_interactive=False):
         mode = choose_mode(settings.prompt.mode if settings else "auto", environment())
@@ -134,7 +133,7 @@ def _process() -> Iterator[Finding]:
 
 
 def _models() -> Iterator[Finding]:
-    settings = _settings()
+    settings = settings_if_right()
     if settings is None:
         return
     chosen = settings.assistant.model.id
@@ -146,7 +145,7 @@ def _models() -> Iterator[Finding]:
 
 def _servers() -> Iterator[Finding]:
     """Start every MCP server, and ask it for its tools."""
-    settings = _settings()
+    settings = settings_if_right()
     if settings is None or not settings.mcp:
         return
     from midturn.compose.mcp import Connected
@@ -167,10 +166,3 @@ def _servers() -> Iterator[Finding]:
 
 def _log() -> Iterator[Finding]:
     yield Finding("log", works=True, said=f"{shown(log_file())}; MIDTURN_LOG=debug writes requests and responses there")
-
-
-def _settings() -> Settings | None:
-    try:
-        return load_here().settings
-    except ConfigError:  # it has a finding of its own
-        return None

@@ -13,6 +13,7 @@ from midturn.cli.place import Place, environment
 from midturn.cli.shown import block, line
 from midturn.config.assign import Assignment
 from midturn.config.load import Loaded, LoadRequest, load
+from midturn.config.settings import Settings
 from midturn.core.enabling import Toggle
 from midturn.core.events import ConfigDelta, Event
 from midturn.core.json_value import Json
@@ -59,6 +60,20 @@ def load_here() -> Loaded:
     cwd = Path.cwd()
     workspace = Workspace.find(cwd)
     return load(LoadRequest(cwd=cwd, root=workspace.root if workspace else None, environment=environment()))
+
+
+def loaded_if_right() -> Loaded | None:
+    """Read the configuration as it is in this directory; None where it is wrong, which the commands say that need it."""
+    try:
+        return load_here()
+    except ConfigError:
+        return None
+
+
+def settings_if_right() -> Settings | None:
+    """Return what is configured in this directory; None where it is wrong, as for `loaded_if_right`."""
+    loaded = loaded_if_right()
+    return loaded.settings if loaded else None
 
 
 def report_ignored(loaded: Loaded, *, attached: bool) -> None:

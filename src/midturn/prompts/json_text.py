@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import members
 from midturn.errors import Problem
 from midturn.prompts.content import compact
 
@@ -50,9 +51,9 @@ def _of_type(schema: JsonObject, root: JsonObject, depth: int) -> Json:
     kind = kind[0] if isinstance(kind, Sequence) and not isinstance(kind, str) and kind else kind
     match kind:
         case "object":
-            properties = _object(schema.get("properties"))
+            properties = members(schema.get("properties"))
             required = cast("Sequence[str]", schema.get("required") or ())
-            return {key: _skeleton(_object(properties.get(key)), root, depth + 1) for key in required}
+            return {key: _skeleton(members(properties.get(key)), root, depth + 1) for key in required}
         case "array":
             return []
         case "string":
@@ -69,9 +70,5 @@ def _of_type(schema: JsonObject, root: JsonObject, depth: int) -> Json:
 def _resolve(reference: str, root: JsonObject) -> JsonObject:
     found: Json = root
     for part in reference.removeprefix("#").split("/")[1:]:
-        found = _object(found).get(part.replace("~1", "/").replace("~0", "~"))
-    return _object(found)
-
-
-def _object(value: Json) -> JsonObject:
-    return cast("JsonObject", value) if isinstance(value, Mapping) else {}
+        found = members(found).get(part.replace("~1", "/").replace("~0", "~"))
+    return members(found)

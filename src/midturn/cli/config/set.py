@@ -9,7 +9,7 @@ import click
 from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.config.toml import toml
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.loading import load_here, said_of_ignored
+from midturn.cli.loading import loaded_if_right, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import environment
 from midturn.config.approvals import Approvals
@@ -42,21 +42,13 @@ def command(key: str, value: str, *, user: bool) -> ExitStatus:
 
 def _set_here(workspace: Workspace, key: str, value: str) -> None:
     """Write the workspace's file; who could approve it before may have it stay approved."""
-    before = _loaded()
+    before = loaded_if_right()  # setting a value may be how it is mended
     edited = _set(workspace.home / "config.toml", ".midturn/config.toml", key, value)
-    after = _loaded()
+    after = loaded_if_right()
     if before and after and keep_trust(before, after, edited, Approvals.of(state_directory(), environment())):
-        after = _loaded()
+        after = loaded_if_right()
     if after is not None:
         _warn_if_overridden(after, key)
-
-
-def _loaded() -> Loaded | None:
-    """Return the configuration; None where it is wrong: setting a value may be how it is mended."""
-    try:
-        return load_here()
-    except ConfigError:
-        return None
 
 
 def _set(file: Path, name: str, key: str, value: str) -> SetValue:
