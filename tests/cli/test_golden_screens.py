@@ -20,7 +20,7 @@ WIDTHS = pytest.mark.parametrize("columns", [80, 40])
 def shown(session: PtySession, expected: str, title: str, last: str, *, keys: str = "") -> str:
     """Press keys, wait until `last` is in the last rows, and draw the screen once it is whole."""
     session.send(keys)
-    session.wait_until(lambda: last in "".join(session.rows[-3:]), last)
+    session.wait_until(lambda: last in "".join(session.rows[-5:]), last)
     return session.framed_as(expected, title)
 
 

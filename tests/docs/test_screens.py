@@ -21,7 +21,7 @@ def test_a_screen_is_what_a_terminal_shows(block: Block, screen: str, tmp_path: 
     """The demo up to its second question, answered with the keys that a person presses."""
     plain = TERMINALS[screen] == "dumb"
     environment = {"HOME": str(tmp_path), "TERM": TERMINALS[screen], "GIT_CONFIG_GLOBAL": os.devnull, "CI": ""}
-    with PtySession([sys.executable, "-m", "midturn", "demo"], environment=environment) as person:
+    with PtySession([sys.executable, "-m", "midturn", "demo"], size=(80, 40), environment=environment) as person:
         person.wait_for("Apply the changes to plan.md?")
         person.wait_for_quiet(0.5)
         person.send("y\r" if plain else "y")

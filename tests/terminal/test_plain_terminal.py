@@ -204,6 +204,25 @@ def test_several_pasted_lines_are_one_text(result: Path) -> None:
         assert "value='one\\ntwo\\nthree'" in result.read_text()
 
 
+def test_keys_that_mean_nothing_in_a_line_are_no_part_of_it(result: Path) -> None:
+    """Arrows, F1, a key with Ctrl, the marks of a paste, Escape alone."""
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("\x1b[A\x1b[Dn\x1bOPa\x1b[1;5Cïv\x1be \x1b[200~本\x1b[201~番\x1b\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='naïve 本番'" in result.read_text(encoding="utf-8")
+
+
+def test_what_is_typed_behind_an_arrow_that_was_half_erased_is_kept(result: Path) -> None:
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("\x1b[A\x7fhello\r")
+
+        assert session.wait_for_end() == 0
+        assert "hello'" in result.read_text()
+
+
 def test_a_line_that_the_terminal_would_cut_is_refused(result: Path) -> None:
     with plain("text", result) as session:
         wait_until_asked(session)

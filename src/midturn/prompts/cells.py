@@ -22,6 +22,9 @@ _FIRST_TONE = 0x1F3FB
 _TONES_BEGIN = 2  # tones 1 and 2 of the scale that they are named for have one picture
 _TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
 
+_GLUE = "\u00a0"
+"""A space at which no row is broken; in text from outside there is none, because the sink shows it as a code."""
+
 Range: TypeAlias = tuple[int, int]
 """Where a row begins and ends in its line."""
 
@@ -132,6 +135,16 @@ def hang(text: str, width: int, indent: str) -> list[str]:
         return [text[:end]]
     rest = text[more[0][0] :]
     return [text[:end], *(indent + row for row in wrap(rest, max(1, width - cells(indent))))]
+
+
+def glued(text: str, width: int) -> str:
+    """Let no row end inside a short text, until `unglued`; one that is longer than a row is broken like any other."""
+    return text.replace(" ", _GLUE) if cells(text) <= width else text
+
+
+def unglued(rows: Sequence[str]) -> list[str]:
+    """Return rows that were wrapped with `glued` texts in them."""
+    return [row.replace(_GLUE, " ") for row in rows]
 
 
 def _country(flag: re.Match[str]) -> str:

@@ -115,6 +115,23 @@ def scope(prompt: Prompt) -> str:
     return f"every {one_line(prompt.question.id)} of {tool} in this turn"
 
 
+def covered(prompt: Prompt) -> str:
+    """Say what a remembered answer covers, and that arguments make no difference to it."""
+    return f"{scope(prompt)}{', whatever its arguments' if prompt.kind == 'run' else ''}"
+
+
+def remembering(prompt: Prompt) -> str:
+    """Say what the keys of an answer that is remembered would let through; empty where there are none."""
+    if not prompt.may_remember:
+        return ""
+    return f"Y always: {scope(prompt)}" if prompt.always else f"Y yes, N no to {covered(prompt)}"
+
+
+def is_remembered(command: Command) -> bool:
+    """Tell whether a key gives an answer that is remembered."""
+    return isinstance(command.does, Answered) and command.does.remember
+
+
 def find(offered: Commands, key: str) -> Command | None:
     """Return the command of a key, else None."""
     return next((command for command in offered if command.key == key), None)
@@ -125,7 +142,7 @@ def find_named(offered: Commands, typed: str) -> Command | None:
     return find(offered, typed) or find(offered, _NAMES.get(" ".join(typed.casefold().split()), ""))
 
 
-END = Command("s", "stop: end the turn now", EndedTurn(), "End Turn", "end turn")
+END = Command("s", "end the turn, after asking once more", EndedTurn(), "End Turn", "end turn")
 _REPLY = Command("r", "reply to the assistant instead of answering", KeyStep.REPLY, "Reply", "reply")
 _RUN: Commands = (
     Command("p", "skip it, and say why", KeyStep.GIVE_REASON, word="no, because…"),
@@ -164,16 +181,16 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
     """Return `y n`, and `Y N` where the answer may be remembered for the turn, with what that covers."""
     if not prompt.may_remember:
         return (Command("y", words.yes, Answered(True), word=words.y), Command("n", words.no, Answered(False), word=words.n))
-    covered = scope(prompt)
+    every = covered(prompt)
     if prompt.always:
         return (
             Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
-            Command("Y", f"{words.yes}, and always: {covered}", Answered(True, remember=True), word=f"always: {covered}", spoken="always"),
+            Command("Y", f"{words.yes}, and always: {every}", Answered(True, remember=True), spoken="always"),
             Command("n", words.no, Answered(False), word=words.n),
         )
     return (
         Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
-        Command("Y", f"{words.yes}, and so for {covered}", Answered(True, remember=True), word=f"{words.y} to {covered}", spoken="always"),
+        Command("Y", f"{words.yes}, and so for {every}", Answered(True, remember=True), spoken="always"),
         Command("n", f"{words.no}, just this once", Answered(False), word=words.n),
-        Command("N", f"{words.no}, and so for {covered}", Answered(False, remember=True), word=f"{words.n} to {covered}", spoken="never"),
+        Command("N", f"{words.no}, and so for {every}", Answered(False, remember=True), spoken="never"),
     )

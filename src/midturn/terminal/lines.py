@@ -17,7 +17,16 @@ LONGEST = 4_094 if sys.platform == "linux" else 1_022
 """Bytes of a line that the system keeps whole; longer lines are cut without a word."""
 
 
-_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~])")  # arrows and other keys that mean nothing in a line
+_SEQUENCES = re.compile(
+    r"\x1b(?:"
+    r"\[\[[A-E]|"  # function keys of the Linux console
+    r"\[[0-?]+[ -/]*[@-~]|"  # keys by number, marks of a paste, reports
+    r"\[[A-HPQRSZ]|"  # arrows and their neighbours; a letter that no key sends was typed behind an arrow that was half erased
+    r"O[A-HM-S]|"
+    r"[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|"  # reports: titles, colours, settings
+    r")"  # Escape alone
+)
+"""Keys that mean nothing in a line: all that they sent is dropped, and nothing that was typed behind them."""
 
 
 _BLANK = b" \t\r\n"
@@ -66,7 +75,7 @@ class LineReader:
             if say.entry == "hidden":
                 self._device.write("\n")
             if not (refusal := self._refusal(say, line)):
-                return _SEQUENCES.sub("", (line + self._pasted(say)).decode("utf-8", "replace"))
+                return typed_text(line + self._pasted(say))
             self._say(f"{refusal}\n", say)
 
     async def read_line(self, ask: str) -> str:
@@ -140,6 +149,11 @@ class LineReader:
                 raise LineInterrupted
             more += b"\n" + data.rstrip(b"\n")
         return more
+
+
+def typed_text(line: bytes) -> str:
+    """Return what was typed, without the keys that mean nothing in a line: arrows, function keys, Escape."""
+    return _SEQUENCES.sub("", line.decode("utf-8", "replace"))
 
 
 def typed_before(data: bytes) -> bytes:

@@ -180,3 +180,34 @@ def test_a_reviewer_is_quoted_and_draws_no_diff() -> None:
         "|",
         "| real",
     ]
+
+
+@pytest.mark.parametrize("width", [80, 60, 40, 30])
+@pytest.mark.parametrize("name", sorted(PROMPTS))
+def test_no_row_ends_between_a_key_and_its_words(name: str, width: int) -> None:
+    """A screen reader reads row by row."""
+    asked = Talk(PROMPTS[name], width=width).text.replace("\n  ", "\n")
+
+    for words in (
+        "p no, because…",
+        "r reply",
+        "b back",
+        "s end turn",
+        "? help",
+        "o own words",
+        "- skip",
+        "v view all",
+        ":e editor",
+        "e edit",
+    ):
+        key, _, rest = words.partition(" ")
+        assert f" {key}\n{rest}" not in asked
+        assert words.replace(" ", "\n") not in asked
+
+
+def test_what_would_be_remembered_is_said_before_it_is_asked() -> None:
+    said = Talk(RUN, width=120).said
+
+    assert said[-2] == "Always and never: yes and no to every call of deploy in this turn, whatever its arguments."
+    assert said[-1].startswith("Type y yes, Y always, n no, N never,")
+    assert not any("Always" in row for row in Talk(BOOLEAN).said)

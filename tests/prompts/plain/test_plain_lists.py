@@ -139,3 +139,27 @@ def test_other_words_join_the_choice() -> None:
 @pytest.mark.parametrize("line", ["1 3", "1, 3", "lint, unit tests", "1,3"])
 def test_several_are_named_with_spaces_or_commas(line: str) -> None:
     assert Talk(PROMPTS["multi"], line).reply == Answered(["lint", "unit tests"])
+
+
+def test_own_words_are_a_row_of_the_list() -> None:
+    assert Talk(PROMPTS["select_other"]).said[-2] == "  o. something else, in your own words"
+    assert Talk(PROMPTS["multi_other"]).said[-2] == "  o. [ ] something else, in your own words"
+    assert Talk(replace(PROMPTS["select_other"], prefill={"other": "my laptop"})).said[-2] == "  o. my laptop"
+    assert not any(row.startswith("  o.") for row in Talk(SELECT).said)
+
+
+def test_own_words_are_a_row_of_every_page() -> None:
+    asked = of(*(f"host {number}" for number in range(30)), allow_other=True)
+
+    assert Talk(asked, "m", "/nothing").said.count("  o. something else, in your own words") == 3
+
+
+def test_help_says_how_to_choose() -> None:
+    assert "  1 to 3, or a name - choose that option" in Talk(SELECT, "?").said
+    assert {"  1,3-5 or 1 3 5, or names with commas - choose these", "  all, none - choose every option, or no option"} <= {
+        *Talk(MULTI, "?").said
+    }
+    assert {"  m - the next options", "  /text - only options with this text", "  / - all of them again"} <= {
+        *Talk(PROMPTS["select48"], "?").said
+    }
+    assert "  2. - option 2, also where 2 is a name; =2 - the option with that name" in Talk(of(10, 1), "?").said

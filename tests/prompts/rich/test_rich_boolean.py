@@ -15,7 +15,8 @@ from support.prompt_catalogue import BOOLEAN, DELIVER, PROMPTS, REVIEW, RUN
 from support.rich_talk import Keys, pressed
 
 ASKED = PROMPTS["boolean"]
-ROW = ["Apply patch?", "y yes · n no · p no, because… · b back · r reply · s end turn · ? all keys"]
+KEYS = "y yes · n no · p no, because… · b back · r reply · s end turn · ? all keys"
+ROW = ["Apply patch?", KEYS, "Y yes, N no to every answer of Assistant in this turn"]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_what_a_remembered_answer_covers_is_said() -> None:
     assert keys.transcript == "Apply patch? yes, for this turn"
     (covered,) = keys.prompt.covered(Answered(True, remember=True), 80)
     assert row_text(covered) == "From now on yes to every apply_changes of fs_modify_file in this turn."
-    assert "  Y - run it, and so for every call of deploy in this turn" in pressed(RUN, "?").live
+    assert "  Y - run it, and so for every call of deploy in this turn, whatever its arguments" in Keys(RUN, columns=100).press("?").live
 
 
 def test_a_question_of_ours_offers_only_keys_that_mean_something() -> None:
@@ -228,3 +229,33 @@ def test_a_reviewer_is_quoted_and_draws_no_diff() -> None:
     ]
     added = [row_text(row) for row in rows if any(span.style == "added" for span in row)]
     assert added == ["│ + real"]
+
+
+@pytest.mark.parametrize("columns", [120, 80, 40])
+def test_what_would_be_remembered_is_named_beside_its_keys(columns: int) -> None:
+    said = " ".join(" ".join(Keys(RUN, columns=columns).live).split())
+
+    assert said.endswith("? all keys Y yes, N no to every call of deploy in this turn, whatever its arguments")
+    assert not any("Y yes" in row for row in Keys(BOOLEAN, columns=columns).live)
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        (80, KEYS),
+        (66, "y yes · n no · p no, because… · b back · r reply · ? all keys"),
+        (50, "y yes · n no · p no, because… · ? all keys"),
+        (40, "y yes · n no · r reply · ? all keys"),
+        (20, "y yes · n no · ? …"),
+    ],
+)
+def test_a_narrow_row_names_the_keys_that_fit(columns: int, row: str) -> None:
+    assert Keys(ASKED, columns=columns).live[1] == row
+
+
+def test_the_help_says_that_ending_the_turn_is_asked_once_more() -> None:
+    assert "  s - end the turn, after asking once more" in pressed(ASKED, "?").live
+
+
+def test_the_key_that_is_a_dash_is_told_from_the_dash_behind_it() -> None:
+    assert "  - (minus) - skip this question" in pressed(PROMPTS["boolean_optional"], "?").live

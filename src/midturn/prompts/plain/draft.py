@@ -14,7 +14,7 @@ from midturn.core.subject import CallSubject, ResultSubject
 from midturn.core.visible import exact
 from midturn.prompts.accept import NotAccepted, accept_arguments
 from midturn.prompts.body import PLAIN_GUTTER
-from midturn.prompts.cells import clip, hang
+from midturn.prompts.cells import clip, glued, hang, unglued
 from midturn.prompts.content import pretty, shown_lines
 from midturn.prompts.keys import Command, Commands, KeyStep
 from midturn.prompts.plain.dialog import Edit, Say, Saying
@@ -50,7 +50,7 @@ class Entered(Struct, frozen=True):
 def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Generator[Saying, str, Entered | tuple[Command, Draft]]:
     """Ask until the text is accepted, or a command other than the editor was typed (with the draft as it is then)."""
     while True:
-        say = Say(rows=[*rows, *hang(hint(field, draft), width, "  ")], ask=CONTINUE, entry="text")
+        say = Say(rows=[*rows, *unglued(hang(hint(field, draft, width), width, "  "))], ask=CONTINUE, entry="text")
         typed = yield from read_entry(say, field.offered)
         if isinstance(typed, Command) and typed.does is not KeyStep.EDIT:
             return typed, draft
@@ -66,10 +66,10 @@ def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Genera
             rows = ["Not accepted:", *wrong, *hang(_KEPT, width, "  ")]
 
 
-def hint(field: DraftField, draft: Draft) -> str:
+def hint(field: DraftField, draft: Draft, width: int) -> str:
     """Say in one line how to type, what Enter alone does, and which commands there are."""
     enter = f" ({_enter(draft.text)})" if draft.kept else ""
-    keys = ", ".join(f":{command.key} {_word(command)}" for command in field.offered)
+    keys = ", ".join(glued(f":{command.key} {_word(command)}", width - 3) for command in field.offered)
     return f"Type {field.noun}{enter}. End a line with \\ to continue. Commands: {keys}"
 
 

@@ -10,14 +10,15 @@ from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
-from midturn.prompts.cells import clip, hang
+from midturn.prompts.cells import clip, glued, hang, unglued
 from midturn.prompts.content import asked_by, quoted_label, split_lines
-from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, find_named, leaves
+from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, covered, find_named, leaves
 from midturn.prompts.native import native
 from midturn.prompts.plain.dialog import EntryKind, Say, Saying
 from midturn.prompts.plain.draft import edit_subject
 from midturn.prompts.plain.entry import read_text
 
+INDENT = "  "
 _LONG_DEFAULT = 40
 
 
@@ -36,17 +37,18 @@ class Scene:
 
     def say(self, rows: Sequence[str], ask: str, entry: EntryKind = "choice") -> Say:
         """Print rows, then ask; what does not fit into one row is broken between words."""
-        broken = "\n".join(hang(ask, max(1, self.width - 1), "  "))
+        broken = "\n".join(unglued(hang(ask, max(1, self.width - 1), INDENT)))
         return Say(rows=[*rows], ask=f"{broken} ", entry=entry)
 
     def keys(self) -> str:
-        """Name the keys in words: `y yes, n no, r reply, s end turn, ? help`."""
-        return ", ".join(spoken_key(command) for command in self.commands)
+        """Name the keys in words: `y yes, n no, r reply, s end turn, ? help`. No row ends between a key and its words."""
+        return ", ".join(glued(spoken_key(command), self.width - len(INDENT) - 2) for command in self.commands)
 
     def opening(self) -> list[str]:
         """Return header, context and question: what is printed once."""
         question = question_rows(self.prompt, self.width)
-        return [self._header(), *self.shown, *more_rows("...", len(self.rest), self._view_keys(), self.width), *question, *self._error()]
+        more = more_rows("...", len(self.rest), self._view_keys(), self.width)
+        return [self._header(), *self.shown, *more, *question, *self._remembering(), *self._error()]
 
     def transcript(self, reply: Reply) -> str:
         """Return the row that stays: what was answered, and whether it was approved without having been seen whole."""
@@ -93,6 +95,13 @@ class Scene:
     def short(self, text: str) -> str:
         """Cut a default to what can stand inside a line."""
         return clip(text, _LONG_DEFAULT)
+
+    def _remembering(self) -> list[str]:
+        """Say what the words cover that hold for more than this question."""
+        if not self.prompt.may_remember:
+            return []
+        words = "Always:" if self.prompt.always else "Always and never: yes and no to"
+        return hang(f"{words} {covered(self.prompt)}.", self.width, INDENT)
 
     def _view_keys(self) -> str:
         """Name what shows the rest: where text is typed, keys begin with a colon."""

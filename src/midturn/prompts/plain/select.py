@@ -12,9 +12,10 @@ from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered, Reply
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
+from midturn.prompts.cells import hang
 from midturn.prompts.choosing import bounds, choose, choose_many, is_option
-from midturn.prompts.content import first_other, initial, marked, skipped
-from midturn.prompts.keys import KeyStep, find, find_named
+from midturn.prompts.content import first_other, initial, marked, scalar_text, skipped
+from midturn.prompts.keys import HELP, KeyStep, find, find_named
 from midturn.prompts.plain.dialog import Dialog, Saying
 from midturn.prompts.plain.entry import read_text
 from midturn.prompts.plain.listing import PrintedOptions
@@ -22,12 +23,13 @@ from midturn.prompts.plain.scene import Scene
 
 Marks: TypeAlias = frozenset[int] | None
 
+_PAGES_HELP = ("m - the next options", "/text - only options with this text", "/ - all of them again")
 _OTHER = "Your own words, Enter alone or :c to return to the list:"
 
 
 def select(scene: Scene, answer_type: SelectType) -> Dialog:
     """Ask for one option by its number or name."""
-    listing = PrintedOptions(answer_type.options, scene.width)
+    listing = PrintedOptions(answer_type, scene.width, first_other(scene.prompt))
     start = initial(scene.prompt)
     enter = "" if start is UNSET else _enter(scene, answer_type, start)
     ask = f"Type a number 1-{len(answer_type.options)} or a name; {scene.keys()}{enter}:"
@@ -51,23 +53,23 @@ def select(scene: Scene, answer_type: SelectType) -> Dialog:
 
 def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
     """Ask for any number of options: numbers, ranges, names, `all` or `none`."""
-    listing = PrintedOptions(answer_type.options, scene.width)
-    start, marks, other = initial(scene.prompt), marked(scene.prompt), first_other(scene.prompt)
+    listing = PrintedOptions(answer_type, scene.width, first_other(scene.prompt))
+    start, marks = initial(scene.prompt), marked(scene.prompt)
     enters = start is not UNSET
-    rows = [*scene.opening(), *listing.page(marks), *_other_row(other)]
+    rows = [*scene.opening(), *listing.page(marks)]
     while True:
-        count = len(marks) + (other is not None)
+        count = len(marks) + (listing.other is not None)
         enter = f" (Enter keeps the {count} marked)" if enters else ""
         limits = f" ({limited})" if (limited := bounds(answer_type)) else ""
         typed = (yield scene.say(rows, f"Type numbers such as 1,3-5, or all, or none{limits}; {scene.keys()}{enter}:")).strip()
         try:
             done = None if not typed and enters else (yield from _act(scene, listing, typed, marks))
             if isinstance(done, str):
-                other, enters = done, True
-                done = [*listing.again(marks), *_other_row(other)]
+                listing.other, enters = done, True
+                done = listing.again(marks)
             elif done is None:
                 chosen = choose_many(typed, answer_type.options) if typed else marks
-                return Answered(accept(scene.prompt, _values(answer_type, chosen, other)))
+                return Answered(accept(scene.prompt, _values(answer_type, chosen, listing.other)))
         except NotAccepted as error:
             done = error.lines
         if not isinstance(done, list):
@@ -79,17 +81,28 @@ def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Gen
     """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
     if not typed:
         return ["There is no default: type a number or a name."]
-    if typed == "m" and listing.pages:
-        return listing.page(marks)
-    if typed.startswith("/") and listing.pages:
-        return listing.filter(typed[1:], marks)
+    if listing.pages and (typed == "m" or typed.startswith("/")):
+        return listing.page(marks) if typed == "m" else listing.filter(typed[1:], marks)
     command = find(scene.commands, typed) or (None if is_option(typed, listing.options) else find_named(scene.commands, typed))
     if command is None:
         return None
+    if command is HELP:
+        return [*_help(scene, listing, several=marks is not None), *scene.help(scene.commands)]
     if command.does is not KeyStep.OTHER:
         return (yield from scene.act(command))
     other = yield from read_text(scene.say((), _OTHER, "text"))
     return other.strip() or listing.again(marks) if other else listing.again(marks)
+
+
+def _help(scene: Scene, listing: PrintedOptions, *, several: bool) -> list[str]:
+    """Say what may be typed at a list beside its keys."""
+    count = len(listing.options)
+    one = [f"1 to {count}, or a name - choose that option"]
+    many = ["1,3-5 or 1 3 5, or names with commas - choose these", "all, none - choose every option, or no option"]
+    numbered = any(scalar_text(option.value).isdecimal() for option in listing.options)
+    exact = ["2. - option 2, also where 2 is a name; =2 - the option with that name"] if numbered else []
+    pages = list(_PAGES_HELP) if listing.pages else []
+    return [row for line in (*(many if several else one), *exact, *pages) for row in hang(f"  {line}", scene.width, "      ")]
 
 
 def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
@@ -100,10 +113,6 @@ def _enter(scene: Scene, answer_type: SelectType, start: Json) -> str:
     if place is not None:
         return f" (Enter for {place + 1})"
     return f" (Enter for '{scene.short(choice_text(start))}')" if answer_type.allow_other else ""
-
-
-def _other_row(other: str | None) -> list[str]:
-    return [] if other is None else [f"  o. [x] {choice_text({'other': other})}"]
 
 
 def _values(answer_type: MultiSelectType, places: frozenset[int], other: str | None) -> list[Json]:

@@ -9,6 +9,7 @@ from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered
 from midturn.core.secret import SecretValue
 from midturn.prompts.accept import NotAccepted, accept, accept_json, accept_number
+from midturn.prompts.cells import glued
 from midturn.prompts.content import initial, pretty
 from midturn.prompts.emptiness import EMPTY_SECRET, EMPTY_TEXT, Empty
 from midturn.prompts.json_text import skeleton
@@ -62,7 +63,7 @@ def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
 
 def secret(scene: Scene) -> Dialog:
     """Ask for a secret; nothing of it is shown, not even its length."""
-    keys = ", ".join(f":{spoken_key(command)}" for command in scene.commands)
+    keys = ", ".join(glued(f":{spoken_key(command)}", scene.width - 4) for command in scene.commands)
     rows = scene.opening()
     empty = Empty(scene.prompt)
     while True:

@@ -8,13 +8,13 @@ from typing import Self
 from msgspec import Struct
 
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap
-from midturn.prompts.keys import Command, Commands, KeyStep, find
+from midturn.prompts.keys import Command, Commands, KeyStep, find, is_remembered
 from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.screen import Frame, Row, Size, Span, Style, clipped, joined, row, row_cells
 
-_GOES_FIRST = "NYsve-brp"
-"""Which keys are left to the help where the row is too narrow, the first of them first."""
+_BESIDES = "prb-evs"
+"""Which keys are left to the help where the row is too narrow for them; those that come first here have their place first."""
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "down": 1, "j": 1, "c-n": 1}
 _PAGES = {"pageup": -1, "pagedown": 1, " ": 1}
 
@@ -54,13 +54,17 @@ class Help:
 
 
 class Keys(Struct, frozen=True):
-    """Which keys a choice offers, what Enter does, what Escape does, what Ctrl-C is said to do, and what else the help says."""
+    """Which keys a choice offers, what Enter does, what Escape does, what Ctrl-C is said to do, what else the help says.
+
+    `below` stands below the row that names the keys.
+    """
 
     offered: Commands
     enter: Command | None = None
     escape: Sign | None = None
     leaves: str = "cancel and end the turn"
     more: tuple[str, ...] = ()
+    below: str = ""
 
 
 class Choice:
@@ -112,9 +116,10 @@ class Choice:
         rows = _line(self._text, self._keys, size.columns)
         cursor = (len(rows) - 1, sum(cells(span.text) for span in rows[-1]))
         rows[-1] = (*rows[-1], Span(" "))
+        more = [row(text, "dim") for text in hang(self._keys.below, size.columns, "  ")] if self._keys.below else []
         below = [row(text, style) for text in wrap(message, size.columns)] if message else []
-        helped = self._help.window(self._help_rows(size), size.rows - len(rows) - len(below)) if self._help.is_open else []
-        return Frame(joined(rows, helped, below), cursor)
+        helped = self._help.window(self._help_rows(size), size.rows - len(rows) - len(more) - len(below)) if self._help.is_open else []
+        return Frame(joined(rows, more, helped, below), cursor)
 
     def _enter(self) -> Pressed:
         if self._keys.enter is not None:
@@ -137,11 +142,19 @@ class Choice:
 
 def help_rows(offered: Commands, more: list[str], size: Size) -> list[Row]:
     """Say what every key does."""
-    lines = [f"{command.key} - {'hide this help' if command.does is KeyStep.HELP else command.help}" for command in offered]
+    lines = [f"{_NAMED.get(command.key, command.key)} - {_helped(command)}" for command in offered]
     return [
         *(row(f"  {text}", "dim") for line in lines for text in hang(line, size.columns - 2, "    ")),
         *(row(f"  {text}", "dim") for line in more for text in hang(line, size.columns - 2, "  ")),
     ]
+
+
+def _helped(command: Command) -> str:
+    return "hide this help" if command.does is KeyStep.HELP else command.help
+
+
+_NAMED = {"-": "- (minus)"}
+"""How a key is called that could be taken for the dash behind it."""
 
 
 def key_row(offered: Commands, width: int, enter: Command | None = None) -> Row:
@@ -158,7 +171,8 @@ def _line(text: str, keys: Keys, columns: int) -> list[Row]:
     """Put the keys behind the text where all of them can be named there, else below."""
     *above, last = hang(text, columns, "  ")
     enter = keys.enter if keys.enter in keys.offered else None
-    everything = (() if enter is not None or keys.enter is None else (keys.enter,)) + keys.offered
+    named = tuple(command for command in keys.offered if not is_remembered(command))
+    everything = (() if enter is not None or keys.enter is None else (keys.enter,)) + named
     whole = key_row(everything, columns * len(everything), enter)
     if cells(last) + 1 + row_cells(whole) < columns:
         return [*map(row, above), (Span(f"{last} "), *whole, Span(" "))]
@@ -172,12 +186,11 @@ def _named(command: Command, enter: Command | None = None) -> str:
 
 
 def _fitting(offered: Commands, width: int, enter: Command | None = None) -> Commands:
-    """Return the keys that a row of `width` cells can name: those that leave the question unanswered go first."""
-    kept = list(offered)
-    for key in _GOES_FIRST:
-        if _width(kept, enter) <= width:
-            break
-        kept = [command for command in kept if command.key != key or command == enter]
+    """Return the keys that a row of `width` cells can name: those that answer and the help, then what else there is room for."""
+    kept = [command for command in offered if command.key not in _BESIDES or command == enter]
+    for key in _BESIDES:
+        more = [command for command in offered if command in kept or command.key == key]
+        kept = more if _width(more, enter) <= width else kept
     return tuple(kept)
 
 

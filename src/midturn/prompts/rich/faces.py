@@ -14,7 +14,7 @@ from midturn.core.subject import CallSubject, ResultSubject
 from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept_json, accept_number
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.emptiness import EMPTY_TEXT, Empty
-from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves
+from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves, remembering
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape
 from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Face, Pressed, Sign
@@ -33,7 +33,7 @@ def first_face(prompt: Prompt, tail: str, offered: Commands) -> Face:  # noqa: P
         return ReviewChoice(tail, Keys(offered, Command("Enter", "send the answers", Submitted(), word="send")), prompt)
     match prompt.question.answer_type:
         case BooleanType():
-            return Choice(tail, Keys(offered, _default(prompt, offered), leaves=leaves(prompt)))
+            return Choice(tail, Keys(offered, _default(prompt, offered), leaves=leaves(prompt), below=remembering(prompt)))
         case SelectType(options=options) | MultiSelectType(options=options) if len(options) > MOST_WITH_KEYS:
             return Filtering(prompt, tail)
         case SelectType():
