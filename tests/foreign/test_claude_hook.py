@@ -245,6 +245,14 @@ def test_questions_answered_at_the_own_dialog_are_closed(midturn: CommandLine, c
     assert [(event["outcome"], event.get("reason")) for event in answers(stored(midturn)[0])] == [("cancelled", "superseded")]
 
 
+def test_what_our_own_server_asks_is_not_asked_twice(midturn: CommandLine, claude: Session) -> None:
+    schema = {"type": "object", "properties": {"env": {"type": "string"}}}
+    said = claude.run("Elicitation", mcp_server_name="midturn", message="Which env?", mode="form", requested_schema=schema)
+
+    assert said is None
+    assert stored(midturn) == []
+
+
 def test_what_a_server_asks_is_a_form(midturn: CommandLine, claude: Session) -> None:
     schema = {"type": "object", "properties": {"re gion": {"type": "string", "enum": ["eu", "us"]}}, "required": ["re gion"]}
     hook = claude.start("Elicitation", mcp_server_name="cloud", message="Where to?", mode="form", requested_schema=schema)

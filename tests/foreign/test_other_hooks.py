@@ -60,8 +60,11 @@ def test_a_no_reads_as_a_persons(midturn: CommandLine, agent: str) -> None:
 
 @each_agent
 def test_changed_arguments_are_never_run_as_they_were(midturn: CommandLine, agent: str) -> None:
+    """Qwen Code takes them where it asks by itself, and only there."""
     given, event, words, _ = GATES[agent]
-    hook = Session(midturn, agent, given=given).start(event, **RM)
+    unasked = {"permission_mode": "yolo"} if agent == "qwen" else {}
+    hook = Session(midturn, agent, given=given).start("PreToolUse" if unasked else event, **RM, **unasked)
+    words = codex if unasked else words
     (question,) = wait_for(midturn)
 
     midturn.ok("answer", question["id"], '{"edit": {"command": "rm -r dist"}}')
@@ -144,6 +147,94 @@ def test_what_codex_cannot_be_understood_in_does_not_run(midturn: CommandLine) -
 
     assert (hook.process.returncode, printed) == (2, "")
     assert "nobody has decided" in errors
+
+
+ENV = {"question": "Which env?", "header": "Env", "id": "env", "options": [{"label": "prod"}, {"label": "dev"}]}
+
+
+@pytest.mark.parametrize("given", ["tui", "exec"])
+def test_a_question_of_codexs_model_is_answered_in_the_words_of_a_denial(midturn: CommandLine, given: str) -> None:
+    hook = Session(midturn, "codex", given=given).start(
+        "PreToolUse", tool_name="request_user_input", tool_use_id="call_1", tool_input={"questions": [ENV]}
+    )
+    (asked,) = wait_for(midturn)
+
+    midturn.ok("answer", asked["id"], "dev")
+
+    assert codex(hook.decision()) == "The user has answered already:\nWhich env? dev"
+
+
+def test_a_question_of_codexs_model_that_nobody_has_answered_is_left_to_its_own_dialog(midturn: CommandLine) -> None:
+    question = {"tool_name": "request_user_input", "tool_input": {"questions": [ENV]}}
+    assert Session(midturn, "codex", given="tui").run("PreToolUse", "--wait", "0.1", **question) is None
+    nobody = codex(Session(midturn, "codex", "s2", given="exec").run("PreToolUse", "--wait", "0.1", **question))
+
+    assert "Nobody has answered yet" in nobody
+    assert [answers(events) for events in stored(midturn)] == [[], []]
+
+
+FIELDS = {
+    "env": {"type": "string", "title": "Which env?", "enum": ["prod", "dev"]},
+    "parts": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},
+    "sure": {"type": "boolean"},
+}
+
+
+def copilot_asks(midturn: CommandLine, **arguments: Any) -> str:
+    """Return what Copilot CLI says to a hook before its model's own question is asked."""
+    return json.dumps({"sessionId": "s1", "cwd": str(midturn.root), "toolName": "ask_user", "toolArgs": arguments})
+
+
+def test_a_question_of_copilots_model_is_a_form_and_its_answers_go_back_by_name(midturn: CommandLine) -> None:
+    schema = {"type": "object", "properties": FIELDS, "required": ["env"]}
+    hook = copilot(midturn, "tui").start_with(copilot_asks(midturn, message="Tell me.", requestedSchema=schema))
+    (asked,) = wait_for(midturn)
+
+    midturn.ok("answer", asked["id"], '{"env": {"other": "staging"}, "parts": ["a", {"other": "c"}], "sure": null}')
+
+    assert hook.decision() == {
+        "permissionDecision": "deny",
+        "permissionDecisionReason": 'The user has answered already: {"env":"staging","parts":["a","c"]}',
+    }
+
+
+def test_a_reply_to_a_question_of_copilots_model_is_told_as_what_it_is(midturn: CommandLine) -> None:
+    hook = copilot(midturn, "tui").start_with(copilot_asks(midturn, message="Tell me.", requestedSchema={"properties": FIELDS}))
+    (asked,) = wait_for(midturn)
+
+    midturn.ok("answer", asked["id"], "--reply", "Why do you ask?")
+
+    assert hook.decision()["permissionDecisionReason"] == "The user did not choose, and said: Why do you ask?"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"question": "Which env?"}, {"message": "?", "requestedSchema": {"properties": 7}}])
+def test_what_copilot_cannot_be_understood_in_is_left_to_its_own_dialog(midturn: CommandLine, arguments: dict[str, Any]) -> None:
+    assert copilot(midturn, "tui").start_with(copilot_asks(midturn, **arguments)).decision() is None
+    assert stored(midturn) == []
+
+
+def test_nobody_is_asked_whether_copilots_model_may_ask(midturn: CommandLine) -> None:
+    ours = {**CALL, "cwd": str(midturn.root), "toolName": "midturn/ask_user", "toolInput": {"question": "Ship it?"}}
+    assert copilot(midturn, "tui").start_with(json.dumps(ours)).decision() is None
+    assert stored(midturn) == []
+
+
+def test_before_another_tool_of_copilot_nothing_is_asked(midturn: CommandLine) -> None:
+    """Old versions do not know which tools a hook is for, and run it before every one."""
+    view = {"sessionId": "s1", "cwd": str(midturn.root), "toolName": "view", "toolArgs": {"path": "/w"}}
+    asked = {**view, "toolName": "ask_user", "toolResult": {"resultType": "success"}}
+    for document in (view, asked):
+        assert copilot(midturn, "-p").start_with(json.dumps(document)).decision() is None
+    assert stored(midturn) == []
+
+
+def test_qwen_takes_changed_arguments_where_it_asks_by_itself(midturn: CommandLine) -> None:
+    hook = Session(midturn, "qwen", given="tui").start("PermissionRequest", **RM)
+    (question,) = wait_for(midturn)
+
+    midturn.ok("answer", question["id"], '{"edit": {"command": "rm -r dist"}}')
+
+    assert hook.decision()["hookSpecificOutput"]["decision"] == {"behavior": "allow", "updatedInput": {"command": "rm -r dist"}}
 
 
 def test_answers_go_to_qwen_in_words(midturn: CommandLine) -> None:

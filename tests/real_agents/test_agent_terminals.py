@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -137,6 +137,21 @@ def read_like_a_person(session: PtySession) -> None:
     session.wait_until(lambda: time.monotonic() > read_at, "a reader", seconds=PATIENCE)
 
 
+def press(session: PtySession, keys: str, heard: Callable[[], bool]) -> None:
+    """Press keys until they are heard: a dialog may take nothing in the moment in which it opens."""
+    pressed_at = 0.0
+
+    def is_heard() -> bool:
+        nonlocal pressed_at
+        if time.monotonic() > pressed_at + 3:
+            pressed_at = time.monotonic()
+            session.send(keys)
+        return heard()
+
+    read_like_a_person(session)
+    session.wait_until(is_heard, "what the keys do", seconds=PATIENCE)
+
+
 @pytest.mark.parametrize("key", HIDDEN)
 def test_calls_are_decided_in_the_inbox_before_its_dialog_opens(midturn: CommandLine, key: str) -> None:
     agent = found(key, midturn)
@@ -215,32 +230,50 @@ def test_geminis_own_dialog_decides_alone_where_it_asks(midturn: CommandLine) ->
     assert stored(midturn) == []
 
 
+class Asking(Struct, frozen=True, kw_only=True):
+    """How an agent's model asks by itself, what its own dialog says of it, and what it reads when the inbox has answered."""
+
+    call: tuple[str, dict[str, Any]]
+    dialog: str = "Live"
+    answered: str = "Which env? dev"
+    options: Sequence[str] = ()
+
+
+FIELDS = {"env": {"type": "string", "title": "Which env?", "enum": ["prod", "dev"]}}
 ASKING = {
-    "qwen": ("ask_user_question", {"questions": [QUESTION]}),
-    "gemini": ("ask_user", {"questions": [{**QUESTION, "type": "choice"}]}),
+    "codex": Asking(
+        call=("request_user_input", {"questions": [{**QUESTION, "id": "env"}]}),
+        options=("-c", "features.default_mode_request_user_input=true"),  # it asks while it plans; here, it may ask at any time
+    ),
+    "qwen": Asking(call=("ask_user_question", {"questions": [QUESTION]})),
+    "gemini": Asking(call=("ask_user", {"questions": [{**QUESTION, "type": "choice"}]})),
+    "copilot": Asking(
+        call=("ask_user", {"message": "Tell me.", "requestedSchema": {"type": "object", "properties": FIELDS, "required": ["env"]}}),
+        dialog="enter accept",
+        answered='{"env":"dev"}',
+    ),
 }
 
 
 @pytest.mark.parametrize("key", ASKING)
 def test_its_models_question_is_answered_in_the_inbox(midturn: CommandLine, key: str) -> None:
-    agent = found(key, midturn)
-    with at_a_terminal(midturn, agent, [[ASKING[key]], "All done."]) as (session, provider):
+    agent, asking = found(key, midturn), ASKING[key]
+    with at_a_terminal(midturn, agent, [[asking.call], "All done."], *asking.options) as (session, provider):
         (question,) = watched(session, midturn)
         midturn.ok("answer", question["id"], "dev")
         session.wait_for("All done.", seconds=PATIENCE)
 
     assert "The user has answered already" in provider.results[0]
-    assert "Which env? dev" in provider.results[0]
+    assert asking.answered in provider.results[0]
 
 
 @pytest.mark.parametrize("key", ASKING)
 def test_its_models_question_is_answered_in_its_own_dialog(midturn: CommandLine, key: str) -> None:
-    agent = found(key, midturn)
+    agent, asking = found(key, midturn), ASKING[key]
     hurried(midturn, key)
-    with at_a_terminal(midturn, agent, [[ASKING[key]], "All done."]) as (session, provider):
-        session.wait_for("Live", seconds=PATIENCE)
-        session.send("\r")
-        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+    with at_a_terminal(midturn, agent, [[asking.call], "All done."], *asking.options) as (session, provider):
+        session.wait_for(asking.dialog, seconds=PATIENCE)
+        press(session, "\r", lambda: len(provider.results) == 1)
         watched(session, midturn, 0)
 
     assert "prod" in provider.results[0]

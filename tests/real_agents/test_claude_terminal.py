@@ -25,7 +25,7 @@ QUESTION = {"question": "Which env?", "header": "Env", "multiSelect": False, "op
 
 
 @contextmanager
-def at_a_terminal(midturn: CommandLine, program: Path, provider: FakeMessages) -> Generator[PtySession]:
+def at_a_terminal(midturn: CommandLine, program: Path, provider: FakeMessages, *options: str) -> Generator[PtySession]:
     """Start it with nothing of ours but its home, a dummy key and the provider; it has been used before, and asks by itself."""
     known = {
         "hasCompletedOnboarding": True,
@@ -46,7 +46,7 @@ def at_a_terminal(midturn: CommandLine, program: Path, provider: FakeMessages) -
         "DISABLE_AUTOUPDATER": "1",
     }
     given = [f"{name}={value}" for name, value in environment.items()]
-    claude = [str(program), "--permission-mode", "default", "Go"]
+    claude = [str(program), "--permission-mode", "default", "Go", *options]
     command = ["/usr/bin/env", "-i", *given, "/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(midturn.root), *claude]
     session = PtySession(command, size=(100, 40))
     try:

@@ -10,11 +10,12 @@ from midturn.core.json_value import JsonObject
 
 
 class ToolUse(Struct, frozen=True):
-    """A call in an answer; `arguments` as a string are sent as they are."""
+    """A call in an answer; `arguments` as a string are sent as they are. One wire has tools in groups: `namespace` names one."""
 
     name: str
     arguments: JsonObject | str
     id: str = "call_wire"
+    namespace: str = ""
 
 
 class Says(Struct, frozen=True, kw_only=True):

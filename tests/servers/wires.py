@@ -185,6 +185,7 @@ def _responses(says: Says) -> Iterator[str]:
             "name": call.name,
             "arguments": "",
             "status": "in_progress",
+            **({"namespace": call.namespace} if call.namespace else {}),
         }
         yield event("response.output_item.added", output_index=index, item=item)
         yield event("response.function_call_arguments.delta", item_id=item["id"], output_index=index, delta=_arguments(call))

@@ -20,7 +20,7 @@ _FEWEST = 3  # tools that an agent offers its model; what it asks on the side, s
 class FakeProvider(Listening):
     """Answers requests that offer tools with `replies`, one after the other; then, and everything else, with "Done.".
 
-    A reply is text, or a list of calls `(name, arguments)`.
+    A reply is text, or a list of calls `(name, arguments)`; a name that begins with a group of tools and a slash calls one of that group.
     """
 
     def __init__(self, replies: Sequence[Reply]) -> None:
@@ -74,7 +74,8 @@ class FakeProvider(Listening):
             uses: list[ToolUse] = []
             for name, arguments in reply:
                 self._calls += 1
-                uses.append(ToolUse(name, arguments, f"call_{self._session}_{self._calls:04}"))
+                group, _, tool = name.rpartition("/")
+                uses.append(ToolUse(tool, arguments, f"call_{self._session}_{self._calls:04}", group))
             return Says(calls=tuple(uses))
 
 

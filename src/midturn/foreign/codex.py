@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
+from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import Approved, Decided
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds, as `install` tells it
 _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog stays away
+_ASKS = "request_user_input"
 
 
 class Codex(SpeaksLikeClaude):
@@ -35,6 +39,11 @@ class Codex(SpeaksLikeClaude):
         match text(document.get("hook_event_name")):
             case "PermissionRequest":
                 return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=False, seconds=_HIDDEN)
+            case "PreToolUse" if tool == _ASKS:
+                asked = questions_of(arguments, gates=alone)
+                id = text(document.get("tool_use_id"))  # noqa: A001
+                seconds = None if alone else _HIDDEN
+                return replace(asked, id=id, tool=_ASKS, seconds=seconds) if isinstance(asked, PutForm) else asked
             case "PreToolUse" if alone:
                 return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=True)
             case "Stop":
@@ -51,6 +60,10 @@ class Codex(SpeaksLikeClaude):
         is_asked = document.get("hook_event_name") == "PermissionRequest"
         return permission({"behavior": "allow"}) if is_asked and isinstance(outcome, Approved) else Said()
 
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+        """Tell what was answered: it takes answers only as the words of a denial."""
+        return self.answered_by_denying(document, occasion, outcome)
+
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
     """Return where its hooks are, and which go there."""
@@ -59,7 +72,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         file=(project / ".codex" if project else own) / "hooks.json",
         entries=(
             HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
-            HookEntry(event="PreToolUse", matcher="Bash|apply_patch", timeout=TIMEOUT),
+            HookEntry(event="PreToolUse", matcher=f"Bash|apply_patch|{_ASKS}", timeout=TIMEOUT),
             HookEntry(event="Stop", timeout=TIMEOUT),
         ),
         advice="Codex asks once, in its terminal, whether you trust these hooks (`/hooks`); until then it does not run them.",

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from midturn.core.json_value import JsonObject
+from msgspec.structs import replace
+
+from midturn.core.form import Form
+from midturn.core.form.elicitation import Elicited, form_of
+from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import members, text
+from midturn.core.question.answer_type import MultiSelectType, SelectType
+from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude
-from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.errand import AnswersGiven, Approved, Decided
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Nothing, Occasion, Permit, Said, Stopping
+from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
+from midturn.foreign.registering import SERVER
 from midturn.foreign.running import started_with
 
 TIMEOUT = 86_400  # seconds, as `install` tells it
 _MARGIN = 60
 _HIDDEN = 20.0  # seconds for which its dialog stays away
+_ASKS = "ask_user"
 
 
 class Copilot(SpeaksLikeClaude):
@@ -35,9 +43,14 @@ class Copilot(SpeaksLikeClaude):
         """Say what the document is about: only one of its events has a name in it."""
         del environment
         alone = not {"-p", "--prompt"}.isdisjoint(started_with("copilot"))
+        seconds = None if alone else _HIDDEN
         if document.get("hookName") == "permissionRequest":
             tool, arguments = text(document.get("toolName")) or "tool", members(document.get("toolInput"))
-            return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=None if alone else _HIDDEN)
+            if tool.startswith(f"{SERVER}/"):
+                return Nothing()  # our own tools only ask: what it has been told about them decides, and nobody is asked whether to ask
+            return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=seconds)
+        if _is_asked(document) and document.get("toolName") == _ASKS:
+            return _question(members(document.get("toolArgs")), gates=alone, seconds=seconds)
         return Stopping(waits=alone) if "stopReason" in document else Nothing()
 
     def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
@@ -48,10 +61,44 @@ class Copilot(SpeaksLikeClaude):
             return self.denied(document, why)
         return Said({"behavior": "allow"}) if isinstance(outcome, Approved) else Said()
 
+    def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
+        """Tell what was answered, by the names that its model gave: it takes answers only as the words of a denial."""
+        if isinstance(outcome, AnswersGiven):
+            content = _elicited(occasion.arguments).content(outcome.answers)
+            return self.denied(document, f"The user has answered already: {canonical(content).decode()}")
+        return self.answered_by_denying(document, occasion, outcome)
+
     def denied(self, document: JsonObject, message: str) -> Said:
         """Keep a call from running."""
-        del document
+        if _is_asked(document):
+            return Said({"permissionDecision": "deny", "permissionDecisionReason": message})
         return Said({"behavior": "deny", "message": message})
+
+
+def _is_asked(document: JsonObject) -> bool:
+    """Say whether its event is the one before a tool runs (`preToolUse`), which has no name in it."""
+    return "toolArgs" in document and "toolResult" not in document
+
+
+def _question(arguments: JsonObject, *, gates: bool, seconds: float | None) -> Occasion:
+    """Return what its model asks."""
+    try:
+        form = _elicited(arguments).form
+    except QuestionError as error:
+        return Unaskable(why=str(error), gates=gates)
+    return PutForm(id="", tool=_ASKS, arguments=arguments, form=form, gates=gates, seconds=seconds)
+
+
+def _elicited(arguments: JsonObject) -> Elicited:
+    """Read what its model asks as a form. Its own dialog takes own words beside every choice, and so does ours."""
+    elicited = form_of(arguments.get("requestedSchema"), text(arguments.get("message")))
+    questions = [
+        replace(asked, answer_type=replace(asked.answer_type, allow_other=True))
+        if isinstance(asked.answer_type, SelectType | MultiSelectType)
+        else asked
+        for asked in elicited.form.questions
+    ]
+    return replace(elicited, form=Form(questions))
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:
@@ -59,7 +106,11 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     own = Path(environment.get("COPILOT_HOME") or home / ".copilot")
     return Installation(
         file=project / ".github" / "hooks" / "midturn.json" if project else own / "settings.json",
-        entries=(HookEntry(event="permissionRequest", timeout=TIMEOUT), HookEntry(event="agentStop", timeout=TIMEOUT)),
+        entries=(
+            HookEntry(event="permissionRequest", timeout=TIMEOUT),
+            HookEntry(event="preToolUse", matcher=_ASKS, timeout=TIMEOUT),
+            HookEntry(event="agentStop", timeout=TIMEOUT),
+        ),
         written="copilot",
         beside={"version": 1} if project else {},
         advice="Its own dialog opens after 20 seconds if nobody has answered. A project's hooks run only in a folder that you trust.",

@@ -94,7 +94,7 @@ def _group(entry: HookEntry, command: str) -> dict[str, Any]:
 
 
 def _plain(entry: HookEntry, command: str) -> dict[str, Any]:
-    return {"type": "command", "bash": command, "timeoutSec": entry.timeout}
+    return {"type": "command", **({"matcher": entry.matcher} if entry.matcher else {}), "bash": command, "timeoutSec": entry.timeout}
 
 
 def _remove(settings: dict[str, Any], key: str, file: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Qwen Code's hooks: those of Claude Code, with time-outs in milliseconds, and no way to hand answers or changed arguments back."""
+"""Qwen Code's hooks: those of Claude Code, with time-outs in milliseconds, and no way to hand answers back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
-from midturn.foreign.errand import Decided
+from midturn.foreign.errand import Approved, Decided
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
@@ -55,12 +55,15 @@ class Qwen(SpeaksLikeClaude):
                 return Nothing()
 
     def permitted(self, document: JsonObject, occasion: Permit, outcome: Decided) -> Said:
-        """Tell what was decided about a call."""
+        """Tell what was decided about a call. Where it asks by itself it takes changed arguments, where nobody is asked it does not."""
         del occasion
+        asks = document.get("hook_event_name") == "PermissionRequest"
+        if asks and isinstance(outcome, Approved) and outcome.arguments is not None:
+            return permission({"behavior": "allow", "updatedInput": outcome.arguments})
         why = words.denial(outcome)
         if why:
             return self.denied(document, why)
-        return Said() if document.get("hook_event_name") == "PreToolUse" else permission({"behavior": "allow"})
+        return permission({"behavior": "allow"}) if asks else Said()
 
     def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""

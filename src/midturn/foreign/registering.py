@@ -10,7 +10,8 @@ from msgspec import Struct
 
 _SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
 _MS: Final = _SECONDS * 1000
-_NAME: Final = "midturn"
+SERVER: Final = "midturn"
+"""What our server is called in the settings of an agent."""
 
 
 class Registration(Struct, frozen=True):
@@ -51,12 +52,12 @@ AGENTS: Final[tuple[str, ...]] = ("claude", "codex", "gemini", "qwen", "copilot"
 
 
 def _servers(key: str, server: Mapping[str, Any]) -> str:
-    return json.dumps({key: {_NAME: server}}, indent=2)
+    return json.dumps({key: {SERVER: server}}, indent=2)
 
 
 def _toml(command: str, arguments: Sequence[str]) -> str:
     lines = [
-        f"[mcp_servers.{_NAME}]",
+        f"[mcp_servers.{SERVER}]",
         f"command = {json.dumps(command)}",
         f"args = {json.dumps(list(arguments))}",
         "required = true",
