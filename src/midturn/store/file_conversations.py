@@ -37,7 +37,7 @@ from midturn.store.open_index import OpenIndex, is_named, name_finished, name_op
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict, sealed_anew
-from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns, unfinished_turn
+from midturn.store.seen_turns import PASTS, Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
 from midturn.store.watching import time_to_look
@@ -56,7 +56,6 @@ class FileConversations:
         self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
-        self._pasts = KnownPasts()
         self._bell = AnswerBell(self._directories.folders)
         self._seals = FolderSeals({folder: keep(folder) for folder in self._directories.folders}, wanted=sealed)
 
@@ -76,9 +75,9 @@ class FileConversations:
         with ExitStack() as undone:
             folder = undone.enter_context(self._folder(id))
             writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
-            journal = _journal(writer, self._pasts.of(id))
+            journal = _journal(writer, PASTS.of(folder.path))
             undone.pop_all()
-        self._pasts.keep(id, journal.past)
+        PASTS.keep(folder.path, journal.past)
         return journal
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -22,27 +23,33 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 
 class KnownPasts:
-    """The pasts of the conversations that were held last. Each is compared with the file, byte by byte, before it counts."""
+    """The pasts of the conversations that were held last, by their directories.
+
+    Each is compared with the file, byte by byte, before it counts.
+    """
 
     def __init__(self) -> None:
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[Path, Past] = {}
+        self._bytes = 0
+        self._lock = Lock()
 
-    def of(self, id: str) -> Past:
+    def of(self, path: Path) -> Past:
         """Return what is known of a conversation."""
-        return self._pasts.get(id, NO_PAST)
+        return self._pasts.get(path, NO_PAST)
 
-    def keep(self, id: str, past: Past) -> None:
+    def keep(self, path: Path, past: Past) -> None:
         """Keep a past, and forget those that were not used for longest where they are many or large."""
-        self._pasts.pop(id, None)
-        self._pasts[id] = past
-        sizes = {each: one.size for each, one in list(self._pasts.items())}  # a copy: other threads may hold conversations, too
-        total = sum(sizes.values())
-        for oldest in list(sizes)[:-1] if past.size <= _MOST_BYTES else list(sizes):
-            if len(self._pasts) <= _MOST_PASTS and total <= _MOST_BYTES:
-                break
-            total -= sizes[oldest]
-            self._pasts.pop(oldest, None)
+        with self._lock:
+            self._bytes -= self._pasts.pop(path, NO_PAST).size
+            if 0 < past.size <= _MOST_BYTES:
+                self._pasts[path] = past
+                self._bytes += past.size
+            while len(self._pasts) > _MOST_PASTS or self._bytes > _MOST_BYTES:
+                self._bytes -= self._pasts.pop(next(iter(self._pasts))).size
 
+
+PASTS = KnownPasts()
+"""Those of this process: a program that opens its store anew for each request reads no history twice."""
 
 _MOST_TURNS = 10_000
 _State: TypeAlias = tuple[int, int, int]
