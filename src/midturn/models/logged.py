@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from typing import cast
 
 import msgspec
@@ -30,7 +29,7 @@ class LoggedModel(Wrapper):
             ModelError: As the model does.
         """
         LOG.debug("request %s", _one_line(request_json(self.name, request)))
-        async with aclosing(self.passed_on(request)) as events:
+        async with self.asked(request) as events:
             try:
                 async for event in events:
                     if isinstance(event, Finished):

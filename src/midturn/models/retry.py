@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -103,32 +102,25 @@ class RetryingModel(Wrapper):
         while True:
             shown = ""
             try:
-                async with aclosing(self._whole(request)) as events:
+                async with self.asked(request) as events:
                     async for event in events:
                         shown = (shown + _shown(event))[-_KEPT:] if request.inquiry is None else ""
                         yield event
-            except ModelError as error:
-                if shown:
-                    raise _cut(error, shown) from error
-                failures += 1
-                seconds = self._policy.wait(failures, error, self._chance())
-                if seconds is None and self._policy.is_too_long(error):
-                    raise _too_long(error) from error
-                if seconds is None:
-                    raise
-                self._report(Retrying(self.name, f"{str(error).rstrip('.')}.", seconds, failures, self._policy.max_retries))
-            else:
-                return
+                        if isinstance(event, Finished):
+                            return
+                error = ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
+            except ModelError as failure:
+                error = failure
+            if shown:
+                raise _cut(error, shown) from error
+            failures += 1
+            seconds = self._policy.wait(failures, error, self._chance())
+            if seconds is None and self._policy.is_too_long(error):
+                raise _too_long(error) from error
+            if seconds is None:
+                raise error
+            self._report(Retrying(self.name, f"{str(error).rstrip('.')}.", seconds, failures, self._policy.max_retries))
             await self._clock.sleep(seconds)
-
-    async def _whole(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Yield one answer; one that stops before `Finished` is an error."""
-        async with aclosing(self.passed_on(request)) as events:
-            async for event in events:
-                yield event
-                if isinstance(event, Finished):
-                    return
-        raise ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
 
 
 def _shown(event: ModelEvent) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -36,15 +37,10 @@ class Wrapper:
         """Close the model's connection, if it has one."""
         await self._optionally("aclose")
 
-    async def passed_on(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Yield what the model yields; leaving closes its request at once."""
+    def asked(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Ask the model: `async with self.asked(request) as events`. Leaving closes its request at once."""
         events = self.model.stream(request)
-        try:
-            async for event in events:
-                yield event
-        finally:
-            if isinstance(events, AsyncGenerator):
-                await events.aclose()
+        return aclosing(cast("AsyncGenerator[ModelEvent]", events)) if isinstance(events, AsyncGenerator) else nullcontext(events)
 
     async def _optionally(self, method: str) -> Any:
         found: Callable[[], Awaitable[Any]] | None = getattr(self.model, method, None)
@@ -72,13 +68,14 @@ class CountedModel(Wrapper):
         finished: Finished | None = None
         failure: BaseException | None = None
         try:
-            async for event in self.passed_on(request):
-                if isinstance(event, Finished):
-                    finished = event
-                    spent = SPENT.get(None)
-                    if spent is not None:
-                        spent.append(Spent(self.name, event.usage, request.inquiry is not None))
-                yield event
+            async with self.asked(request) as events:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        finished = event
+                        spent = SPENT.get(None)
+                        if spent is not None:
+                            spent.append(Spent(self.name, event.usage, request.inquiry is not None))
+                    yield event
         except BaseException as error:
             failure = error
             raise

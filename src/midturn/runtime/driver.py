@@ -78,6 +78,7 @@ class Driver:
         self._elsewhere = Elsewhere(services.answers, services.journal, report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
+        self._listens = False
         self._ending: RunEnding | None = None
 
     async def run(self, effects: Sequence[Effect]) -> RunEnding:
@@ -112,7 +113,6 @@ class Driver:
         seconds = self._surroundings.limits.seconds
         if seconds is not None:
             self._spawn(self._watch(seconds))
-        self._spawn(self._elsewhere.listen(self._services.clock))
         await self._perform(effects)
         if self._turn.is_over and self._ending is None:  # it has ended long ago: there is nothing to wait for
             ended = self._turn.record.ended
@@ -121,13 +121,20 @@ class Driver:
             if self._turn.only_people_can_move_it and await self._is_quiet():
                 await self._perform(self._turn.rest())
                 continue
-            happened = await self._happenings.get()
+            happened = await self._next()
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
             await self._perform(self._turn.step(happened))
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_nothing(happened.event_id)
         return self._ending
+
+    async def _next(self) -> Happened:
+        """Return what happens next. Only a run that has to wait for it need listen to what is handed over meanwhile."""
+        if not self._listens and await self._is_quiet():
+            self._listens = True
+            self._spawn(self._elsewhere.listen(self._services.clock))
+        return await self._happenings.get()
 
     async def _is_quiet(self) -> bool:
         """Whether nothing has happened that the machine has yet to hear: tasks that a tool has begun get to the point where they ask."""
