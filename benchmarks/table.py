@@ -256,8 +256,9 @@ writes this page; `make bench-check` fails when what can be counted (bytes, sync
 
 **What is compared.** Every program runs the same turn: a model (a function, so that no network is measured) calls one tool, the tool
 waits for a person, everything is on disk, and new objects go on with the answer. All of them run in turns in one process, as in a web
-service, and what a program keeps in its process counts; a ratio is the median of the ratios of the rounds. Before the turn, as many messages of 280 characters have been said as the column says. The floor is
-no program at all: as many bytes with as many syncs as midturn's, then the file read back and decoded.
+service, and what a program keeps in its process counts; a ratio is the median of the ratios of the rounds. Before the turn, as many
+messages of 280 characters have been said as the column says. The floor is no program at all: as many bytes with as many syncs as
+midturn's, then the file read back and decoded.
 
 **What is not compared.** LangGraph, pydantic-ai and the OpenAI Agents SDK do more than ask, and midturn does what they do not: each
 question, answer and result is on disk before the next step, and survives a process that is killed there. What pydantic-ai and the SDK

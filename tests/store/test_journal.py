@@ -132,7 +132,7 @@ def test_a_conversation_can_move_while_it_is_written(tmp_path: Path) -> None:
     assert len(open_store(tmp_path / "after").read_sync(journal.conversation).events) == 4
 
 
-def test_a_program_that_goes_on_with_a_conversation_reads_anew_only_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_goes_on_with_a_conversation_reads_anew_only_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = FileConversations(tmp_path)
     journal = drive(files.create("ship it"))
     seen: list[int] = []
