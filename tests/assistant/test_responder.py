@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from midturn.assistant import ChosenAssistant, Consultation, consult
+from midturn.assistant.chosen import ChosenAssistant
+from midturn.assistant.responder import Consultation, consult
 from midturn.assistant.trim import LEFT_OUT
 from midturn.core.events import ChatRequest, InquiryRequest
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, StructuredPart, TextDelta, TextPart, ToolCallPart, Usage

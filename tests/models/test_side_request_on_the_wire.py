@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from midturn.assistant import ChosenAssistant, Consultation, consult
+from midturn.assistant.chosen import ChosenAssistant
+from midturn.assistant.responder import Consultation, consult
 from midturn.core.events import ToolCallRequest
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
 from midturn.models.reached_model import ReachedModel

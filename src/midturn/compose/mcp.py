@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from midturn.compose.tools import own_things
-from midturn.config.settings import McpServer, Settings
+from midturn.config.settings import Settings
 from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
-from midturn.sandbox.box import Box
-from midturn.sandbox.marks import VARIABLE, marked
-from midturn.tools.environment import child_environment
-from midturn.tools.executable import CommandError, find_executable
-
-if TYPE_CHECKING:
-    from midturn.mcp.spec import ServerSpec
 
 _MISSING = 'MCP servers are configured, and the extra `mcp` is not installed: install it with `pip install "midturn[mcp]"`.'
 
@@ -48,9 +39,10 @@ class Connected:
             return
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(_MISSING)
+        from midturn.compose.server_specs import server_specs  # where no server is configured, nothing is started or confined
         from midturn.mcp.servers import McpServers
 
-        specs = self._specs(settings, root, asks=asks)
+        specs, self.problems = server_specs(settings, root, asks=asks)
         names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}
         silence = {tool.rename or name: tool.timeout for name, tool in settings.tools.items() if tool.timeout is not None}
         servers = self._closing.enter_context(McpServers(specs, names, silence))
@@ -74,27 +66,6 @@ class Connected:
     def close(self) -> None:
         """Leave all servers."""
         self._closing.close()
-
-    def _specs(self, settings: Settings, root: Path, *, asks: bool) -> Sequence[ServerSpec]:
-        from midturn.mcp.spec import ServerSpec
-
-        specs: list[ServerSpec] = []
-        for name, server in settings.mcp.items():
-            try:
-                command = _command(server, root)
-            except CommandError as error:
-                self.problems[name] = str(error)
-                continue
-            passed = child_environment(os.environ, server.environment)
-            box = Box(server.sandbox, own_things(), command=server.command, network=True)
-            command, variables = box.launched(command, root, passed.get("PATH", os.defpath))
-            environment = {**passed, **variables, VARIABLE: name}
-            command = marked(command) if command else command
-            reached = ServerSpec(
-                name=name, command=command, url=server.url, headers=server.headers, environment=environment, cwd=str(root), asks=asks
-            )
-            specs.append(reached)
-        return specs
 
 
 class Servers:
@@ -129,10 +100,3 @@ class Servers:
 def asks_somebody(settings: Settings, *, attached: bool) -> bool:
     """Say whether somebody can be asked what a server asks: a person here, a model, or whoever comes by later."""
     return attached or settings.any_tool.policy.detached.tool != "deny"
-
-
-def _command(server: McpServer, root: Path) -> tuple[str, ...]:
-    if not server.command:
-        return ()
-    program, *arguments = server.command
-    return (str(find_executable(program, root, os.environ.get("PATH", os.defpath))), *arguments)

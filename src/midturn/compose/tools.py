@@ -7,16 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from midturn.config.places import own_directories, tools_cache
 from midturn.config.settings import Settings, ToolSettings
 from midturn.core.enabling import offered
 from midturn.core.exchange import ToolDefinition
 from midturn.core.names import ASK_USER, DESCRIBE_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
-from midturn.sandbox.box import Box, Own
-from midturn.tools.command import CommandTool
-from midturn.tools.command_spec import DEFAULT_SECONDS, CommandSpec, arguments_schema
 from midturn.tools.describe_tools import DescribeTools
 from midturn.tools.names import name_problem
 from midturn.tools.redescribed import Redescribed, Wording
@@ -65,24 +61,9 @@ def _made(settings: ToolSettings, foreign: Tool | None, workspace_id: str) -> To
 def _built(tool: ToolSettings, workspace_id: str) -> Tool:
     if tool.source == "builtin":
         return _reworded(_built_in(tool.name), tool)
-    spec = CommandSpec(
-        name=tool.name,
-        command=tool.command,
-        shell=tool.shell,
-        protocol=tool.protocol,
-        summary=tool.summary or "",
-        description=tool.description or "",
-        parameters=arguments_schema(tool.parameters, tool.required),
-        environment=tool.environment,
-        cwd=tool.cwd or "",
-        timeout=tool.timeout or DEFAULT_SECONDS,
-    )
-    return CommandTool(spec, workspace_id, Box(tool.sandbox, own_things(), command=tool.command))
+    from midturn.compose.command_tools import command_tool  # where no command is configured, nothing is started or confined
 
-
-def own_things() -> Own:
-    """Return what of the user's own is kept from tools, and where these may keep things."""
-    return Own(home=Path.home(), private=own_directories(), cache=tools_cache())
+    return command_tool(tool, workspace_id)
 
 
 def _built_in(name: str) -> Tool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from midturn.assistant.chosen import ChosenAssistant, chosen_assistant
-from midturn.assistant.responder import Consultation, consult
 from midturn.core.events import Event, InquiryRequest
 from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
@@ -38,6 +37,8 @@ class Assistants:
 
     async def consult(self, request: InquiryRequest, tool: str, events: Sequence[Event]) -> AssistantReplied | AssistantFailed:
         """Return a checked answer to the request, or why there is none."""
+        from midturn.assistant.responder import Consultation, consult  # in most turns no model is asked
+
         settings = self._chosen(request, tool)
         main = self._surroundings.request(events)
         return await consult(self._model_for(settings), Consultation(asked=request, tool=tool, main=main, settings=settings))

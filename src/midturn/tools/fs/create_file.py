@@ -1,15 +1,11 @@
-"""`fs_create_file`."""
+"""What `fs_create_file` does."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Annotated
-
-from msgspec import Meta
 
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import FilePath
 from midturn.tools.fs.asking import SHOWN, about_change, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.diff import Change
@@ -17,15 +13,11 @@ from midturn.tools.fs.paths import check_name, relative, shown
 from midturn.tools.fs.problems import Missing
 from midturn.tools.fs.text import readable
 from midturn.tools.fs.writing import create, read_to_change, replace
-from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
 
-Content = Annotated[str, Meta(description="What the file is to contain.")]
 
-
-@tool(run="ask")
-def fs_create_file(path: FilePath, content: Content, ctx: ToolContext) -> str | Question[bool]:
-    """Create a text file, and the folders that it is missing. If the file exists, the user is asked whether to overwrite it."""
+def create_file(ctx: ToolContext, path: str, content: str) -> str | Question[bool]:
+    """Create a file; ask where there is one."""
     target = relative(path, ctx.root)
     check_name(target)
     with Beneath(ctx.root) as beneath:
@@ -56,7 +48,7 @@ def _overwriting(target: PurePosixPath, old: bytes, content: bytes, ctx: ToolCon
     return about_change("overwrite_file", f"Overwrite {shown(str(target))}?", change, ctx)
 
 
-def _foretold(path: str, content: str, ctx: ToolContext) -> Question[bool] | None:
+def foretold_overwriting(ctx: ToolContext, path: str, content: str) -> Question[bool] | None:
     """Return the question about a file that exists; a new one needs its permission only."""
     target = relative(path, ctx.root)
     check_name(target)
@@ -66,6 +58,3 @@ def _foretold(path: str, content: str, ctx: ToolContext) -> Question[bool] | Non
         except Missing:
             return None
     return None if old == content.encode() else _overwriting(target, old, content.encode(), ctx)
-
-
-fs_create_file.foretells(_foretold)

@@ -1,4 +1,4 @@
-"""`fs_delete_file`."""
+"""What `fs_delete_file` does."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from pathlib import PurePosixPath
 
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import FilePath
 from midturn.tools.fs.asking import agreed, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.writing import read_to_change, remove
-from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
 
 
-@tool(run="ask")
-def fs_delete_file(path: FilePath, ctx: ToolContext) -> str | Question[bool]:
-    """Delete a file. If it has uncommitted changes, the user is asked first."""
+def delete_file(ctx: ToolContext, path: str) -> str | Question[bool]:
+    """Delete a file; ask where changes would be lost."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
         return repeated(target, lambda: _delete(beneath, target, ctx))

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from msgspec import Meta, Struct
-
+from midturn.tools.fs.arguments import Replacement
 from midturn.tools.returned import Rejected
 
 _LISTED = 5
-
-
-class Replacement(Struct, frozen=True, forbid_unknown_fields=True):
-    """Replace `old`, which must occur exactly once unless `all` is set, by `new`."""
-
-    old: Annotated[str, Meta(min_length=1, description="The text to replace, exactly as it is in the file, white space included.")]
-    new: Annotated[str, Meta(description="The text to put in its place.")]
-    all: Annotated[bool, Meta(description="Replace every occurrence.")] = False
 
 
 def edited(text: str, edits: Sequence[Replacement]) -> str:

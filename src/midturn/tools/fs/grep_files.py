@@ -1,16 +1,14 @@
-"""`fs_grep_files`."""
+"""What `fs_grep_files` does."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import FolderPath, GlobArgument
 from midturn.tools.fs.beneath import LARGEST, Beneath, FileTooLarge
 from midturn.tools.fs.globs import Glob
 from midturn.tools.fs.paths import relative, shown
@@ -18,7 +16,6 @@ from midturn.tools.fs.pattern import Pattern
 from midturn.tools.fs.problems import Missing
 from midturn.tools.fs.text import decoded, lines_of
 from midturn.tools.fs.walk import TreeWalk
-from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
 
 _MOST_LINES = 1_000
@@ -27,13 +24,9 @@ _LONGEST = 500  # characters of a line that are shown
 _SECONDS = 30.0
 _NAMED = 5
 
-Expression = Annotated[str, Meta(description="Regular expression, looked for in each line; put (?i) first to ignore case.")]
-Around = Annotated[Annotated[int, Meta(ge=0, le=20)] | None, Meta(description="How many lines to show before and after each match.")]
 
-
-@tool
-def fs_grep_files(pattern: Expression, ctx: ToolContext, path: FolderPath = ".", glob: GlobArgument = None, context: Around = None) -> str:
-    """Search the text files of the workspace (without what git ignores) for a regular expression. `path` may name one file."""
+def grep_files(ctx: ToolContext, pattern: str, path: str, glob: str | None, context: int | None) -> str:
+    """Search text files."""
     start = relative(path, ctx.root)
     matching = Glob(glob) if glob else None
     result = _Result("--" if context else "")

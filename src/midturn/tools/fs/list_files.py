@@ -1,28 +1,20 @@
-"""`fs_list_files`."""
+"""What `fs_list_files` does."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated
-
-from msgspec import Meta
 
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import Counted, FolderPath, GlobArgument
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.globs import Glob
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.walk import TreeWalk
-from midturn.tools.function import tool
 
 _MOST = 1_000
 
-Depth = Annotated[Counted | None, Meta(description="How many folders deep to look; deeper ones are listed with a slash at the end.")]
 
-
-@tool
-def fs_list_files(ctx: ToolContext, path: FolderPath = ".", glob: GlobArgument = None, max_depth: Depth = None) -> str:
-    """List the files of the workspace, one path a line, without what git ignores."""
+def list_files(ctx: ToolContext, path: str, glob: str | None, max_depth: int | None) -> str:
+    """List files, one path a line."""
     start = relative(path, ctx.root)
     pattern = Glob(glob) if glob else None
     with Beneath(ctx.root) as beneath:

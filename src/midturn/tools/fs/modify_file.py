@@ -1,34 +1,27 @@
-"""`fs_modify_file`."""
+"""What `fs_modify_file` does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import Annotated
-
-from msgspec import Meta
 
 from midturn.core.question import Question
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import FilePath
+from midturn.tools.fs.arguments import Replacement
 from midturn.tools.fs.asking import SHOWN, about_change, repeated
 from midturn.tools.fs.beneath import Beneath
 from midturn.tools.fs.diff import Change
-from midturn.tools.fs.edits import Replacement, edited
+from midturn.tools.fs.edits import edited
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.text import text_of
 from midturn.tools.fs.writing import read_to_change, replace
-from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
 
 REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
 
-Edits = Annotated[list[Replacement], Meta(min_length=1, description="Replacements, made one after the other.")]
 
-
-@tool
-def fs_modify_file(path: FilePath, edits: Edits, ctx: ToolContext) -> str | Question[bool]:
-    """Change a text file by replacing pieces of its text. The change is shown to somebody who approves it before it is made."""
+def modify_file(ctx: ToolContext, path: str, edits: Sequence[Replacement]) -> str | Question[bool]:
+    """Change a file, once the change was approved."""
     target = relative(path, ctx.root)
     with Beneath(ctx.root) as beneath:
         return repeated(target, lambda: _modify(beneath, target, edits, ctx))

@@ -1,35 +1,24 @@
-"""`fs_read_file`."""
+"""What `fs_read_file` does."""
 
 from __future__ import annotations
 
 import os
 from base64 import b64encode
-from typing import Annotated
-
-from msgspec import Meta
 
 from midturn.core.image import LARGEST as LARGEST_PICTURE, Image, media_type_of
 from midturn.core.outcome import Success
 from midturn.tools.context import ToolContext
-from midturn.tools.fs.arguments import Counted, FilePath
 from midturn.tools.fs.beneath import LARGEST, Beneath
 from midturn.tools.fs.large import LargeFile
 from midturn.tools.fs.paths import relative, shown
 from midturn.tools.fs.text import lines_of, text_of
-from midturn.tools.function import tool
 from midturn.tools.returned import Rejected
 
 _MOST = 200 * 1024  # characters, below what a tool's result may have
 
 
-@tool
-def fs_read_file(
-    path: FilePath,
-    ctx: ToolContext,
-    start_line: Annotated[Counted | None, Meta(description="First line to read, counted from 1.")] = None,
-    end_line: Annotated[Counted | None, Meta(description="Last line to read.")] = None,
-) -> str | Success:
-    """Read a text file of the workspace, whole or some of its lines; or look at a picture (PNG, JPEG, GIF, WebP)."""
+def read_file(ctx: ToolContext, path: str, start_line: int | None, end_line: int | None) -> str | Success:
+    """Read a file, or look at a picture."""
     with Beneath(ctx.root) as beneath, beneath.opened(relative(path, ctx.root)) as file:
         size = os.fstat(file.fileno()).st_size
         if size > LARGEST:
