@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from midturn.core.json_value import Json, JsonObject, Scalar
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question.answer_type import OtherAnswer, SelectOption
 from midturn.core.question.authoring import author, written
-from midturn.core.question.fields import Persistence, QuestionFields, When
+from midturn.core.question.fields import Persistence, When
 from midturn.core.question.python_answer import default_as_json, options_as_json, schema_as_json
 from midturn.core.secret import SecretValue
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from midturn.core.question.question import Question
+    from midturn.core.question.terms import NumberTerms, SeveralTerms, Terms, TermsOf
 
 S = TypeVar("S", bound=Scalar)
 E = TypeVar("E", bound=Enum)
@@ -26,68 +28,6 @@ No: TypeAlias = Literal[False]
 Options: TypeAlias = Sequence[S | SelectOption[S]]
 
 
-class _Terms(TypedDict, total=False):
-    """The terms on which any question may be asked."""
-
-    context: str | None
-    exclusive: bool
-    persistence: Persistence
-
-
-class _With(_Terms, Generic[V], total=False):
-    """The terms of a question that may have a default."""
-
-    default: V | None
-
-
-class _Many(_With[V], Generic[V], total=False):
-    """The terms of a question that takes several choices: at least and at most how many."""
-
-    min: int
-    max: int | None
-
-
-class _Number(_With[V], Generic[V], total=False):
-    """The terms of a number: the smallest and the largest."""
-
-    min: V | None
-    max: V | None
-
-
-class _OfText(_With[str], total=False):
-    """The terms of a text."""
-
-    pattern: str | None
-    min_length: int | None
-    max_length: int | None
-
-
-class _AsksForText(Protocol):
-    """The type of `Question.text(…)`."""
-
-    @overload
-    def __call__(self, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[_OfText]) -> Question[str]: ...
-    @overload
-    def __call__(
-        self, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[_OfText]
-    ) -> Question[str | None]: ...
-    def __call__(self, id: str, text: str, **terms: Any) -> Question[Any]: ...
-
-
-class Text:
-    """`question.text` is the text; `Question.text(…)` asks for one. One name serves both."""
-
-    def __init__(self, stored: Callable[[QuestionFields], str]) -> None:
-        self._stored = stored
-
-    @overload
-    def __get__(self, question: None, owner: type) -> _AsksForText: ...
-    @overload
-    def __get__(self, question: QuestionFields, owner: type) -> str: ...
-    def __get__(self, question: QuestionFields | None, owner: type) -> _AsksForText | str:
-        return cast("_AsksForText", MethodType(_ask_for_text, owner)) if question is None else self._stored(question)
-
-
 class Constructors:
     """What `Question` is made with, but for `Question.text`, whose name is a field's as well."""
 
@@ -95,11 +35,11 @@ class Constructors:
 
     @overload
     @classmethod
-    def boolean(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[_With[bool]]) -> Question[bool]: ...
+    def boolean(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[bool]]) -> Question[bool]: ...
     @overload
     @classmethod
     def boolean(
-        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[bool]]
+        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[bool]]
     ) -> Question[bool | None]: ...
     @classmethod
     def boolean(  # noqa: PLR0913  the terms of a question
@@ -129,8 +69,8 @@ class Constructors:
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(cls, id, text, {"type": "boolean"}, terms)
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "boolean"}, **terms})
 
     @overload
     @classmethod
@@ -143,7 +83,7 @@ class Constructors:
         allow_other: No = False,
         optional: No = False,
         when: None = None,
-        **terms: Unpack[_With[S]],
+        **terms: Unpack[TermsOf[S]],
     ) -> Question[S]: ...
     @overload
     @classmethod
@@ -156,7 +96,7 @@ class Constructors:
         allow_other: No = False,
         optional: bool = False,
         when: When | None = None,
-        **terms: Unpack[_With[S]],
+        **terms: Unpack[TermsOf[S]],
     ) -> Question[S | None]: ...
     @overload
     @classmethod
@@ -169,7 +109,7 @@ class Constructors:
         allow_other: Yes,
         optional: No = False,
         when: None = None,
-        **terms: Unpack[_With[S | OtherAnswer]],
+        **terms: Unpack[TermsOf[S | OtherAnswer]],
     ) -> Question[S | OtherAnswer]: ...
     @overload
     @classmethod
@@ -182,17 +122,17 @@ class Constructors:
         allow_other: Yes,
         optional: bool = False,
         when: When | None = None,
-        **terms: Unpack[_With[S | OtherAnswer]],
+        **terms: Unpack[TermsOf[S | OtherAnswer]],
     ) -> Question[S | OtherAnswer | None]: ...
     @overload
     @classmethod
     def select(
-        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[_With[E]]
+        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[E]]
     ) -> Question[E]: ...
     @overload
     @classmethod
     def select(
-        cls, id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[E]]
+        cls, id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[E]]
     ) -> Question[E | None]: ...
     @classmethod
     def select(  # noqa: PLR0913  the terms of a question
@@ -228,8 +168,9 @@ class Constructors:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         values, returns = options_as_json(options)
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(cls, id, text, {"type": "select", "options": values, "allow_other": allow_other}, terms, returns)
+        wire = {"type": "select", "options": values, "allow_other": allow_other}
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
 
     @overload
     @classmethod
@@ -242,7 +183,7 @@ class Constructors:
         allow_other: No = False,
         optional: No = False,
         when: None = None,
-        **terms: Unpack[_Many[Sequence[S]]],
+        **terms: Unpack[SeveralTerms[Sequence[S]]],
     ) -> Question[list[S]]: ...
     @overload
     @classmethod
@@ -255,7 +196,7 @@ class Constructors:
         allow_other: No = False,
         optional: bool = False,
         when: When | None = None,
-        **terms: Unpack[_Many[Sequence[S]]],
+        **terms: Unpack[SeveralTerms[Sequence[S]]],
     ) -> Question[list[S] | None]: ...
     @overload
     @classmethod
@@ -268,7 +209,7 @@ class Constructors:
         allow_other: Yes,
         optional: No = False,
         when: None = None,
-        **terms: Unpack[_Many[Sequence[S | OtherAnswer]]],
+        **terms: Unpack[SeveralTerms[Sequence[S | OtherAnswer]]],
     ) -> Question[list[S | OtherAnswer]]: ...
     @overload
     @classmethod
@@ -281,17 +222,24 @@ class Constructors:
         allow_other: Yes,
         optional: bool = False,
         when: When | None = None,
-        **terms: Unpack[_Many[Sequence[S | OtherAnswer]]],
+        **terms: Unpack[SeveralTerms[Sequence[S | OtherAnswer]]],
     ) -> Question[list[S | OtherAnswer] | None]: ...
     @overload
     @classmethod
     def multi_select(
-        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[_Many[Sequence[E]]]
+        cls, id: str, text: str, options: type[E], *, optional: No = False, when: None = None, **terms: Unpack[SeveralTerms[Sequence[E]]]
     ) -> Question[list[E]]: ...
     @overload
     @classmethod
     def multi_select(
-        cls, id: str, text: str, options: type[E], *, optional: bool = False, when: When | None = None, **terms: Unpack[_Many[Sequence[E]]]
+        cls,
+        id: str,
+        text: str,
+        options: type[E],
+        *,
+        optional: bool = False,
+        when: When | None = None,
+        **terms: Unpack[SeveralTerms[Sequence[E]]],
     ) -> Question[list[E] | None]: ...
     @classmethod
     def multi_select(  # noqa: PLR0913  the terms of a question
@@ -334,23 +282,23 @@ class Constructors:
         wire: dict[str, Json] = {"type": "multi_select", "options": values, "min": min, "allow_other": allow_other}
         if max is not None:
             wire["max"] = max
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(cls, id, text, wire, terms, returns)
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": wire, **terms}, returns)
 
     @overload
     @classmethod
     def number(
-        cls, id: str, text: str, *, type: type[int], optional: No = False, when: None = None, **terms: Unpack[_Number[int]]
+        cls, id: str, text: str, *, type: type[int], optional: No = False, when: None = None, **terms: Unpack[NumberTerms[int]]
     ) -> Question[int]: ...
     @overload
     @classmethod
     def number(  # pyright: ignore[reportOverlappingOverload]  (an `int` is a `float` to a type checker)
-        cls, id: str, text: str, *, type: type[int], optional: bool = False, when: When | None = None, **terms: Unpack[_Number[int]]
+        cls, id: str, text: str, *, type: type[int], optional: bool = False, when: When | None = None, **terms: Unpack[NumberTerms[int]]
     ) -> Question[int | None]: ...  # pyright: ignore[reportOverlappingOverload]  (`int` is a `float` to a type checker)
     @overload
     @classmethod
     def number(
-        cls, id: str, text: str, *, type: type[float] = float, optional: No = False, when: None = None, **terms: Unpack[_Number[float]]
+        cls, id: str, text: str, *, type: type[float] = float, optional: No = False, when: None = None, **terms: Unpack[NumberTerms[float]]
     ) -> Question[float]: ...
     @overload
     @classmethod
@@ -362,7 +310,7 @@ class Constructors:
         type: type[float] = float,
         optional: bool = False,
         when: When | None = None,
-        **terms: Unpack[_Number[float]],
+        **terms: Unpack[NumberTerms[float]],
     ) -> Question[float | None]: ...
     @classmethod
     def number(  # noqa: PLR0913  the terms of a question
@@ -399,16 +347,16 @@ class Constructors:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         schema = {"type": "integer" if type is int else "number", "minimum": min, "maximum": max}
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(cls, id, text, _scalar(schema), terms, type)
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": bounded(schema), **terms}, type)
 
     @overload
     @classmethod
-    def secret(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[_Terms]) -> Question[SecretValue]: ...
+    def secret(cls, id: str, text: str, *, optional: No = False, when: None = None, **terms: Unpack[Terms]) -> Question[SecretValue]: ...
     @overload
     @classmethod
     def secret(
-        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[_Terms]
+        cls, id: str, text: str, *, optional: bool = False, when: When | None = None, **terms: Unpack[Terms]
     ) -> Question[SecretValue | None]: ...
     @classmethod
     def secret(  # noqa: PLR0913  the terms of a question
@@ -436,28 +384,28 @@ class Constructors:
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
-        terms = _terms(None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(cls, id, text, {"type": "secret"}, terms)
+        terms = terms_of(None, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "secret"}, **terms})
 
     @overload
     @classmethod
     def schema(
-        cls, id: str, text: str, schema: type[V], *, optional: No = False, when: None = None, **terms: Unpack[_With[V]]
+        cls, id: str, text: str, schema: type[V], *, optional: No = False, when: None = None, **terms: Unpack[TermsOf[V]]
     ) -> Question[V]: ...
     @overload
     @classmethod
     def schema(
-        cls, id: str, text: str, schema: type[V], *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[V]]
+        cls, id: str, text: str, schema: type[V], *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[V]]
     ) -> Question[V | None]: ...
     @overload
     @classmethod
     def schema(
-        cls, id: str, text: str, schema: JsonObject, *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[Json]]
+        cls, id: str, text: str, schema: JsonObject, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[Json]]
     ) -> Question[Json]: ...
     @overload
     @classmethod
     def schema(
-        cls, id: str, text: str, schema: object, *, optional: bool = False, when: When | None = None, **terms: Unpack[_With[Any]]
+        cls, id: str, text: str, schema: object, *, optional: bool = False, when: When | None = None, **terms: Unpack[TermsOf[Any]]
     ) -> Question[Any]: ...  # a type with constraints (`Annotated`, a union) is no `type` to a type checker
     @classmethod
     def schema(  # noqa: PLR0913  the terms of a question
@@ -491,65 +439,21 @@ class Constructors:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
         made, returns = schema_as_json(schema)
-        terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-        return _author(cls, id, text, {"type": "schema", "schema": made}, terms, returns)
+        terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
+        return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)
 
 
-def _ask_for_text(  # noqa: PLR0913  the terms of a question
-    _cls: type[Any],
-    id: str,
-    text: str,
-    *,
-    default: str | None = None,
-    pattern: str | None = None,
-    min_length: int | None = None,
-    max_length: int | None = None,
-    context: str | None = None,
-    exclusive: bool = False,
-    persistence: Persistence = "turn",
-    optional: bool = False,
-    when: When | None = None,
-) -> Question[Any]:
-    """Ask for a text; the answer is a `str`.
-
-    Args:
-        id: The key of the answer, 1 to 64 of `A-Z a-z 0-9 _ -`, not beginning with `__`.
-        text: The question, one line of at most 2,048 characters.
-        pattern: A regular expression (without look-around) that has to match somewhere in the answer; `^` and `$` bind it.
-        min_length: At least so many characters.
-        max_length: At most so many.
-        default: What stands in the field when it opens.
-        context: What the person should know first: Markdown of several lines, shown above the text, at most 16 KiB.
-        exclusive: Only a human may answer, never a model.
-        persistence: `turn` where "remember for this turn" may be offered, `none` where every question is to be answered anew.
-        optional: The person may skip it; the answer is then None.
-        when: In a form: ask only if an earlier question was answered so. Where it was not, the answer is None.
-
-    Raises:
-        QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
-    """
-    terms = _terms(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
-    if pattern is None and min_length is None and max_length is None:
-        return _author(_cls, id, text, {"type": "text"}, terms)
-    return _author(_cls, id, text, _scalar({"type": "string", "pattern": pattern, "minLength": min_length, "maxLength": max_length}), terms)
+def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None) -> Question[Any]:
+    """Build the JSON that an author would write, and read it: one set of rules for both. What is None is not written."""
+    wire = {name: value for name, value in asked.items() if value is not None}
+    return author(cls, written(wire), DEFAULT_LIMITS, returns)
 
 
-_ask_for_text.__name__, _ask_for_text.__qualname__ = "text", "Question.text"
-
-
-def _scalar(schema: Mapping[str, Json]) -> JsonObject:
-    return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}
-
-
-def _terms(default: object, **terms: object) -> dict[str, object]:
+def terms_of(default: object, **terms: object) -> dict[str, object]:
     """Gather the terms of a question, those left out as None."""
     return {"default": None if default is None else default_as_json(default), **terms}
 
 
-def _author(
-    cls: type[Any], id: str, text: str, answer_type: JsonObject, terms: Mapping[str, object], returns: object = None
-) -> Question[Any]:
-    """Build the JSON that an author would write, and read it: one set of rules for both."""
-    given: dict[str, object] = {"id": id, "text": text, "answer_type": answer_type, **terms}
-    wire = {name: value for name, value in given.items() if value is not None}
-    return author(cls, written(wire), DEFAULT_LIMITS, returns)
+def bounded(schema: Mapping[str, Json]) -> JsonObject:
+    """Return the answer type of a text or a number within bounds, those left out as None."""
+    return {"type": "schema", "schema": {key: value for key, value in schema.items() if value is not None}}

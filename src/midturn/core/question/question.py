@@ -14,10 +14,11 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question.answer import DEPTH_LIMIT, check_answer
 from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType
 from midturn.core.question.authoring import author, written
-from midturn.core.question.constructors import Constructors, Text
+from midturn.core.question.constructors import Constructors
 from midturn.core.question.fields import Persistence, QuestionFields, When
 from midturn.core.question.persisted_type import read_persisted_type
 from midturn.core.question.python_answer import python_answer
+from midturn.core.question.text_name import Text
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem, QuestionError
 
