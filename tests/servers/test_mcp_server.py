@@ -35,6 +35,21 @@ def midturn(tmp_path: Path) -> CommandLine:
     return CommandLine(tmp_path)
 
 
+def waits(midturn: CommandLine) -> list[dict[str, Any]]:
+    """Return what is open once whoever asks it waits."""
+    return until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions[0]["asker"]["waits"])
+
+
+def left_by_a_killed_client(midturn: CommandLine, era: str) -> list[dict[str, Any]]:
+    """Kill a client that names no session while it waits; return what it leaves."""
+    command = [sys.executable, str(KILLED), era, json.dumps(SURE), "opencode"]
+    client = subprocess.Popen(command, cwd=midturn.root, env=midturn.environment, start_new_session=True)
+    wait_for(midturn)
+    client.kill()
+    client.wait()
+    return until(lambda: midturn.ok("inbox", "--json").json, lambda questions: questions[0]["asker"]["waits"] is False)
+
+
 def run(work: Any) -> None:
     asyncio.run(work)
 
@@ -302,6 +317,85 @@ def test_the_same_call_under_the_clients_own_id_is_not_asked_twice(midturn: Comm
 
     run(work())
     assert len(stored(midturn)) == 1
+
+
+@each_era
+def test_a_client_without_a_session_of_its_own_finds_its_open_question_after_a_kill(midturn: CommandLine, era: str) -> None:
+    (question,) = left_by_a_killed_client(midturn, era)
+
+    async def work() -> None:
+        async with connected(midturn, name="opencode", era=era) as later:
+            asking = asyncio.create_task(later.call_tool("ask_user", SURE))
+            waiting = await in_thread(waits, midturn)
+            assert [one["id"] for one in waiting] == [question["id"]], "it is the same question, and nobody is asked twice"
+            await in_thread(midturn.ok, "answer", question["id"], "yes")
+            assert data(await asking)["answer"] is True
+
+    run(work())
+    assert len(stored(midturn)) == 1
+
+
+def test_an_answer_that_a_killed_client_never_read_is_none_to_the_same_question_of_a_later_one(midturn: CommandLine) -> None:
+    (question,) = left_by_a_killed_client(midturn, LEGACY)
+    midturn.ok("answer", question["id"], "yes")
+
+    async def work() -> None:
+        async with connected(midturn, name="opencode") as later:
+            result, _ = await asyncio.gather(later.call_tool("ask_user", SURE), answer(midturn, "no"))
+            assert data(result)["answer"] is False
+            earlier = await later.call_tool("check_answer", {"id": question["conversation"], "ticket": 1})
+            assert data(earlier)["answer"] is True, "who knows of it reads it"
+
+    run(work())
+
+
+def test_two_living_sessions_of_a_client_ask_the_same_and_are_answered_each(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn, name="opencode") as one, connected(midturn, name="opencode") as other:
+            asking = [asyncio.create_task(client.call_tool("ask_user", SURE)) for client in (one, other)]
+            questions = await in_thread(wait_for, midturn, 2)
+            for question, value in zip(questions, ("yes", "no"), strict=True):
+                await in_thread(midturn.ok, "answer", question["id"], value)
+            assert {data(result)["answer"] for result in await asyncio.gather(*asking)} == {True, False}
+
+    run(work())
+
+
+def test_a_client_that_asks_without_end_is_told_so_and_leaves_room_for_others(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.1", name="opencode") as client:
+            asking = (client.call_tool("ask_user", {**SURE, "question": f"{number}?"}) for number in range(70))
+            results = await asyncio.gather(*asking)
+            refused = [data(result)["text"] for result in results if result.is_error]
+            assert len(refused) == 20
+            assert all("This is not a no" in text for text in refused)
+            assert all("50 questions of this session of opencode wait for the user already" in text for text in refused)
+            (oldest,) = [one for one in midturn.ok("inbox", "--json").json if one["asker"].get("refused")]
+            assert "more of its questions were refused, since so many wait" in midturn.ok("inbox").stdout
+
+            async with connected(midturn, "--slice", "0.1", name="qwen-cli") as other:
+                assert data(await other.call_tool("ask_user", SURE))["status"] == "waiting"
+
+            await in_thread(midturn.ok, "answer", oldest["id"], "yes")
+            async with asyncio.timeout(30):
+                while (await client.call_tool("ask_user", SURE)).is_error:  # noqa: ASYNC110  nothing else tells
+                    await asyncio.sleep(0.1)
+
+    run(work())
+    assert len(stored(midturn)) == 52
+
+
+def test_what_is_too_large_to_be_asked_about_is_not_asked(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with connected(midturn, "--slice", "0.1") as client:
+            call = {"tool_name": "Write", "input": {"content": "x" * 1_100_000}, "tool_use_id": "t1"}
+            result: Any = await client.call_tool("permission_prompt", call)
+            decision = json.loads(result.content[0].text)
+            assert decision["behavior"] == "deny"
+            assert "no question may have more than 1,048,576. It was not asked." in decision["message"]
+
+    run(work())
+    assert stored(midturn) == []
 
 
 def test_an_id_that_nobody_has_given_is_an_error(midturn: CommandLine) -> None:

@@ -13,6 +13,7 @@ from midturn.core.json_value import JsonObject
 from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, asker_of
 from midturn.foreign.occasion import Said
+from midturn.foreign.room import Room
 from midturn.store.file_store import FileStore
 from support.clocks import FakeClock
 
@@ -30,13 +31,14 @@ class HookRuns:
         self.store = store
         self._agent = agent
         self._environment = environment
+        self._room = Room()
 
     async def run(self, document: JsonObject, clock: FakeClock | None = None, wait: float = 1) -> Any:
         """Run one; return what it printed, None where that is nothing."""
         said: list[Said] = []
         ticking = clock or FakeClock()
         asker = replace(asker_of(self._agent, document, self._environment), process=_GONE)
-        errands = Errands(self.store, asker, ticking)
+        errands = Errands(self.store, asker, ticking, self._room)
         going = HookRun(
             agent=self._agent,
             document=document,

@@ -27,6 +27,7 @@ from midturn.foreign.child import AgentFailed, ended, started
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
 from midturn.foreign.naming import asker_name
+from midturn.foreign.room import NoRoom, Room
 from midturn.ports import Clock
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
@@ -91,6 +92,7 @@ class AskingClient:
         self._name = run.command[0]
         self._session = ""
         self._unsaid: list[str] = []
+        self._room = Room()
         self._cancel: Callable[[], Any] = lambda: None
 
     async def talk(self, connection: Agent, prompt: str) -> str:
@@ -137,7 +139,11 @@ class AskingClient:
         errands = self._errands(session_id)
         title = tool_call.title or tool_call.tool_call_id
         arguments: JsonObject = members(tool_call.raw_input) or {"call": title}
-        errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments, kept(options))
+        try:
+            errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments, kept(options))
+        except NoRoom as full:
+            _LOG.warning("%s", full)
+            return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         outcome = await errands.wait(errand)
         chosen = choice(outcome, options)
         self._note(title, outcome)
@@ -148,6 +154,13 @@ class AskingClient:
 
     async def create_elicitation(self, message: str, mode: schema.ElicitationMode, **_: Any) -> schema.CreateElicitationResponse:
         """Ask a form, or whether an address is opened; what nobody could be shown is cancelled."""
+        try:
+            return await self._elicited(message, mode)
+        except NoRoom as full:
+            _LOG.warning("%s", full)
+            return schema.CancelElicitationResponse(action="cancel")
+
+    async def _elicited(self, message: str, mode: schema.ElicitationMode) -> schema.CreateElicitationResponse:
         session = getattr(mode, "session_id", "") or self._session
         if isinstance(mode, schema.ElicitationUrlSessionMode | schema.ElicitationUrlRequestMode):
             return await self._address(session, message, str(mode.url))
@@ -204,7 +217,7 @@ class AskingClient:
         name = asker_name(self._name, "ACP agent")
         agent = mark(self._pid)
         asker = Asker(name=name, session=session, via=VIA, cwd=str(self._run.cwd), process=here, serves=agent, itself=agent)
-        return Errands(self._run.store, asker, self._run.clock)
+        return Errands(self._run.store, asker, self._run.clock, self._room)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Take note of something that only this agent knows of: nothing is to be done then."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from midturn.core.events import Event, TurnStart
+from midturn.core.events import ConfigDelta, Event, TurnStart
 from midturn.core.json_value import Json
 from midturn.core.source import Source
 
@@ -28,7 +28,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
     `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
     `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent keeps of a yes
-    to this call, in its own terms; empty where it offers nothing to keep.
+    to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: too much
+    waits already.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     itself: ProcessMark | None = None
     waits: bool = False
     always: str = ""
+    refused: bool = False
 
     @property
     def source(self) -> Source:
@@ -50,17 +52,20 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     def to_json(self) -> dict[str, Json]:
         """Return what everybody may see of it."""
         always: dict[str, Json] = {"always": self.always} if self.always else {}
-        return {"name": self.name, "session": self.session, "waits": self.waits, **always}
+        refused: dict[str, Json] = {"refused": True} if self.refused else {}
+        return {"name": self.name, "session": self.session, "waits": self.waits, **always, **refused}
 
     def metadata(self) -> dict[str, Json]:
-        """Return what the first event of its turn carries."""
+        """Return what the first event of its turn carries, and a later one where this has changed."""
         return {_KEY: msgspec.to_builtins(msgspec.structs.replace(self, waits=False))}
 
 
 def asker_of(turn: Sequence[Event]) -> Asker | None:
     """Return who asks in a turn that belongs to somebody else's agent; None for one of ours."""
-    start = next((event for event in turn if isinstance(event, TurnStart)), None)
-    carried = start.metadata.get(_KEY) if start and start.metadata else None
+    carried: Json = None
+    for event in turn:
+        if event.metadata and (isinstance(event, TurnStart) or (carried is not None and isinstance(event, ConfigDelta))):
+            carried = event.metadata.get(_KEY, carried)
     try:
         return msgspec.convert(carried, Asker) if carried is not None else None
     except msgspec.ValidationError:  # an edited file, or a later version: that it is somebody else's turn is certain

@@ -18,7 +18,7 @@ from midturn.core.form.elicitation import form_of
 from midturn.core.form.web_address import opens, web_address_form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, objects, text
-from midturn.errors import QuestionError
+from midturn.errors import MidturnError, QuestionError
 from midturn.foreign import words
 from midturn.foreign.child import AgentFailed, ended, started
 from midturn.foreign.claude import questions_of
@@ -26,8 +26,9 @@ from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsew
 from midturn.foreign.errands import Errands
 from midturn.foreign.json_lines import Delivered, HungUp, JsonLines, RequestRefused, unknown
 from midturn.foreign.occasion import PutForm, Unaskable
+from midturn.foreign.room import Room
 from midturn.ports import Clock
-from midturn.store.processes import lives, mark
+from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 
 COMMAND: Final = ("codex", "app-server")
@@ -98,6 +99,7 @@ class _Talk:
         self._turn = ""
         self._items: dict[str, JsonObject] = {}
         self._unsaid: list[str] = []
+        self._room = Room()
         self._ended: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
 
     async def run(self, prompt: str) -> str:
@@ -153,6 +155,12 @@ class _Talk:
         Raises:
             RequestRefused: Nobody can be shown it; the server hears why.
         """
+        try:
+            return await self._put(method, params)
+        except MidturnError as error:
+            raise RequestRefused(f"{words.FAILED} ({error})") from error
+
+    async def _put(self, method: str, params: JsonObject) -> tuple[JsonObject, Delivered]:
         match method:
             case "item/permissions/requestApproval":
                 decision, delivered = await self._permitted(method, params)
@@ -175,7 +183,7 @@ class _Talk:
         call: JsonObject = {**{name: value for name, value in params.items() if name not in _IDS and value is not None}, **changes}
         named = ":".join(filter(None, (text(params.get("itemId")), text(params.get("approvalId")))))
         errands = self._errands()
-        errand = await self._left(errands, tool, call) or await errands.permission(named, tool, call, _ALWAYS)
+        errand = await errands.taken_up(tool, call) or await errands.permission(named, tool, call, _ALWAYS)
         outcome = await self._waited(errands, errand)
         self._keep(f'"{text(params.get("command")) or tool}"', outcome)
         delivered = _closing(errands, errand, outcome)
@@ -236,15 +244,11 @@ class _Talk:
 
     async def _form(self, tool: str, arguments: JsonObject, form: Form) -> tuple[Decided, Delivered]:
         errands = self._errands()
-        errand = await self._left(errands, tool, arguments) or await errands.questions("", tool, arguments, form)
+        errand = await errands.taken_up(tool, arguments) or await errands.questions("", tool, arguments, form)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, TurnStopped):
             self._stopping = asyncio.ensure_future(self._stop())
         return outcome, _closing(errands, errand, outcome)
-
-    async def _left(self, errands: Errands, tool: str, arguments: JsonObject) -> Errand | None:
-        """Find what this session asked before, through a process that is gone."""
-        return next((errand for errand in await errands.matching(tool, arguments) if not lives(errand.asker.process)), None)
 
     async def _waited(self, errands: Errands, errand: Errand) -> Decided:
         """Wait for an answer here; what is decided there closes the question. If it is us who leave, it stays open."""
@@ -271,7 +275,7 @@ class _Talk:
         here, codex = mark(os.getpid()), mark(self._pid)
         cwd = str(self._run.cwd.absolute())
         asker = Asker(name=_NAME, agent=_AGENT, session=self._thread, via=_VIA, cwd=cwd, process=here, serves=codex, itself=codex)
-        return Errands(self._run.store, asker, self._run.clock)
+        return Errands(self._run.store, asker, self._run.clock, self._room)
 
 
 def _closing(errands: Errands, errand: Errand, outcome: Decided) -> Delivered:

@@ -12,6 +12,7 @@ from midturn.core.asker import Asker, asker_of
 from midturn.core.events import (
     Approval,
     ChatRequest,
+    ConfigDelta,
     Event,
     InquiryAnswered,
     InquiryCancelled,
@@ -81,6 +82,11 @@ def begin(errand: Errand, words: str) -> tuple[Event, ...]:
         ChatRequest(content=words, author=errand.asker.name),
         ToolCallRequest(event_id=errand.call, id=errand.id, name=errand.tool, arguments=errand.arguments),
     )
+
+
+def asked_by(turn: Sequence[Event], asker: Asker, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the event by which something else is known of who asks: another process waits for the answer now."""
+    return () if is_over(turn) else (ConfigDelta(event_id=next(ids), metadata=asker.metadata()),)
 
 
 def permission(errand: Errand) -> Approval:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from math import inf
 from typing import cast
 
@@ -23,6 +24,7 @@ from midturn.foreign.errand import (
     Errand,
     answers_of,
     asked,
+    asked_by,
     begin,
     close,
     decided,
@@ -33,13 +35,15 @@ from midturn.foreign.errand import (
     tell,
     waits,
 )
-from midturn.foreign.naming import tool_name
+from midturn.foreign.naming import is_nameless, tool_name
+from midturn.foreign.room import NoRoom, Room
 from midturn.inquirer.call import InquirerCall
 from midturn.inquirer.inquirer import Inquirer
 from midturn.ports import Clock
 from midturn.store.batch import stamped
 from midturn.store.ids import event_ids
 from midturn.store.port import Settled
+from midturn.store.processes import lives
 from midturn.store.store import ConversationStore
 
 _LOOK = 0.1  # seconds between two looks for an answer
@@ -50,12 +54,20 @@ _RECENT = 200  # conversations among which a call is looked for that was made be
 
 
 class Errands:
-    """What one agent asks, in one store."""
+    """What one agent asks, in one store.
 
-    def __init__(self, store: ConversationStore, asker: Asker, clock: Clock) -> None:
+    Args:
+        store: Where it is recorded.
+        asker: Who asks.
+        clock: What time it is.
+        room: How much more may be asked; shared by whatever asks in this process.
+    """
+
+    def __init__(self, store: ConversationStore, asker: Asker, clock: Clock, room: Room | None = None) -> None:
         self._store = store
         self._asker = asker
         self._clock = clock
+        self._room = room or Room()
         self._ids = event_ids()
 
     async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "") -> Errand:
@@ -65,7 +77,8 @@ class Errands:
             return known
         asker = replace(self._asker, always=always)
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
-        return await self._opened(errand, f"{tool}: {_shortened(arguments)}", to_permit=True)
+        async with self._room_for(arguments):
+            return await self._opened(errand, f"{tool}: {_shortened(arguments)}", to_permit=True)
 
     async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         """Ask the questions of a form."""
@@ -73,9 +86,10 @@ class Errands:
         if known:
             return known
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
-        errand = await self._opened(asking, form.questions[0].text, to_permit=False)
-        await self._collect(errand, Form(form.questions))
-        return errand
+        async with self._room_for(arguments):
+            errand = await self._opened(asking, form.questions[0].text, to_permit=False)
+            await self._collect(errand, Form(form.questions))
+            return errand
 
     async def outcome(self, errand: Errand) -> Decided | None:
         """Look once what a person decided."""
@@ -151,6 +165,34 @@ class Errands:
         name, wanted = tool_name(tool), canonical(arguments)
         return [errand for errand in await self.unfinished() if errand.tool == name and canonical(errand.arguments) == wanted]
 
+    async def taken_up(self, tool: str, arguments: JsonObject) -> Errand | None:
+        """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits."""
+        left = (errand for errand in await self.matching(tool, arguments) if not lives(errand.asker.process))
+        return await self._take(next(left, None))
+
+    async def still_open(self, tool: str, arguments: JsonObject) -> Errand | None:
+        """Take up what waits for a person, and was asked by a process that is gone.
+
+        An agent that has no name for its session is the one that asked if it has the same name and works in the same directory. That is
+        enough for a question that somebody has still to answer, and not for an answer: it may be another session.
+        """
+        wanted, own = canonical(arguments), self._asker
+        for conversation in await self._store.port.ids(which="open"):
+            turn = await self._turn(conversation)
+            errand = errand_of(conversation, turn) if waits(turn) else None
+            if errand is None or (errand.tool, canonical(errand.arguments)) != (tool_name(tool), wanted):
+                continue
+            if _is_same(errand.asker, own) and not lives(errand.asker.process):
+                return await self._take(errand)
+        return None
+
+    async def _take(self, errand: Errand | None) -> Errand | None:
+        if errand is None:
+            return None
+        asker = replace(self._asker, always=errand.asker.always, refused=errand.asker.refused)
+        await self._write(errand, lambda turn: asked_by(turn, asker, self._ids))
+        return replace(errand, asker=asker)
+
     async def turn(self, errand: Errand) -> tuple[Event, ...]:
         """Return the events of an errand."""
         return await self._turn(errand.conversation)
@@ -165,6 +207,27 @@ class Errands:
                 return
             await asyncio.sleep(_LOOK)
         raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
+
+    @asynccontextmanager
+    async def _room_for(self, arguments: JsonObject) -> AsyncGenerator[None]:
+        """Let the block ask one more question.
+
+        Raises:
+            NoRoom: Too much waits already.
+        """
+        try:
+            async with self._room.taken(self._store, self._asker, arguments, self._clock):
+                yield
+        except NoRoom as full:
+            await self._note_refusal(full)
+            raise
+
+    async def _note_refusal(self, full: NoRoom) -> None:
+        """Show at the question that waits longest that there were more."""
+        errand = await self.found(full.oldest) if full.oldest else None
+        if errand and not errand.asker.refused:
+            asker = replace(errand.asker, refused=True)
+            await self._write(errand, lambda turn: asked_by(turn, asker, self._ids))
 
     async def _opened(self, asking: Errand, words: str, *, to_permit: bool) -> Errand:
         async with await self._store.create(f"{self._asker.name}: {words}") as journal:
@@ -216,6 +279,13 @@ def _leave_open(call: InquirerCall, form: Form) -> None:
 
 def _labels(asker: Asker) -> tuple[str, ...]:
     return tuple(label for label in (asker.agent or asker.name, f"session:{asker.session}" if asker.session else "") if label)
+
+
+def _is_same(asked: Asker, now: Asker) -> bool:
+    """Say whether these may be the same agent's: by its own name for its session, or by where it works."""
+    if (asked.name, asked.via, asked.cwd) != (now.name, now.via, now.cwd):
+        return False
+    return asked.session == now.session or (is_nameless(asked.session) and is_nameless(now.session))
 
 
 def _shortened(arguments: JsonObject) -> str:

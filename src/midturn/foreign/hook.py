@@ -129,7 +129,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # A call, a question ------------------------------------------------------------------------------------------------------
 
     async def _permit(self, occasion: Permit) -> None:
-        errand = await self._taken_up(occasion) or await self.errands.permission(
+        errand = await self.errands.taken_up(occasion.tool, occasion.arguments) or await self.errands.permission(
             occasion.id, occasion.tool, occasion.arguments, occasion.always
         )
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
@@ -145,7 +145,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         await self.errands.close(errand, words.decided(outcome))
 
     async def _ask(self, occasion: PutForm) -> None:
-        errand = await self._taken_up(occasion) or await self.errands.questions(
+        errand = await self.errands.taken_up(occasion.tool, occasion.arguments) or await self.errands.questions(
             occasion.id, occasion.tool, occasion.arguments, occasion.form
         )
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
@@ -157,10 +157,6 @@ class HookRun(Struct, frozen=True, kw_only=True):
 
     def _seconds(self, occasion: Permit | PutForm | Stopping) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
-
-    async def _taken_up(self, occasion: Permit | PutForm) -> Errand | None:
-        """Return what was asked before by a process that is gone: it is the same question, and not asked twice."""
-        return next(filter(_is_left, await self.errands.matching(occasion.tool, occasion.arguments)), None)
 
     def _without_answer(self, occasion: Occasion, message: str) -> Said:
         gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates

@@ -20,6 +20,7 @@ from midturn.foreign.claude import questions_of
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, RepliedTo
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm
+from midturn.foreign.room import NoRoom
 from midturn.ports import Clock
 
 NAME = "opencode"
@@ -139,7 +140,13 @@ class Bridge:
                 task.cancel()
         for id, (kind, one) in waiting.items():  # noqa: A001
             if id and id not in self._asked:
-                self._asked[id] = asyncio.create_task(self._permit(id, one) if kind == "permission" else self._ask(id, one))
+                self._asked[id] = asyncio.create_task(self._carried(kind, id, one))
+
+    async def _carried(self, kind: str, id: str, asked: JsonObject) -> None:
+        try:
+            await (self._permit(id, asked) if kind == "permission" else self._ask(id, asked))
+        except NoRoom as full:
+            _LOG.warning("%s It waits at opencode's own prompt.", full)
 
     async def _permit(self, id: str, asked: JsonObject) -> None:
         errands = self._errands(text(asked.get("sessionID")))

@@ -129,6 +129,8 @@ def _items(events: Sequence[Event]) -> Iterator[TimelineItem]:
                 yield _asked(event, responses.get(event.event_id))
             case Approval() if event.state == "waiting" or event.id not in waiting:
                 yield _approval(event, decisions.get(event.id), names)
+            case ConfigDelta(delta=None):  # something else is known of who asks
+                pass
             case ConfigDelta():
                 yield NotedItem(id=event.event_id, at=event.timestamp, text="Settings were given with the request.")
             case OpaqueEvent():

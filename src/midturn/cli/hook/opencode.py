@@ -18,6 +18,7 @@ from midturn.clock import SYSTEM
 from midturn.core.asker import Asker
 from midturn.foreign.errands import Errands
 from midturn.foreign.opencode import NAME, Bridge, OpencodeServer, password_of
+from midturn.foreign.room import Room
 from midturn.store.processes import mark
 
 
@@ -29,12 +30,12 @@ def command(*, url: str, store: StoreAddress | None) -> ExitStatus:
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError(f"`--url {url}` is no address of a server, such as http://127.0.0.1:4096.")
     place = place_in(Path.cwd(), store, local=True)
-    clock = SYSTEM
+    clock, room = SYSTEM, Room()
 
     def errands(session: str) -> Errands:
         here = mark(os.getpid())
         asker = Asker(name=NAME, agent=NAME, session=session, via="hook", cwd=str(Path.cwd()), process=here, serves=here)
-        return Errands(place.store, asker, clock)
+        return Errands(place.store, asker, clock, room)
 
     bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, clock)
     note("midturn: what opencode asks at {} waits in `midturn inbox`, too. Ctrl-C ends this.", url)

@@ -24,6 +24,8 @@ from midturn.errors import QuestionError
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.errand import Decided, Errand
 from midturn.foreign.errands import Errands
+from midturn.foreign.naming import nameless_session
+from midturn.foreign.room import Room
 from midturn.foreign.running import process_of
 from midturn.ports import Clock
 from midturn.sandbox.served import remember
@@ -75,6 +77,7 @@ class AskUserCalls:
         self._left: list[Errand] = []
         self._states: dict[str, str] = {}
         self._number = 0
+        self._room = Room()
 
     def caller(self, context: ServerRequestContext[Any]) -> Caller:
         """Return who calls."""
@@ -93,7 +96,7 @@ class AskUserCalls:
         asker = Asker(
             name=client.name,
             agent=client.agent,
-            session=caller.session or f"{VIA}-{here.pid}-{here.started}",
+            session=caller.session or nameless_session(here),
             via=VIA,
             cwd=os.getcwd(),  # noqa: PTH109  a text
             process=here,
@@ -101,7 +104,7 @@ class AskUserCalls:
             itself=mark(own) if own else None,
         )
         remember(asker.itself, asker.name)
-        return Errands(self._store, asker, self._clock)
+        return Errands(self._store, asker, self._clock, self._room)
 
     async def ask(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> CallAnswer:
         """Ask what the arguments say."""
@@ -112,7 +115,11 @@ class AskUserCalls:
             return results.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
         caller = self.caller(context)
         errands = self.errands(caller)
-        errand = await self._again(errands, params, arguments) or await errands.questions(self._id(caller), ASK_USER, arguments, asked.form)
+        errand = (
+            await self._again(errands, params, arguments)
+            or await self._left_open(errands, arguments)
+            or await errands.questions(self._id(caller), ASK_USER, arguments, asked.form)
+        )
         await self._withdraw(errands, errand)
         if caller.has_tasks and await errands.outcome(errand) is None:
             return created(errand, await errands.turn(errand), self._clock)
@@ -223,6 +230,10 @@ class AskUserCalls:
                 self._left = [left for left in self._left if left.conversation != errand.conversation]
                 return errand
         return None
+
+    async def _left_open(self, errands: Errands, arguments: JsonObject) -> Errand | None:
+        """Find the question that this client asked before it was killed; where clients share this process, that may have been anybody's."""
+        return None if self._settings.shared else await errands.still_open(ASK_USER, arguments)
 
     def _state_of(self, errand: Errand) -> str:
         """Return what a client brings again with the answer of its form; where others may guess it, something that nobody can."""

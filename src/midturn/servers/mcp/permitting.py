@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from mcp import types
@@ -14,6 +15,7 @@ from midturn.foreign import words
 from midturn.foreign.claude import ASKS, answers_by_text, questions_of
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, Refused, RepliedTo, TurnStopped
 from midturn.foreign.occasion import PutForm
+from midturn.foreign.room import NoRoom
 from midturn.servers.mcp.asking import AskUserCalls
 
 _WAIT = 86_000.0  # seconds; an agent's own limit may be sooner, and is no answer
@@ -32,10 +34,13 @@ class Permitting:
         tool, given, id = text(arguments.get("tool_name")), members(arguments.get("input")), text(arguments.get("tool_use_id"))  # noqa: A001
         errands = self._asking.errands(self._asking.caller(context))
         occasion = questions_of(given, gates=True) if tool == ASKS else None
-        if isinstance(occasion, PutForm):
-            errand = await errands.questions(id, tool, occasion.arguments, occasion.form)
-        else:
-            errand = await errands.permission(id, tool or "tool", given)
+        try:
+            if isinstance(occasion, PutForm):
+                errand = await errands.questions(id, tool, occasion.arguments, occasion.form)
+            else:
+                errand = await errands.permission(id, tool or "tool", given)
+        except NoRoom as full:
+            return _result({"behavior": "deny", "message": f"{words.FAILED} ({full})"})
         async with self._asking.signs_of_life(context, errands, errand):
             outcome = await errands.wait(errand, self._wait)
         if isinstance(outcome, AnswersGiven) and isinstance(occasion, PutForm):
@@ -47,7 +52,11 @@ class Permitting:
             decision = _decision(outcome, given)
         if outcome is not None:
             await errands.close(errand, words.decided(outcome))
-        return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(decision, ensure_ascii=False))])
+        return _result(decision)
+
+
+def _result(decision: Mapping[str, Json]) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=json.dumps(decision, ensure_ascii=False))])
 
 
 def _decision(outcome: Decided | None, given: Json) -> dict[str, Json]:
