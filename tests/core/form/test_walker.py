@@ -272,6 +272,13 @@ def test_what_a_person_entered_is_offered_again_after_it_was_discarded() -> None
     assert walker.draft == "production"
 
 
+def test_a_yes_is_offered_again_only_where_it_is_seen_once_more_before_it_is_sent() -> None:
+    questions = [PLACE, Question.boolean("sure", "Are you sure?"), REMARK]
+    changed = (Answered("production"), Answered(True), WentBack(), WentBack(), Answered("staging"))
+    assert walked(Form(questions, review=True), *changed).draft is True
+    assert walked(Form(questions), *changed).draft is UNSET
+
+
 def test_a_form_shown_again_has_what_was_entered_as_drafts() -> None:
     drafts = walked(
         Form([PLACE, APPLY, TOKEN, REMARK]), Answered("production"), Answered(True), Answered("hunter2"), Answered("by night")

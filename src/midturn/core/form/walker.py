@@ -47,6 +47,7 @@ class FormWalker:
         self._length = len(form.questions)
         self._collected: dict[str, _Collected] = {}
         self._drafts = _fitting(form, drafts or {})
+        self._discarded: dict[str, bool] = {}  # what a person has said yes or no to in this walk, before they changed an earlier answer
         self._submitted = False
         self._end: Cancelled | FormEnded | None = None
         self._at = self._next_asked(0)
@@ -151,6 +152,7 @@ class FormWalker:
         """Return a walker that stands at the same place, to look ahead with."""
         copied = copy(self)
         copied._collected, copied._drafts = dict(self._collected), dict(self._drafts)  # noqa: SLF001  its own
+        copied._discarded = dict(self._discarded)  # noqa: SLF001  its own
         return copied
 
     @property
@@ -172,11 +174,13 @@ class FormWalker:
     def draft(self) -> Json | UnsetType:
         """What to start from where the question that is asked now has no `prefill`: what a person entered before it was discarded.
 
-        Never a secret, and never a boolean: Enter alone must not repeat a yes.
+        Never a secret. A yes or a no only where it was said in this very walk and is seen once more in a review: Enter alone must not
+        repeat what was said to a form that only looks the same.
         """
         match self.step():
             case Ask(question, prefill=UnsetType()):
-                return self._drafts.get(question.id, UNSET)
+                said = self._discarded.get(question.id, UNSET) if self._form.review else UNSET
+                return self._drafts.get(question.id, said)
             case _:
                 return UNSET
 
@@ -192,11 +196,20 @@ class FormWalker:
 
     def _take(self, question: Question[Any], value: Json | SecretValue, *, automatic: bool) -> None:
         for later in self._form.questions[self._at :]:
-            self._collected.pop(later.id, None)
+            self._discard(later.id)
         self._collected[question.id] = _Collected(value, automatic)
         if not automatic:
             self._drafts |= _as_draft(question, value)
         self._at = self._next_asked(self._at + 1)
+
+    def _discard(self, question_id: str) -> None:
+        """Drop an answer; a yes or a no that a person has said is kept aside, to be offered again."""
+        collected = self._collected.pop(question_id, None)
+        if collected is None or collected.automatic:
+            return
+        self._discarded.pop(question_id, None)
+        if isinstance(collected.value, bool):
+            self._discarded[question_id] = collected.value
 
     def _next_asked(self, start: int) -> int:
         """Return the place of the first question from `start` on whose predicate holds, or the form's length."""

@@ -220,7 +220,7 @@ class Asks:
         question = ask.question
         if request.escalates:
             question = replace(question, context=request.question.context, default=UNSET)
-        if ask.prefill is UNSET and (draft := walk.walker.draft) is not UNSET:
+        elif ask.prefill is UNSET and (draft := walk.walker.draft) is not UNSET:
             ask = replace(ask, prefill=draft)
         walk.waits_for = request.event_id
         policy = self._view.policy.question(request.question_id)
