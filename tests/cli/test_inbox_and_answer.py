@@ -212,6 +212,30 @@ def test_back_at_a_review_that_waits_asks_again_here(midturn: CommandLine) -> No
     assert result["content"] == '{"apply": true, "env": "staging", "note": "quickly"}'
 
 
+def test_a_review_is_listed_with_its_answers_and_sent_with_its_reason(midturn: CommandLine) -> None:
+    questions = [{"id": "env", "text": "Where?", "answer_type": "text"}, {"id": "sure", "text": "Sure?", "answer_type": "boolean"}]
+    midturn.run("query", "-m", midturn.script(calls("ask_user", questions=questions)), "--defer", "Ship it")
+    for value in ("staging", "y"):
+        midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], value)
+        midturn.run("resume")
+    (review,) = midturn.ok("inbox", "--json").json
+
+    shown = midturn.ok("inbox").stdout
+    refused = midturn.run("answer", review["id"], "n")
+    midturn.hasty()
+    with midturn.on_a_terminal("answer", review["id"], "--reason", "I looked twice.") as terminal:
+        terminal.wait_for("Press Enter to send")
+        terminal.wait_at(": ")
+        terminal.send("\r")
+        assert terminal.wait_for_end() == 0
+
+    assert "[y | --reply TEXT]" in shown
+    assert "Where?: staging" in shown
+    assert refused.status == 1
+    assert "`--reply TEXT` says something else instead" in refused.stderr
+    assert "reason: I looked twice.\n" in midturn.ok("conversation", "show", "--inquiries").stdout
+
+
 def test_words_for_the_model_complete_the_call_instead(midturn: CommandLine) -> None:
     question = suspended(midturn, *FORM)
 

@@ -71,5 +71,7 @@ def test_a_reply_at_the_review_is_shown_behind_the_answers_that_were_not_sent(mi
         assert session.wait_for_end() == 0
 
     shown = midturn.ok("conversation", "show").stdout
-    assert '  Announce?  yes\n  | {"cancelled": true,' in shown
-    assert '"reply": "not yet"}' in shown
+    assert "  Announce?  yes\n  Send these answers?  (reply) not yet\n\nAssistant:\n" in shown
+    assert "{" not in shown
+    trail = midturn.ok("conversation", "show", "--inquiries").stdout
+    assert "  review ask_user: replied to\n            reply: not yet\n" in trail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from support.cli import CommandLine, asks, calls
@@ -174,4 +175,22 @@ def test_what_a_remembered_yes_lets_through_is_drawn_without_the_marks_of_its_fe
 
     assert "(remembered)\n│ --- a/plan.md\n│ +++ b/plan.md\n" in terminal.text
     assert "```" not in terminal.text
-    assert "answered true (remembered)" in midturn.ok("conversation", "show", "--inquiries").stdout
+    trail = midturn.ok("conversation", "show", "--inquiries").stdout
+    asked = re.search(r"  (\d\d:\d\d:\d\d)  fs_modify_file asks: .*\n +answered true by user via terminal\n", trail)
+    assert asked
+    assert f"answered true (remembered from {asked[1]})" in trail
+
+
+def test_the_audit_says_since_when_a_permission_is_remembered(midturn: CommandLine) -> None:
+    midturn.hasty()
+    midturn.asker(run="ask")
+
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", say="x"), calls("deploy", say="y")), "Go") as terminal:
+        terminal.wait_at(": ")
+        terminal.send("Y\r")
+        assert terminal.wait_for_end() == 0
+
+    trail = midturn.ok("conversation", "show", "--inquiries").stdout
+    granted = re.search(r"  (\d\d:\d\d:\d\d)  run deploy: approved by user via terminal\n", trail)
+    assert granted
+    assert f"run deploy: approved (remembered from {granted[1]})\n" in trail

@@ -56,6 +56,8 @@ def _allowed(question: OpenQuestion) -> str:
     """Name the answers that there are, where they can be named."""
     if question.kind in ("run", "deliver"):
         return 'y | n | always | {"edit": …}' if _always(question) else 'y | n | {"edit": …}'
+    if question.kind == "review":
+        return "y | --reply TEXT"
     named = _options(question.question.answer_type)
     whole = _whole_form(question)
     return " | ".join(part for part in (named or (whole and "VALUE"), whole) if part)
@@ -74,10 +76,11 @@ def _options(kind: PersistedType) -> str:
 
 
 def _whole_form(question: OpenQuestion) -> str:
-    """Show the map that answers a whole form; a form with a secret is answered where its turn runs."""
+    """Show the map that answers all that is left of a form; a form with a secret is answered where its turn runs."""
     if question.form is None or question.kind != "tool" or holds_secret(question):
         return ""
-    return f"{{{', '.join(f'{json.dumps(one.id)}: …' for one in _questions(question.form))}}}"
+    left = _questions(question.form)[place_of(question) - 1 :]
+    return f"{{{', '.join(f'{json.dumps(one.id)}: …' for one in left)}}}" if len(left) > 1 else ""
 
 
 def _rest_of_form(question: OpenQuestion) -> list[Shown]:

@@ -71,8 +71,7 @@ async def _walk(prompter: Prompter, visiting: _Visiting, asks: _Asks) -> Reply:
         reply = await ask_once(prompter, structs.replace(prompt, asked_by=asks.header, parameters=asks.parameters, error=error))
         if isinstance(reply, Unavailable):
             raise AnswerError([Problem("", "Nobody could be asked: name a VALUE, or answer at a terminal.")])
-        if isinstance(reply, Answered) and reply.reason is None:
-            reply = structs.replace(reply, reason=asks.reason)
+        reply = _with_reason(reply, asks.reason)
         try:
             await visiting.take(reply)
             error = None
@@ -84,6 +83,17 @@ async def _walk(prompter: Prompter, visiting: _Visiting, asks: _Asks) -> Reply:
             if isinstance(reply, EndedTurn | Replied):
                 break
     return reply
+
+
+def _with_reason(reply: Reply, reason: str | None) -> Reply:
+    """Add the reason that was given on the command line where the person has typed none; that of a review is the reason of its yes."""
+    match reply:
+        case Answered(reason=None):
+            return structs.replace(reply, reason=reason)
+        case Submitted() if reason:
+            return Answered(value=True, reason=reason)
+        case _:
+            return reply
 
 
 class _Rehearsal:

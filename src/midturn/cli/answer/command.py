@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from midturn.cli.answer.edits import check_edit
 from midturn.cli.answer.finding import find_question
-from midturn.cli.answer.submitting import Submitting, Typed, TypedValue, read_value, recorded_rows
+from midturn.cli.answer.submitting import Submitting, Typed, TypedEdit, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.decided_about import answered
@@ -81,6 +81,8 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
         return _go_on(question, given, held=receipt.held)
     value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
     check_edit(place, question, value)
+    if isinstance(value, TypedEdit) and given.reason is not None:
+        raise click.UsageError("`--reason` explains a yes or a no; an edit is recorded without one.")
     receipt = submitting.value(value)
     _say_recorded(question, value)
     return _go_on(question, given, held=receipt.held)

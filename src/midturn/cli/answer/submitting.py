@@ -17,6 +17,9 @@ from midturn.prompts.answer_text import value_text
 from midturn.store.outside_answers import Receipt
 from midturn.store.store import ConversationStore
 
+_SEND_OR_NOT = (
+    "These are the answers to a form: y sends them, `--reply TEXT` says something else instead; to go back to one, answer without a VALUE."
+)
 _FROM_NOW_ON = {"always": True, "never": False}
 
 
@@ -49,7 +52,7 @@ def read_value(question: OpenQuestion, words: str) -> Typed:
         AnswerError: The words fit none of these.
     """
     if question.kind != "tool":
-        return _decision(words)
+        return _decision(question, words)
     if question.form is not None and words.lstrip().startswith("{"):
         return TypedValue(_json(words))
     return TypedValue(answer_of(question, words))
@@ -102,8 +105,12 @@ class Submitting:
         return self._store.answer_sync(self._id, via="inbox", **how)
 
 
-def _decision(words: str) -> Typed:
+def _decision(question: OpenQuestion, words: str) -> Typed:
     said = words.strip().lower()
+    if question.kind == "review":
+        if YES_OR_NO.get(said):
+            return TypedDecision(approve=True)
+        raise AnswerError([Problem("", _SEND_OR_NOT)])
     if said in YES_OR_NO:
         return TypedDecision(YES_OR_NO[said])
     if said in _FROM_NOW_ON:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET
 
+from midturn.cli.conversation.replies import asked_of, replied_at_review, says_no_more, words
 from midturn.cli.layout import indented, wrapped
 from midturn.cli.output import say
 from midturn.cli.shown import Shown, block, joined, line, presented, spoken
@@ -28,15 +29,16 @@ from midturn.core.json_value import Json
 from midturn.core.names import ASK_USER
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream import agreed_before, calls, open_turn, pairs
-from midturn.core.subject import ToolCall, asked_text
+from midturn.core.subject import ToolCall, approval_text, asked_text
 from midturn.core.visible import exact
 from midturn.prompts.body import argument_lines
+from midturn.prompts.content import one_line
 from midturn.store.conversation import Conversation
 from midturn.terminal.told import answer_text, decision_text, label, who_answered, who_decided
 
 _TEXT, _RESULT, _ERROR, _DETAIL = line("  "), line("  | "), line("  ! "), line("      ")
 _HANG = "      "
-_UNANSWERED = {"reply": "(reply)", "user": "(end turn)"}
+_UNANSWERED = {"user": "(end turn)"}
 _GONE_BACK = ("back", "superseded")
 
 
@@ -97,7 +99,12 @@ class _Transcript:
         decided = [self._decision(approval, call) for approval in self._about(call, "run")]
         asked = [self._inquiry(request, response) for request, response in self._inquiries if self._is_shown(request, response, call)]
         after = [self._decision(approval, call) for kind in ("review", "deliver") for approval in self._about(call, kind)]
-        return [row for rows in (*decided, *asked, *after) for row in rows]
+        return [row for rows in (*decided, *asked, self._replied(call), *after) for row in rows]
+
+    def _replied(self, call: ToolCallRequest) -> list[Shown]:
+        """Return the row of a reply at the review of a form."""
+        cancelled = replied_at_review(call, asked_of(call, self._inquiries), self._results.get(call.event_id))
+        return _row(approval_text("review", call.name), _reply(cancelled.reply or ""), "") if cancelled else []
 
     def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
         """Return the decisions of a kind about a call, and of what was not decided the request."""
@@ -120,6 +127,8 @@ class _Transcript:
         match response:
             case None:
                 answer, who = self._unanswered(request), ""
+            case InquiryCancelled(reason="reply"):
+                answer, who = _reply(words(response, self._results.get(request.call))), ""
             case InquiryCancelled(reason=reason):
                 answer, who = _UNANSWERED.get(reason, f"(cancelled: {exact(reason)})"), ""
             case _:
@@ -138,11 +147,11 @@ class _Transcript:
         return "(waits for an answer)" if request.event_id in self._open else "(the turn ended without an answer)"
 
     def _result(self, call: ToolCallRequest) -> Iterable[Shown]:
-        """Return the result; answers that stand above are not repeated."""
+        """Return the result; answers and replies that stand above are not repeated."""
         response = self._results.get(call.event_id)
-        if response is None:
+        if response is None or says_no_more(asked_of(call, self._inquiries), response):
             return []
-        if call.name == ASK_USER and not response.is_error and self._all_answered(call) and not _was_replied_to(response):
+        if call.name == ASK_USER and not response.is_error and self._all_answered(call):
             return []
         return _result_rows(response)
 
@@ -177,9 +186,8 @@ def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
     return []
 
 
-def _was_replied_to(response: ToolCallResponse) -> bool:
-    """Tell whether the answers of a form were kept back at its review: the result is the marker of `Cancelled`, and says why."""
-    return response.content.startswith('{"cancelled":') and '"answered":' in response.content
+def _reply(said: str) -> str:
+    return f"(reply) {one_line(said)}" if said else "(reply)"
 
 
 def _result_rows(response: ToolCallResponse) -> Iterable[Shown]:

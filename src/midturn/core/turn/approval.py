@@ -153,8 +153,8 @@ class Permission(_Approving, frozen=True):
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Run, run with other arguments, or skip."""
         match reply:
-            case Answered(value=True, remember=remember):
-                return self._approve(who, remember=remember)
+            case Answered(value=True, reason=reason, remember=remember):
+                return self._approve(who, reason, remember=remember)
             case Answered(value=False, reason=reason, remember=remember):
                 return self._skip(who, reason, remember=remember)
             case Edited(value) if self.view.policy.is_program and (problem := control_problem(value)):
@@ -172,10 +172,11 @@ class Permission(_Approving, frozen=True):
         """Return the same decision as if nobody was attached."""
         return replace(self, attached=False)
 
-    def _approve(self, who: AnsweredBy, *, remember: bool = False) -> Closing:
+    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool = False) -> Closing:
         digest = arguments_sha256(self.view.call.arguments)
         seen = self._as_foretold() if who.by == "user" else {}
-        return Closing(Run(), (self._record("approved", answered_by=who, remembered=remember, arguments_sha256=digest, **seen),))
+        record = self._record("approved", answered_by=who, remembered=remember, reason=reason, arguments_sha256=digest, **seen)
+        return Closing(Run(), (record,))
 
     def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool = False) -> Closing:
         seen = self._as_foretold() if who.by == "user" else {}
@@ -213,8 +214,8 @@ class Delivery(_Approving, frozen=True):
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Deliver, deliver something else, or withhold."""
         match reply:
-            case Answered(value=True):
-                return self._deliver(self._record("approved", answered_by=who))
+            case Answered(value=True, reason=reason):
+                return self._deliver(self._record("approved", answered_by=who, reason=reason))
             case Answered(value=False, reason=reason):
                 record = self._record("skipped", answered_by=who, reason=reason)
                 return Closing(Respond(messages.withheld(self.view.tool)), (record,))
@@ -269,8 +270,10 @@ class ReviewStep(_Approving, frozen=True):
     def take(self, reply: Spoken, who: AnsweredBy) -> Closing | Misfit:
         """Send the answers, go back to them, or say something instead."""
         match reply:
-            case Submitted() | Answered(value=True):
-                return Closing(Send(), (self._record("approved", answered_by=who),) if self.waiting else ())
+            case Submitted():
+                return self._sent(who)
+            case Answered(value=True, reason=reason):
+                return self._sent(who, reason)
             case WentBack():
                 return Closing(GoBack())
             case Replied():
@@ -279,6 +282,9 @@ class ReviewStep(_Approving, frozen=True):
                 return Misfit.because("Send the answers, or go back to them.")
             case _ as other:
                 assert_never(other)
+
+    def _sent(self, who: AnsweredBy, reason: str | None = None) -> Closing:
+        return Closing(Send(), (self._record("approved", answered_by=who, reason=reason),) if self.waiting else ())
 
     def unattended(self) -> ReviewStep:
         """Return the same decision as if nobody was attached."""
