@@ -72,7 +72,7 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     integers beyond 1,024 bits, lone surrogates, keys that are not strings, and Python values that JSON does not know. The walk keeps its
     own stack, so that depth cannot exhaust Python's, and writes no pointer before one is needed, so that long keys cost nothing.
     """
-    if _is_plain(value, depth_limit, parts_limit):
+    if is_plain(value, depth_limit, parts_limit):
         return None
     open_values: list[tuple[object, _Path, int]] = [(value, None, 0)]
     parts = 0
@@ -94,14 +94,17 @@ def json_problem(value: object, depth_limit: int, parts_limit: int = MOST_PARTS)
     return None
 
 
-def _is_plain(value: object, depth_limit: int, parts_limit: int) -> bool:
-    """Whether `value` surely is JSON. Nearly every value is, and then nobody needs to know where what stands in it."""
+def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> bool:
+    """Whether `value` surely is JSON, of the very types that JSON is read into, without numbers.
+
+    Nearly every value is, and then nobody needs to know where what stands in it.
+    """
     level: list[object] = [value]
     for _ in range(depth_limit):
         inside: list[object] = []
         for item in level:
             if type(item) is str:
-                if not _is_text(item):
+                if not item.isascii() and not _is_text(item):
                     return False
             elif type(item) is dict:
                 table = cast("dict[object, object]", item)

@@ -21,4 +21,4 @@ def stamp(clock: TimeOfDay) -> str:
 
 def rfc3339(moment: datetime) -> str:
     """Return a moment as RFC 3339 in UTC, always with six digits of a second, so that moments sort as text."""
-    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return f"{moment.astimezone(UTC).isoformat(timespec='microseconds').removesuffix('+00:00')}Z"

@@ -65,6 +65,8 @@ def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, sub
         AnswerError: The answer holds one.
     """
     reply = submission.as_reply()
+    if not any(isinstance(event, InquiryRequest) and _may_ask_for_a_secret(event) for event in turn):
+        return
     question = next((question for question in pending(turn, conversation) if question.request.event_id == event_id), None)
     if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
         message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down."
@@ -133,6 +135,10 @@ def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:
     """Say which answer a map lacks: a form goes on from its open question, and not before that has its answer."""
     asked = next((event.question_id for event in turn if isinstance(event, InquiryRequest) and event.event_id == event_id), "")
     return Problem(f"/{asked}", f"the open question `{asked}` has no answer in the map, and the form goes on from there: add it.")
+
+
+def _may_ask_for_a_secret(request: InquiryRequest) -> bool:
+    return request.form is not None or isinstance(request.question.answer_type, SecretType)
 
 
 def _gives_a_secret(question: OpenQuestion, reply: Answered) -> bool:

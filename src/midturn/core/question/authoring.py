@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json, json_problem, shown
+from midturn.core.json_value import Json, is_plain, json_problem, shown
 from midturn.core.limits import Limits
 from midturn.core.names import QUESTION_ID
 from midturn.core.question.answer import check_answer
@@ -29,11 +29,29 @@ _LINE_BREAK = f"\r\n|[{_BREAKS}]"
 
 
 def author(kind: type[Q], authored: object, limits: Limits, returns: object = None) -> Q:
-    """Read the JSON of a question into `kind`.
+    """Read the JSON of a question into `kind`. A tool that runs again asks the same: what cannot be changed is read once.
 
     Raises:
         QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
     """
+    if returns is not None or not is_plain(authored, limits.json_depth):
+        return _read(kind, authored, limits, returns)
+    name = kind, limits, msgspec.json.encode(authored)
+    question = cast("Q | None", _KNOWN.get(name))
+    if question is None:
+        question = _read(kind, authored, limits, returns)
+        if len(_KNOWN) == _MOST_KNOWN:
+            _KNOWN.clear()
+        if is_as_authored(question, limits):
+            _KNOWN[name] = question
+    return question
+
+
+_KNOWN: Final[dict[tuple[type, Limits, bytes], QuestionFields]] = {}
+_MOST_KNOWN: Final = 256
+
+
+def _read(kind: type[Q], authored: object, limits: Limits, returns: object) -> Q:
     broken = json_problem(authored, limits.json_depth)
     if broken is not None:
         raise QuestionError([broken])

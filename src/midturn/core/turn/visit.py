@@ -178,10 +178,10 @@ class Visit:
         for first, form in _forms(record, chain):
             on_failure = "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
             self._walk = first, FormToAsk(form, request.source, on_failure)
-            self._state = self._loaded()
             call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
                 return call
+            self._state = self._loaded()  # a walk that has come elsewhere leaves its marks
         raise NotOpen(f"The question {request.event_id!r} is not the one that its form has come to.")
 
     def _at_approval(self, request: Approval) -> Call:
