@@ -13,7 +13,7 @@ from msgspec import Struct
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion, open_turn
 from midturn.core.stream.log import NO_PAST, Past
-from midturn.core.turn.pending import pending
+from midturn.core.turn.pending import pending_in
 from midturn.store.folder import Folder
 from midturn.store.jp.importing import is_jp
 from midturn.store.reader import NAME, EventReader
@@ -82,12 +82,12 @@ class SeenTurns:
         if known and known[1] == _state(known[0]):
             return known[2]
         path = self._path(id)
-        file = os.fspath(path / NAME)
+        file = f"{os.fspath(path)}/{NAME}"
         state = _state(file)
         turn = unfinished_turn(path)
-        is_open = open_turn(turn) is not None
-        seen = Seen(path, turn, is_open, pending(turn, id) if is_open else ())
-        if state and is_open:
+        window = open_turn(turn)
+        seen = Seen(path, turn, window is not None, () if window is None else pending_in(window, id))
+        if state and window is not None:
             if len(self._turns) >= _MOST_TURNS:
                 self._turns.clear()
             self._turns[id] = file, state, seen

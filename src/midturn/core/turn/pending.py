@@ -17,7 +17,7 @@ from midturn.core.source import Source
 from midturn.core.stream.markdown import fenced, shown
 from midturn.core.stream.open_question import OpenQuestion, recorded_at
 from midturn.core.stream.pairing import asking_call, calls, pair_inquiries, pairs
-from midturn.core.stream.window import open_turn
+from midturn.core.stream.window import Window, open_turn
 from midturn.core.subject import AnswersSubject, PromptKind, asked_text, reviewed_places
 from midturn.core.turn.visit import Visit
 from midturn.errors import MidturnError
@@ -31,7 +31,12 @@ def pending(events: Sequence[Event], conversation: str) -> list[OpenQuestion]:
     The events may begin anywhere before the last `turn_start`. A call that has its response waits for nothing any more.
     """
     window = open_turn(events)
-    return _Turn(window.events, conversation).waiting() if window else []
+    return pending_in(window, conversation) if window else []
+
+
+def pending_in(window: Window, conversation: str) -> list[OpenQuestion]:
+    """Return what `pending` does, of an open turn."""
+    return _Turn(window.events, conversation).waiting()
 
 
 class _Turn:

@@ -6,6 +6,7 @@ answer stands under `structured` (there: `data`), and the key `imported` says wh
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -50,7 +51,8 @@ class JpConversation(Struct, frozen=True):
 
 def is_jp(folder: Path) -> bool:
     """Say whether `jp`, and nobody else, recorded what is in this folder."""
-    return (folder / EVENTS).is_file() and not (folder / event_file.NAME).exists()
+    place = os.fspath(folder)  # asked of each conversation that is listed, and nearly always answered by the first look
+    return not os.path.exists(f"{place}/{event_file.NAME}") and os.path.isfile(f"{place}/{EVENTS}")  # noqa: PTH110, PTH113
 
 
 def read_jp(folder: Path) -> JpConversation:
