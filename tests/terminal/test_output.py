@@ -137,8 +137,30 @@ def test_everything_is_held_while_a_prompt_is_open() -> None:
         watched.show(TextShown("words"), ToolBegan(CALL))
         assert watched.out.getvalue() + watched.err.getvalue() == ""
 
-    assert SGR.sub("", watched.out.getvalue()) == "words\n"
+    assert SGR.sub("", watched.out.getvalue()) == "\nwords\n"
     assert SGR.sub("", watched.err.getvalue()) == "\n· deploy\n"
+
+
+def test_an_empty_row_stands_between_a_prompt_and_what_the_assistant_says_next() -> None:
+    watched = Watched()
+    with watched.gate.shut():
+        watched.out.write("Which database? backup\n")
+
+    watched.show(TextShown("Thanks."))
+
+    assert SGR.sub("", watched.out.getvalue()) == "Which database? backup\n\nThanks.\n"
+
+
+def test_a_row_about_a_tool_stands_right_below_the_prompt_that_was_about_it() -> None:
+    watched = Watched()
+    watched.display.show(TextShown("I deploy it."))
+    watched.display.show(ModelFinished())
+    with watched.gate.shut():
+        pass
+
+    watched.show(ToolBegan(CALL))
+
+    assert not watched.err.getvalue().startswith("\n")
 
 
 def test_a_row_counts_the_seconds_and_goes_away() -> None:

@@ -44,6 +44,8 @@ class Gate:
         self._status_cells = 0
         self._closed = False
         self.at_line_start = True
+        self.prompts = 0
+        """How many prompts have had the screen."""
 
     @property
     def closed(self) -> bool:
@@ -86,6 +88,7 @@ class Gate:
         """Hold everything back while the block runs; yield whether the screen stands at the start of a line."""
         self.clear_status()
         self._closed = True
+        self.prompts += 1
         try:
             yield self.at_line_start
         finally:

@@ -37,6 +37,11 @@ class Outlet:
         return self._ask(lambda fd: os.get_terminal_size(fd).columns) or _DEFAULT_COLUMNS
 
     @property
+    def prompts(self) -> int:
+        """How many prompts have been on this screen; none where they appear elsewhere."""
+        return self._gate.prompts if self._is_held else 0
+
+    @property
     def in_foreground(self) -> bool:
         """Whether our job has the terminal now: in the background, nothing may be drawn that is not asked for."""
         return self._ask(os.tcgetpgrp) in {os.getpgrp(), _UNKNOWN}
