@@ -13,7 +13,7 @@ from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
 
-_MISSING = 'MCP servers are configured, and the extra `mcp` is not installed: install it with `pip install "midturn[mcp]"`.'
+MISSING = 'For MCP servers the extra `mcp` is needed, and it is not installed: `pip install "midturn[mcp]"`.'
 
 
 class Connected:
@@ -38,7 +38,7 @@ class Connected:
         if not settings.mcp:
             return
         if importlib.util.find_spec("mcp") is None:
-            raise ConfigError(_MISSING)
+            raise ConfigError(MISSING)
         from midturn.compose.server_specs import server_specs  # where no server is configured, nothing is started or confined
         from midturn.mcp.servers import McpServers
 

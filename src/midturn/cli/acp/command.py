@@ -31,9 +31,12 @@ class _Group(LazyGroup):
 @click.command("acp", cls=_Group, invoke_without_command=True)
 @with_model
 @click.option("--cfg", multiple=True, metavar="KEY=VALUE|FILE", help="Set a key of the configuration, or read a file of keys.")
+@click.option("--own-servers", is_flag=True, help="Use the MCP servers of the configuration only, and none that the editor sends.")
 @with_store
 @click.pass_context
-def command(context: click.Context, *, model: str | None, cfg: tuple[str, ...], store: StoreAddress | None) -> ExitStatus | None:
+def command(
+    context: click.Context, *, model: str | None, cfg: tuple[str, ...], own_servers: bool, store: StoreAddress | None
+) -> ExitStatus | None:
     """Be an agent for editors that speak the Agent Client Protocol: they start this command, and talk with it over stdin and stdout.
 
     What the assistant asks is shown in the editor, and waits in the inbox; the first answer counts.
@@ -47,7 +50,7 @@ def command(context: click.Context, *, model: str | None, cfg: tuple[str, ...], 
 
     for_people_only("take answers for one")
     assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
-    return serve_editor(Flags(cfg=cfg, assignments=assignments), store)
+    return serve_editor(Flags(cfg=cfg, assignments=assignments), store, takes_servers=not own_servers)
 
 
 def check_installed() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -16,12 +18,14 @@ from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM, now
 from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
-from midturn.compose.mcp import Servers, asks_somebody
+from midturn.compose.mcp import MISSING, Servers, asks_somebody
 from midturn.config.places import state_directory
+from midturn.config.settings import Settings
 from midturn.core.turn.inputs import TurnRequested
 from midturn.ports import Clock, Display, Notice
 from midturn.runtime.driver import RunEnding
 from midturn.servers.acp.agent import AssistantAgent, serve
+from midturn.servers.acp.sent_servers import SentServer, SentServers, sent_servers
 from midturn.servers.acp.turns import Interrupt
 from midturn.store.held import HeldConversation
 from midturn.store.ids import title
@@ -32,9 +36,10 @@ from midturn.store.store import ConversationStore
 class ConfiguredTurns:
     """Turns of one place. A question waits for the inbox while its turn runs; what an inbox cannot take meanwhile suspends the turn."""
 
-    def __init__(self, place: Place, flags: Flags) -> None:
+    def __init__(self, place: Place, flags: Flags, sent: SentServers) -> None:
         self._place = place
         self._flags = flags
+        self._sent = sent
         self._servers = Servers()
 
     @property
@@ -52,7 +57,7 @@ class ConfiguredTurns:
         loaded = load_for(self._place, self._flags, journal.events, journal.conversation)
         for sentence in loaded.ignored if words is not None else ():
             display.show(Notice(sentence))
-        settings, root = loaded.settings, self._place.root
+        settings, root = self._with_servers(loaded.settings, display), self._place.root
         asks = asks_somebody(settings, attached=True)
         connected = await asyncio.to_thread(self._servers.connected, settings, root, asks=asks)
         for warning in connected.warnings:
@@ -69,6 +74,15 @@ class ConfiguredTurns:
         finally:
             await command_line.aclose()
 
+    def _with_servers(self, settings: Settings, display: Display) -> Settings:
+        """Add what the editor has sent; a server that is configured here under the same name is the one that counts."""
+        if self._sent.servers and importlib.util.find_spec("mcp") is None:
+            display.show(Notice(f"The editor's MCP servers are not used. {MISSING}"))
+            return settings
+        for problem in self._sent.problems:
+            display.show(Notice(problem))
+        return replace(settings, mcp={**self._sent.servers, **settings.mcp})
+
     async def end(self, journal: HeldConversation) -> None:
         """End the open turn of a conversation."""
         await discard_turn(journal)
@@ -78,16 +92,28 @@ class ConfiguredTurns:
         await asyncio.to_thread(self._servers.close)
 
 
-def editor_agent(flags: Flags, store: StoreAddress | None, clock: Clock = SYSTEM) -> AssistantAgent:
-    """Return our assistant, as it is configured in whichever directory a session is begun."""
+def editor_agent(flags: Flags, store: StoreAddress | None, clock: Clock = SYSTEM, *, takes_servers: bool = True) -> AssistantAgent:
+    """Return our assistant, as it is configured in whichever directory a session is begun.
+
+    Args:
+        flags: What the command was given.
+        store: Where conversations are, if not where they always are.
+        clock: What time it is.
+        takes_servers: The MCP servers that an editor sends are used, too.
+    """
     absolute = store.absolute() if store else None
     waiting = replace(flags, defer=True)
-    return AssistantAgent(lambda cwd: ConfiguredTurns(place_in(cwd, absolute), waiting), clock)
+
+    def turns(cwd: Path, sent: Sequence[SentServer]) -> ConfiguredTurns:
+        place = place_in(cwd, absolute)
+        return ConfiguredTurns(place, waiting, sent_servers(sent if takes_servers else (), place.root))
+
+    return AssistantAgent(turns, clock)
 
 
-def serve_editor(flags: Flags, store: StoreAddress | None) -> ExitStatus:
+def serve_editor(flags: Flags, store: StoreAddress | None, *, takes_servers: bool) -> ExitStatus:
     """Be an editor's agent until it hangs up, or this process is told to end."""
-    return asyncio.run(_until_told(editor_agent(flags, store)))
+    return asyncio.run(_until_told(editor_agent(flags, store, takes_servers=takes_servers)))
 
 
 async def _until_told(agent: AssistantAgent) -> ExitStatus:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,13 +15,14 @@ from midturn import __version__
 from midturn.errors import MidturnError
 from midturn.ports import Clock
 from midturn.servers.acp.editor import Editor
+from midturn.servers.acp.sent_servers import SentServer
 from midturn.servers.acp.session import EditorSession
 from midturn.servers.acp.turns import Turns
 from midturn.servers.acp.words import ContentBlock, NotText, words_of
 from midturn.store.ids import conversation_number
 
-Opening: TypeAlias = Callable[[Path], Turns]
-"""Returns what runs the turns of a directory."""
+Opening: TypeAlias = Callable[[Path, Sequence[SentServer]], Turns]
+"""Returns what runs the turns of a directory, with the MCP servers that an editor has sent for them."""
 _PAGE = 200
 
 
@@ -54,7 +55,12 @@ class AssistantAgent:
         sessions = schema.SessionCapabilities(
             list=schema.SessionListCapabilities(), resume=schema.SessionResumeCapabilities(), close=schema.SessionCloseCapabilities()
         )
-        can = schema.AgentCapabilities(load_session=True, prompt_capabilities=prompts, session_capabilities=sessions)
+        can = schema.AgentCapabilities(
+            load_session=True,
+            prompt_capabilities=prompts,
+            session_capabilities=sessions,
+            mcp_capabilities=schema.McpCapabilities(http=True, sse=False),
+        )
         ours = schema.Implementation(name="midturn", title="midturn", version=__version__)
         return schema.InitializeResponse(protocol_version=acp.PROTOCOL_VERSION, agent_capabilities=can, agent_info=ours)
 
@@ -63,21 +69,24 @@ class AssistantAgent:
         del method_id
         return schema.AuthenticateResponse()
 
-    async def new_session(self, cwd: str, mcp_servers: Any = None, **_: Any) -> schema.NewSessionResponse:
+    async def new_session(self, cwd: str, mcp_servers: list[SentServer] | None = None, **_: Any) -> schema.NewSessionResponse:
         """Begin a session; its conversation begins with the first prompt."""
-        del mcp_servers  # servers are configured and trusted here, see docs/tools.md
         self._newest = max(conversation_number(), self._newest + 1)
-        session = self._opened(str(self._newest), cwd)
+        session = self._opened(str(self._newest), cwd, mcp_servers)
         return schema.NewSessionResponse(session_id=session.id)
 
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: list[SentServer] | None = None, **_: Any
+    ) -> schema.LoadSessionResponse:
         """Show a recorded conversation, and ask again what is open in it."""
-        await self._load(cwd, session_id, replays=True)
+        await self._load(cwd, session_id, mcp_servers, replays=True)
         return schema.LoadSessionResponse()
 
-    async def resume_session(self, session_id: str, cwd: str, **_: Any) -> schema.ResumeSessionResponse:
+    async def resume_session(
+        self, session_id: str, cwd: str, mcp_servers: list[SentServer] | None = None, **_: Any
+    ) -> schema.ResumeSessionResponse:
         """Go on with a recorded conversation that the editor still shows."""
-        await self._load(cwd, session_id, replays=False)
+        await self._load(cwd, session_id, mcp_servers, replays=False)
         return schema.ResumeSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> schema.ListSessionsResponse:
@@ -121,28 +130,28 @@ class AssistantAgent:
 
     # Sessions -----------------------------------------------------------------------------------------------------------------
 
-    def _opened(self, id: str, cwd: str) -> EditorSession:
-        session = EditorSession(id, self._turns(cwd), self._editor, self._connection, self._clock)
+    def _opened(self, id: str, cwd: str, sent: Sequence[SentServer] | None) -> EditorSession:
+        session = EditorSession(id, self._turns(cwd, sent), self._editor, self._connection, self._clock)
         self._sessions[id] = session
         return session
 
-    async def _load(self, cwd: str, id: str, *, replays: bool) -> None:
+    async def _load(self, cwd: str, id: str, sent: Sequence[SentServer] | None, *, replays: bool) -> None:
         before = self._sessions.pop(id, None)
         if before:
             await before.close()
-        session = self._opened(id, cwd)
+        session = self._opened(id, cwd, sent)
         try:
             await session.load(id, replays=replays)
         except MidturnError as error:
             del self._sessions[id]
             raise RequestError(-32002, str(error)) from error
 
-    def _turns(self, cwd: str) -> Turns:
+    def _turns(self, cwd: str, sent: Sequence[SentServer] | None = None) -> Turns:
         directory = Path(cwd)
         if not directory.is_absolute() or not os.path.isdir(directory):  # noqa: PTH112  a text may hold anything
             raise RequestError.invalid_params({"details": f"{cwd!r} is no directory here: `cwd` is an absolute path."})
         try:
-            return self._turns_in(directory)
+            return self._turns_in(directory, sent or ())
         except MidturnError as error:
             raise RequestError(-32603, str(error)) from error
 

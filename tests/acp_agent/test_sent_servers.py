@@ -1,0 +1,202 @@
+"""MCP servers that an editor sends with a session: they are used as if they were configured, and nothing of a cloned project is started."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from acp import schema
+
+from midturn.config.settings import McpServer
+from midturn.servers.acp.sent_servers import SentServer, sent_servers
+from support.acp_editor import Editor, beside, prompted, started
+from support.cli import CommandLine, calls
+
+pytestmark = pytest.mark.timeout(180)
+PROBE = str(Path(__file__).parents[1] / "support" / "mcp_server.py")
+
+
+def stdio(name: str, *command: str, **environment: str) -> schema.McpServerStdio:
+    given = [schema.EnvVariable(name=key, value=value) for key, value in environment.items()]
+    return schema.McpServerStdio(name=name, command=command[0], args=[*command[1:]], env=given)
+
+
+def turn(midturn: CommandLine, editor: Editor, model: str, *sent: SentServer) -> None:
+    """Run one turn in an editor that sends these servers."""
+
+    async def scene() -> None:
+        async with beside(midturn, editor, model):
+            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[*sent])).session_id
+            assert await prompted(editor, session) == "end_turn"
+
+    asyncio.run(scene())
+
+
+def results(midturn: CommandLine) -> list[str]:
+    return [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+
+
+@pytest.fixture
+def midturn(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path)
+
+
+def test_a_call_of_an_editors_server_is_asked_about_and_what_it_asks_is_a_form_of_the_editor(midturn: CommandLine) -> None:
+    editor = Editor(forms=True)
+    editor.choose = lambda asked: "send" if "send" in asked.options else "allow"
+    editor.fill = lambda form: {key: {"field_1": "us-2", "count": 3, "dry": True}[key] for key in form.schema["properties"]}
+
+    turn(midturn, editor, midturn.script(calls("probe_ask")), stdio("probe", sys.executable, PROBE))
+
+    assert results(midturn) == ["accept {'re gion': 'us-2', 'count': 3, 'dry': True}"]
+    assert [option for asked in editor.permissions[:1] for option in asked.options] == ["allow", "allow_in_turn", "refuse"]
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """A server over streamable HTTP."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "conformance.server_under_test"], cwd=Path(PROBE).parents[1], stdout=subprocess.PIPE
+    ) as serving:
+        assert serving.stdout
+        yield f"http://127.0.0.1:{int(serving.stdout.readline())}/mcp"
+        serving.terminate()
+
+
+def test_a_server_over_http_is_used_as_well(midturn: CommandLine, address: str) -> None:
+    editor = Editor(forms=True)
+    editor.choose = lambda asked: "send" if "send" in asked.options else "allow"
+    editor.fill = lambda form: dict.fromkeys(form.schema["properties"], "Ada")
+    sent = schema.HttpMcpServer(name="far", url=address, headers=[], type="http")
+
+    turn(midturn, editor, midturn.script(calls("far_test_input_required_result_elicitation")), sent)
+
+    assert results(midturn) == ["Hello, Ada!"]
+
+
+def test_a_loaded_session_has_the_servers_that_are_sent_with_it(midturn: CommandLine) -> None:
+    editor = Editor()
+    editor.choose = lambda _: "allow"
+    model = midturn.script({"text": "Good morning."}, calls("probe_echo", a=1))
+
+    async def scene() -> None:
+        async with beside(midturn, editor, model):
+            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[])).session_id
+            assert await prompted(editor, session) == "end_turn"
+            await editor.agent.load_session(str(midturn.root), session, mcp_servers=[stdio("probe", sys.executable, PROBE)])
+            assert await prompted(editor, session) == "end_turn"
+
+    asyncio.run(scene())
+    assert results(midturn) == ["echo: {'a': 1}"]
+
+
+def test_what_is_configured_under_the_same_name_counts(midturn: CommandLine) -> None:
+    command = json.dumps([sys.executable, PROBE])
+    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n")
+
+    turn(midturn, Editor(), midturn.script(calls("probe_echo", a=1)), stdio("probe", "/no/such/program"))
+
+    assert results(midturn) == ["echo: {'a': 1}"]
+
+
+def test_a_server_that_cannot_be_used_is_told_and_the_turn_goes_on(midturn: CommandLine) -> None:
+    editor = Editor()
+    events = schema.SseMcpServer(name="events", url="http://127.0.0.1:9/sse", headers=[], type="sse")
+
+    turn(midturn, editor, midturn.script({"text": "Good morning."}), stdio("gone", "/no/such/program"), events)
+
+    said = editor.said() + editor.said(schema.AgentThoughtChunk)
+    assert "Good morning." in said
+    assert "The MCP server `gone` cannot be used, and its tools are absent" in said
+    assert (
+        "The editor's MCP server `events` is not used: midturn speaks with servers over stdio and streamable HTTP, and not over sse."
+        in said
+    )
+
+
+def test_nothing_that_a_cloned_project_brings_is_started(midturn: CommandLine) -> None:
+    script = midturn.root / "server.py"
+    script.write_text(f"open({str(midturn.root / 'pwned')!r}, 'w')")
+    editor = Editor()
+
+    turn(midturn, editor, midturn.script({"text": "Good morning."}), stdio("theirs", sys.executable, str(script)))
+
+    said = editor.said() + editor.said(schema.AgentThoughtChunk)
+    assert "`theirs` is not used: it would run" in said
+    assert "approve that with `midturn trust`" in said
+    assert not (midturn.root / "pwned").exists()
+
+
+def test_an_editors_servers_are_left_out_where_only_ones_own_are_wanted(midturn: CommandLine) -> None:
+    async def scene() -> None:
+        editor = Editor()
+        async with started(midturn, editor, "-m", midturn.script(calls("probe_echo")), "--own-servers"):
+            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[stdio("probe", sys.executable, PROBE)])).session_id
+            assert await prompted(editor, session) == "end_turn"
+
+    asyncio.run(scene())
+    (result,) = results(midturn)
+    assert "probe_echo" in result
+    assert "echo: " not in result
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A cloned project: a script, and an environment whose interpreter is a link."""
+    root = tmp_path / "project"
+    (root / "bin").mkdir(parents=True)
+    (root / "server.py").write_text("")
+    (root / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "link.py").symlink_to(root / "server.py")
+    return root
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["{root}/server.py"],
+        ["./server.py"],
+        ["bin/python", "-m", "server"],
+        ["{root}/bin/python", "-m", "server"],
+        ["python", "server.py"],
+        ["python", "{root}/../project/server.py"],
+        ["python", "{root}/../link.py"],
+        ["node", "--require=./server.py", "index"],
+    ],
+)
+def test_a_command_that_names_a_file_of_the_workspace_is_not_run(project: Path, command: Sequence[str]) -> None:
+    sent = stdio("theirs", *(word.replace("{root}", str(project)) for word in command))
+
+    found = sent_servers([sent], project)
+
+    assert found.servers == {}
+    assert len(found.problems) == 1
+
+
+def test_a_directory_of_the_workspace_is_nothing_that_is_run(project: Path) -> None:
+    sent = stdio("files", "npx", "-y", "@modelcontextprotocol/server-filesystem", str(project), KEY="value")
+
+    assert sent_servers([sent], project).servers == {
+        "files": McpServer(command=("npx", "-y", "@modelcontextprotocol/server-filesystem", str(project)), environment={"KEY": "value"})
+    }
+
+
+def test_names_are_such_as_tools_have_and_the_first_of_two_counts(project: Path) -> None:
+    address = schema.HttpMcpServer(
+        name="My server!", url="https://example.org/mcp", headers=[schema.HttpHeader(name="A", value="b")], type="http"
+    )
+    file = schema.HttpMcpServer(name="file", url=f"file://{os.sep}etc", headers=[], type="http")
+
+    found = sent_servers([address, stdio("My server?", "npx", "other"), file], project)
+
+    assert found.servers == {"My_server_": McpServer(url="https://example.org/mcp", headers={"A": "b"})}
+    assert found.problems == [
+        "The editor has two MCP servers with the name `My_server_`: the first one is used.",
+        "The editor's MCP server `file` is not used: its address is none of HTTP.",
+    ]
