@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from midturn.core.json_value import Json, JsonObject
@@ -22,7 +24,13 @@ def test_pointers_are_shown_as_paths(pointer: str, path: str) -> None:
     ("schema", "shape"),
     [
         ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}, {"a": ""}),
-        ({"type": "array", "items": {"type": "string"}}, []),
+        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}, {"a": "", "b": 0}),
+        ({"properties": {"a": {"type": ["null", "string"]}}}, {"a": ""}),
+        ({"type": "array", "items": {"type": "string"}}, [""]),
+        ({"items": {"type": "object", "properties": {"a": {"type": "boolean"}}}}, [{"a": False}]),
+        ({"type": "array"}, []),
+        ({"type": "object"}, {}),
+        ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, 0),
         ({"type": "number", "minimum": 2}, 2),
         ({"type": ["boolean", "null"]}, False),
         ({"enum": ["x", "y"]}, "x"),
@@ -45,3 +53,10 @@ def test_a_schema_that_refers_to_itself_has_a_shape_too() -> None:
     }
 
     assert skeleton(nested) is not None
+
+
+def test_a_schema_that_grows_for_ever_has_a_shape_of_bounded_size() -> None:
+    """Ten keys, each of which is the whole again."""
+    tree: JsonObject = {"type": "object", "properties": {f"k{number}": {"$ref": "#"} for number in range(10)}}
+
+    assert len(json.dumps(skeleton(tree))) < 10_000

@@ -8,9 +8,11 @@ from typing import cast
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import SchemaType
 from midturn.core.visible import exact
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.json_text import problem_text
+from midturn.prompts.native import wanted
 
 ERRORS_SHOWN = 3
 
@@ -42,9 +44,14 @@ def accept_json(prompt: Prompt, text: str) -> Json:
     Raises:
         NotAccepted: It is not JSON, or does not fit the schema.
     """
-    value = read(text)
+    kind = prompt.question.answer_type
+    asked = f"asked for: {wanted(kind.schema)}" if isinstance(kind, SchemaType) else ""
+    if not text.strip():
+        raise NotAccepted(["nothing was typed", asked])
     try:
-        return _checked(prompt, value)
+        return _checked(prompt, read(text))
+    except NotAccepted as error:
+        raise NotAccepted([*error.lines, asked], error.offset) from None
     except AnswerError as error:
         raise NotAccepted(_lines(error.problems, problem_text)) from None
 
@@ -60,7 +67,7 @@ def accept_number(prompt: Prompt, text: str) -> Json:
     except NotJson:
         value = None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotAccepted([f"{exact(text.strip()) or 'nothing'} is not a number"])
+        raise NotAccepted([f"{exact(text.strip())} is not a number" if text.strip() else "nothing was typed: a number is asked for"])
     return accept(prompt, value)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
-
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import members
+from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import Problem
 from midturn.prompts.content import compact
 
 DEEPEST = 8
+MOST_VALUES = 200
 
 
 def problem_text(problem: Problem) -> str:
@@ -27,44 +25,64 @@ def json_path(pointer: str) -> str:
     return path
 
 
-def skeleton(schema: JsonObject, depth: int = 0) -> Json:
-    """Return a value of the shape that `schema` asks for, with the required keys only; it need not be valid."""
-    return _skeleton(schema, schema, depth)
+def skeleton(schema: JsonObject) -> Json:
+    """Return a value of the shape that `schema` asks for; it need not be valid.
+
+    An object has its required keys, or all of them where none is required; a list has one item. What is very large, or goes on for
+    ever, ends in `null`.
+    """
+    return _Skeleton(schema).of(schema, 0)
 
 
-def _skeleton(schema: JsonObject, root: JsonObject, depth: int) -> Json:
-    for key in ("default", "const"):
-        if key in schema:
-            return schema[key]
-    choices = schema.get("enum")
-    if isinstance(choices, Sequence) and not isinstance(choices, str) and choices:
-        return choices[0]
-    if depth >= DEEPEST:
-        return None
-    if isinstance(reference := schema.get("$ref"), str):
-        return _skeleton(_resolve(reference, root), root, depth + 1)
-    return _of_type(schema, root, depth)
+class _Skeleton:
+    """Builds at most `MOST_VALUES` values: whoever wrote the schema may have wanted to keep us busy."""
 
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._left = MOST_VALUES
 
-def _of_type(schema: JsonObject, root: JsonObject, depth: int) -> Json:
-    kind = schema.get("type", "object" if "properties" in schema else None)
-    kind = kind[0] if isinstance(kind, Sequence) and not isinstance(kind, str) and kind else kind
-    match kind:
-        case "object":
-            properties = members(schema.get("properties"))
-            required = cast("Sequence[str]", schema.get("required") or ())
-            return {key: _skeleton(members(properties.get(key)), root, depth + 1) for key in required}
-        case "array":
-            return []
-        case "string":
-            return ""
-        case "integer" | "number":
-            minimum = schema.get("minimum")
-            return minimum if isinstance(minimum, int | float) else 0
-        case "boolean":
-            return False
-        case _:
+    def of(self, schema: JsonObject, depth: int) -> Json:
+        self._left -= 1
+        for key in ("default", "const"):
+            if key in schema:
+                return schema[key]
+        if choices := items(schema.get("enum")):
+            return choices[0]
+        if depth >= DEEPEST or self._left <= 0:
             return None
+        if isinstance(reference := schema.get("$ref"), str):
+            return self.of(_resolve(reference, self._root), depth + 1)
+        if ways := [way for key in ("anyOf", "oneOf") for way in objects(schema.get(key)) if way.get("type") != "null"]:
+            return self.of(ways[0], depth + 1)
+        return self._of_type(schema, depth)
+
+    def _of_type(self, schema: JsonObject, depth: int) -> Json:
+        match kind_of(schema):
+            case "object":
+                properties = members(schema.get("properties"))
+                required = [key for key in items(schema.get("required")) if isinstance(key, str)]
+                keys = required or [*properties]
+                return {key: self.of(members(properties.get(key)), depth + 1) for key in keys if self._left > 0}
+            case "array":
+                item = self.of(members(schema.get("items")), depth + 1)
+                return [] if item is None else [item]
+            case "string":
+                return ""
+            case "integer" | "number":
+                minimum = schema.get("minimum")
+                return minimum if isinstance(minimum, int | float) else 0
+            case "boolean":
+                return False
+            case _:
+                return None
+
+
+def kind_of(schema: JsonObject) -> str:
+    """Return the type of JSON that a schema asks for, the first that is not `null` where it names several; empty where it names none."""
+    named = schema.get("type")
+    kinds = [named] if isinstance(named, str) else [text(kind) for kind in items(named)]
+    implied = "object" if "properties" in schema else "array" if "items" in schema else ""
+    return next((kind for kind in kinds if kind != "null"), kinds[0] if kinds else implied)
 
 
 def _resolve(reference: str, root: JsonObject) -> JsonObject:

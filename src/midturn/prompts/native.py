@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -12,10 +11,12 @@ from msgspec.structs import replace
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType
-from midturn.prompts.content import one_line, scalar_text
-from midturn.prompts.json_text import skeleton
+from midturn.prompts.content import compact, one_line, pretty, scalar_text
+from midturn.prompts.json_text import kind_of, skeleton
 
 _FEWEST = 2
+_LONGEST_EXAMPLE = 120
+_KINDS = {"object": "an object in JSON", "array": "a list in JSON"}
 _NOTHING: tuple[Json, ...] = ({}, [], None)
 _NOTES = frozenset({"title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"})
 _OF_NUMBERS = {
@@ -72,7 +73,17 @@ def expected(schema: JsonObject) -> str:
 def shape(schema: JsonObject) -> str:
     """Return a text that shows what is to be filled in; empty where nothing in particular is."""
     value = skeleton(schema)
-    return "" if value in _NOTHING else json.dumps(value, ensure_ascii=False, indent=2)
+    if value in _NOTHING:
+        return ""
+    is_flat = isinstance(value, list) and not isinstance(value[0], Mapping | list)
+    return compact(value) if is_flat else pretty(value)
+
+
+def wanted(schema: JsonObject) -> str:
+    """Say what JSON is asked for: `an object, such as {"start": "", "minutes": 0}`."""
+    kind = _KINDS.get(kind_of(schema), "JSON")
+    text = compact(skeleton(schema))
+    return f"{kind}, such as {one_line(text)}" if shape(schema) and len(text) <= _LONGEST_EXAMPLE else kind
 
 
 def _as_type(schema: JsonObject) -> BooleanType | SelectType | TextType | None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from midturn.core.json_value import JsonObject
+from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.core.secret import SecretValue
 from midturn.prompts.plain.dialog import Edit
@@ -128,3 +132,47 @@ def test_commands_leave_a_secret_and_two_colons_begin_one() -> None:
     assert Talk(SECRET, "", "").reply == Answered(SecretValue(""))
     assert Talk(SECRET, "::s").reply == Answered(SecretValue(":s"))
     assert Talk(SECRET, ":?", ":s").said[3] == "  :r - reply to the assistant instead of answering"
+
+
+def of_schema(schema: JsonObject) -> Prompt:
+    """Return a prompt for JSON without a default."""
+    return replace(SCHEMA, question=replace(SCHEMA.question, answer_type=SchemaType(schema), default=UNSET))
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong"),
+    [
+        (EMPTY, "that is an empty text: press Enter again to send it"),
+        (of_schema({"type": "integer"}), "nothing was typed: a number is asked for"),
+        (of_schema({"type": "object"}), "nothing was typed"),
+    ],
+)
+def test_a_refused_enter_promises_nothing_about_the_next_one(asked: Prompt, wrong: str) -> None:
+    """There is no text that could be kept."""
+    said = Talk(asked, "").said
+
+    assert f"  {wrong}" in said
+    assert not any("kept" in row or "Enter for" in row for row in said)
+
+
+def test_a_text_that_was_refused_is_kept_and_not_offered_as_an_answer() -> None:
+    said = Talk(of_schema({"type": "integer", "maximum": 9}), "12", "").said
+
+    assert said.count("Your text is kept; Enter shows these errors again, :e edits it.") == 2
+    assert not any("Enter for" in row for row in said)
+
+
+def test_an_object_says_what_is_asked_for() -> None:
+    window: JsonObject = {"type": "object", "properties": {"start": {"type": "string"}}}
+
+    assert Talk(of_schema(window)).said[2:6] == ["Answer in JSON of this shape:", "| {", '|   "start": ""', "| }"]
+    assert '  asked for: an object in JSON, such as {"start": ""}' in Talk(of_schema(window), "").said
+    assert '  asked for: an object in JSON, such as {"start": ""}' in Talk(of_schema(window), "tonight").said
+    assert "Answer with a list in JSON." in Talk(of_schema({"type": "array"})).said
+
+
+def test_a_skeleton_is_still_what_the_editor_begins_with_after_a_refused_enter() -> None:
+    talk = Talk(PROMPTS["schema_skeleton"], "", ":e", "", edited='{"replicas": 1, "region": "eu"}')
+
+    assert talk.given[0].text.startswith('{\n  "replicas": 0')
+    assert talk.reply == Answered({"replicas": 1, "region": "eu"})

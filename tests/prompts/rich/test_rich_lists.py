@@ -7,7 +7,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
+from midturn.core.question.answer_type import MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.prompts.rich.key import Paste
 from midturn.prompts.rich.options import KEYS, MOST_WITH_KEYS, key_names
@@ -157,7 +157,7 @@ def test_other_words_join_what_is_marked() -> None:
     asked = PROMPTS["multi_other"]
 
     assert pressed(asked, "o", *"fuzzing", "enter", "2", "enter").reply == Answered(["types", {"other": "fuzzing"}])
-    assert pressed(asked, "o", *"fuzzing", "enter", "o", "c-u", "enter", "enter").reply == Answered([])
+    assert pressed(asked, "o", *"fuzzing", "enter", "o", "c-u", "enter", "enter", "enter").reply == Answered([])
 
 
 def test_typing_filters_label_and_description() -> None:
@@ -224,7 +224,7 @@ def test_a_space_is_part_of_a_filter_and_marks_nothing() -> None:
     keys = pressed(many_of_48(), *"module 47")
 
     assert "filter: module 47" in keys.live
-    assert not any(line.startswith("marked") for line in keys.live)
+    assert "marked: nothing yet" in keys.live
 
 
 def test_where_nothing_has_the_letters_together_they_may_stand_apart() -> None:
@@ -261,3 +261,101 @@ def test_the_keys_of_one_list_are_those_of_the_other(key: str) -> None:
     several = replace(MULTI, can_go_back=True)
 
     assert "is not an option" not in "".join(pressed(several, key).live) if key != "b" else pressed(several, key).reply == WentBack()
+
+
+def without_default(prompt: Prompt) -> Prompt:
+    """Return a prompt that starts from nothing."""
+    return replace(prompt, question=replace(prompt.question, default=UNSET))
+
+
+@pytest.mark.parametrize(("prompt", "first"), [(without_default(SELECT), "staging"), (LONG, "src/module_00.py")])
+def test_the_first_option_is_sent_by_enter_only_when_that_is_meant(prompt: Prompt, first: str) -> None:
+    """Nobody chose what is highlighted from the start."""
+    keys = pressed(prompt, "enter")
+    assert keys.reply is None
+    assert keys.live[-1] == f"nothing was chosen yet: press Enter again to pick {first}"
+
+    assert keys.press("enter").reply == Answered(first)
+
+
+def test_an_enumeration_without_a_default_is_a_list_that_one_enter_does_not_answer() -> None:
+    tier = replace(SELECT, question=replace(SELECT.question, answer_type=SchemaType({"enum": ["free", "paid"]}), default=UNSET))
+
+    assert pressed(tier, "enter").reply is None
+    assert pressed(tier, "enter", "enter").reply == Answered("free")
+    assert pressed(tier, "down", "up", "enter").reply == Answered("free")
+
+
+@pytest.mark.parametrize("keys", [["down", "enter"], ["j", "enter"], ["p", "enter"], ["2"]])
+def test_whoever_moves_or_presses_a_key_has_chosen(keys: list[str]) -> None:
+    assert pressed(without_default(SELECT), *keys).reply == Answered("production")
+
+
+def test_whoever_filters_has_chosen_the_first_that_is_found() -> None:
+    assert pressed(LONG, *"_07", "enter").reply == Answered("src/module_07.py")
+
+
+@pytest.mark.parametrize("prompt", [PROMPTS["multi_other"], many_of_48()])
+def test_no_option_at_all_is_sent_only_when_that_is_meant(prompt: Prompt) -> None:
+    keys = pressed(prompt, "down", "enter")
+    assert keys.reply is None
+    assert keys.live[-1].startswith("nothing is marked: ")
+
+    assert keys.press("enter").reply == Answered([])
+
+
+def test_nothing_is_said_about_sending_none_where_that_is_not_allowed() -> None:
+    assert pressed(without_default(MULTI), "enter").live[-1] == "0 choices are given; 1 to 5 are allowed."
+    assert pressed(many_of_48(least=1), "enter").live[-1] == "0 choices are given; 1 to 48 are allowed."
+
+
+def test_whoever_takes_away_what_was_marked_means_it() -> None:
+    asked = replace(PROMPTS["multi_other"], prefill=["lint"])
+
+    assert pressed(asked, "1", "enter").reply == Answered([])
+
+
+def test_a_letter_goes_to_the_options_that_begin_with_it() -> None:
+    places = tuple(map(SelectOption, ("main", "backup", "Mirror", "staging", "Äpfel", "本番")))
+    asked = replace(without_default(SELECT), question=replace(SELECT.question, answer_type=SelectType(places), default=UNSET))
+
+    assert "> 3 Mirror" in pressed(asked, "m").live
+    assert "> 1 main" in pressed(asked, "m", "m").live
+    assert "> 4 staging" in pressed(asked, "S").live  # s ends the turn, and B goes back
+    assert "> 2 backup" in pressed(asked, "B").live
+    assert "> 5 Äpfel" in pressed(asked, "ä").live
+    assert "> 6 本番" in pressed(asked, "本").live
+    assert pressed(asked, "x").live[-1] == "x is not an option; press ? for help"
+
+
+def test_a_letter_that_is_the_key_of_an_option_picks_it() -> None:
+    assert pressed(several(20), "a").reply == Answered("option 9")
+
+
+def test_a_letter_marks_nothing_where_several_may_be_marked() -> None:
+    keys = pressed(MULTI, "u")
+
+    assert "> [ ] 3 unit tests  pytest, 3 min" in keys.live
+    assert keys.press("enter").reply == Answered(["lint"])
+
+
+@pytest.mark.parametrize("columns", [120, 80, 40])
+@pytest.mark.parametrize("name", ["select", "select_other", "multi", "wide", "form"])
+def test_a_list_keeps_its_height_wherever_one_moves(name: str, columns: int) -> None:
+    keys = Keys(PROMPTS[name], columns=columns, rows=40)
+    heights = {len(keys.press("down").live) for _ in range(8)}
+
+    assert len(heights) == 1
+
+
+def test_a_list_that_fills_the_window_has_no_blank_rows() -> None:
+    assert "" not in Keys(PROMPTS["select"], columns=40, rows=8).live
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+@pytest.mark.parametrize("prompt", [LONG, many_of_48()])
+def test_what_is_below_a_filtered_list_stays_where_it_is(prompt: Prompt, columns: int) -> None:
+    keys = Keys(prompt, columns=columns)
+    heights = [len(keys.live), *(len(keys.press(key).live) for key in (*"e_47", "backspace", "z", "escape", "down", "end", "pagedown"))]
+
+    assert len(set(heights)) == 1

@@ -273,3 +273,46 @@ def test_a_help_that_is_longer_than_the_window_scrolls(prompt: Prompt) -> None:
     assert any("scrolls" in line for line in keys.live)
     assert keys.press("?").outcome is None
     assert not any("scrolls" in line for line in keys.live)
+
+
+def of_schema(schema: dict[str, Any]) -> Prompt:
+    """Return a prompt for JSON without a default."""
+    return replace(SCHEMA, question=replace(SCHEMA.question, answer_type=SchemaType(schema), default=UNSET))
+
+
+WINDOW: dict[str, Any] = {"type": "object", "properties": {"start": {"type": "string"}, "minutes": {"type": "integer"}}}
+
+
+def test_an_object_without_required_keys_shows_all_of_them() -> None:
+    assert pressed(of_schema(WINDOW)).live[1:5] == ["> {", '    "start": "",', '    "minutes": 0', "  }"]
+
+
+def test_a_list_shows_one_item() -> None:
+    names = of_schema({"type": "array", "items": {"type": "string"}})
+
+    assert pressed(names).live[1] == '> [""]'
+    assert pressed(names, "enter").reply is None
+    assert pressed(names, *"[]", "enter").reply == Answered([])
+
+
+@pytest.mark.parametrize(
+    ("schema", "about"),
+    [({"type": "object"}, "an object in JSON"), ({"type": "array"}, "a list in JSON"), ({"not": {"type": "null"}}, "JSON")],
+)
+def test_where_there_is_no_shape_what_is_asked_for_is_said(schema: dict[str, Any], about: str) -> None:
+    keys = pressed(of_schema(schema))
+    assert keys.live[1:3] == [about, ">"]
+
+    assert keys.press("enter").live[3:5] == ["! nothing was typed", f"! asked for: {about}"]
+
+
+def test_what_is_no_json_is_told_what_is_asked_for() -> None:
+    keys = pressed(of_schema(WINDOW), *"tonight", "enter")
+
+    assert keys.reply is None
+    assert '! asked for: an object in JSON, such as {"start": "", "minutes": 0}' in keys.live
+
+
+def test_the_shape_and_what_is_expected_stay_while_the_menu_is_open() -> None:
+    assert '    "start": "",' in pressed(of_schema(WINDOW), "escape").live
+    assert "a whole number, at most 9" in pressed(of_schema({"type": "integer", "maximum": 9}), "escape").live

@@ -35,10 +35,11 @@ class DraftField(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True):
-    """The text so far. Enter alone takes it if `kept`: a skeleton is only there to be looked at and edited."""
+    """The text so far. Enter alone takes it if `kept`: a skeleton is only there to be looked at and edited. `wrong` if it was refused."""
 
     text: str = ""
     kept: bool = False
+    wrong: bool = False
 
 
 class Entered(Struct, frozen=True):
@@ -61,14 +62,14 @@ def fill(field: DraftField, draft: Draft, rows: list[str], width: int) -> Genera
         try:
             return Entered(field.accept(text))
         except NotAccepted as error:
-            draft = Draft(text, kept=True)
+            draft = Draft(text, kept=True, wrong=True) if text else draft
             wrong = [row for line in error.lines for row in hang(f"  {line}", width, "    ")]
-            rows = ["Not accepted:", *wrong, *hang(_KEPT, width, "  ")]
+            rows = ["Not accepted:", *wrong, *(hang(_KEPT, width, "  ") if text else [])]
 
 
 def hint(field: DraftField, draft: Draft, width: int) -> str:
     """Say in one line how to type, what Enter alone does, and which commands there are."""
-    enter = f" ({_enter(draft.text)})" if draft.kept else ""
+    enter = f" ({_enter(draft.text)})" if draft.kept and not draft.wrong else ""
     keys = ", ".join(glued(f":{command.key} {_word(command)}", width - 3) for command in field.offered)
     return f"Type {field.noun}{enter}. End a line with \\ to continue. Commands: {keys}"
 

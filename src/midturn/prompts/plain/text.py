@@ -12,9 +12,8 @@ from midturn.prompts.accept import NotAccepted, accept, accept_json, accept_numb
 from midturn.prompts.cells import glued
 from midturn.prompts.content import initial, pretty
 from midturn.prompts.emptiness import EMPTY_SECRET, EMPTY_TEXT, Empty
-from midturn.prompts.json_text import skeleton
 from midturn.prompts.keys import HELP, Command, Commands
-from midturn.prompts.native import expected, is_number, is_text, number_text
+from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
 from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.draft import EDITOR, Draft, DraftField, Entered, draft_rows, fill
 from midturn.prompts.plain.entry import command_in, unescaped
@@ -55,10 +54,11 @@ def schema(scene: Scene, answer_type: SchemaType) -> Dialog:
         return (yield from _fill(scene, field, draft, []))
     if is_text(answer_type.schema):
         return (yield from _text(scene, Draft(start, kept=True) if isinstance(start, str) else Draft(), about))
-    draft = Draft(pretty(skeleton(answer_type.schema))) if start is UNSET else Draft(pretty(start), kept=True)
+    draft = Draft(shape(answer_type.schema)) if start is UNSET else Draft(pretty(start), kept=True)
     field = DraftField("your answer", lambda typed: accept_json(scene.prompt, typed), _offered(scene.commands), ".json")
     title = "Answer in JSON. Draft:" if draft.kept else "Answer in JSON of this shape:"
-    return (yield from _fill(scene, field, draft, draft_rows(title, draft.text)))
+    rows = draft_rows(title, draft.text) if draft.text else [f"Answer with {wanted(answer_type.schema)}."]
+    return (yield from _fill(scene, field, draft, rows))
 
 
 def secret(scene: Scene) -> Dialog:

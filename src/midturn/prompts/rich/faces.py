@@ -15,7 +15,7 @@ from midturn.prompts.accept import NotAccepted, accept, accept_arguments, accept
 from midturn.prompts.content import first_other, initial, pretty, skipped, yes_no_default
 from midturn.prompts.emptiness import EMPTY_TEXT, Empty
 from midturn.prompts.keys import Command, Commands, KeyStep, find, leaves, remembering
-from midturn.prompts.native import expected, is_number, is_text, number_text, shape
+from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
 from midturn.prompts.rich.choice import Choice, Keys
 from midturn.prompts.rich.face import Face, Pressed, Sign
 from midturn.prompts.rich.field import FieldSettings, TextField
@@ -56,7 +56,8 @@ def text_field(prompt: Prompt, tail: str) -> TextField:
             settings = FieldSettings(tail, escape=Sign.MENU, about=expected(schema))
             return TextField(settings, number_text(start), lambda typed: Answered(accept_number(prompt, typed)))
         case SchemaType(schema) if not is_text(schema):
-            settings = FieldSettings(tail, "json", Sign.MENU, shape(schema) if start is UNSET else "")
+            example = shape(schema) if start is UNSET else ""
+            settings = FieldSettings(tail, "json", Sign.MENU, example, about="" if example or start is not UNSET else wanted(schema))
             return TextField(settings, "" if start is UNSET else pretty(start), lambda typed: Answered(accept_json(prompt, typed)))
         case SchemaType(schema):
             return _text(prompt, FieldSettings(tail, escape=Sign.MENU, about=expected(schema)))

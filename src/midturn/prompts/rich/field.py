@@ -103,8 +103,7 @@ class TextField:
 
     def frame(self, size: Size) -> Frame:
         """Draw the title, as much of the text as there is room for, what is wrong with it, and the keys."""
-        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")] if self._settings.title else []
-        title += [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")] if self._settings.about else []
+        title = self._title(size)
         errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
         hint = [row(text, "dim") for text in wrap_parts(self._hint(size).split(BETWEEN), size.columns)]
         self._width = max(1, size.columns - len(POINTER))
@@ -118,10 +117,16 @@ class TextField:
         return Frame(joined(title, texts, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
 
     def kept(self, size: Size) -> list[Row]:
-        """Draw the title, and what was typed so far."""
-        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")]
-        ranges = self._buffer.rows(max(1, size.columns - len(POINTER)))[: max(1, size.rows // 3)] if self.text else []
-        return [*title, *(self._drawn(start, end, first=start == 0) for start, end in ranges)]
+        """Draw the title, what is expected, and what was typed so far, or the shape of what is to be typed."""
+        room = max(1, size.rows // 3)
+        ranges = self._buffer.rows(max(1, size.columns - len(POINTER)))[:room] if self.text else []
+        typed = [self._drawn(start, end, first=start == 0) for start, end in ranges]
+        return [*self._title(size), *typed, *(self._shape_rows(room, size.columns) if self._shaped and not self.text else [])]
+
+    def _title(self, size: Size) -> list[Row]:
+        title = [row(text) for text in hang(self._settings.title, size.columns, "  ")] if self._settings.title else []
+        about = [row(text, "dim") for text in hang(self._settings.about, size.columns, "  ")] if self._settings.about else []
+        return [*title, *about]
 
     def _hint(self, size: Size) -> str:
         escape = "Esc menu · F1 help" if self._settings.escape is Sign.MENU else "Esc goes back"

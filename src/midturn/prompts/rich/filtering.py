@@ -11,6 +11,7 @@ from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.cells import cells, hang, wrap, wrap_parts
 from midturn.prompts.choosing import bounds
 from midturn.prompts.content import first_other, label, marked, one_line
+from midturn.prompts.emptiness import Unchosen, Unmarked, unchosen, unmarked
 from midturn.prompts.finding import Finder, Hit
 from midturn.prompts.keys import OTHER
 from midturn.prompts.rich.buffer import Buffer
@@ -42,6 +43,7 @@ class Filtering:
         self._found = self._finder.find("")
         self._chosen = set(marked(prompt)) if self._several else set[int]()
         self._message: list[str] = []
+        self._unchosen, self._unmarked = Unchosen(prompt), Unmarked(prompt)
         self.other = first_other(prompt)
         on_own_words = self.other is not None and not self._several and not marked(prompt)
         self._at = len(self._found) if on_own_words else min(marked(prompt), default=0)
@@ -92,9 +94,12 @@ class Filtering:
         words = self._words_row()
         below = [*self._own_words(size), *self._chosen_rows(size)]
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
-        room = size.rows - len(title) - len(below) - len(message) - len(self._hint(size, len(self._found))) - 1
-        listed, hidden = self._listed(size, max(1, min(MOST_ROWS, room)))
-        return Frame(joined(title, [words], listed, below, self._hint(size, hidden), message), (len(title), before))
+        longest = len(self._hint(size, len(self._type.options)))
+        room = max(1, min(MOST_ROWS, size.rows - len(title) - len(below) - len(message) - longest - 1))
+        listed, hidden = self._listed(size, room)
+        hint = self._hint(size, hidden)
+        blank: list[Row] = [()] * (room - len(listed) + longest - len(hint))  # whatever is found, nothing below it moves
+        return Frame(joined(title, [words], listed, blank, below, hint, message), (len(title), before))
 
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys."""
@@ -114,6 +119,7 @@ class Filtering:
         return None
 
     def _filter(self) -> None:
+        self._unchosen.touched()
         at = self._found[self._at].place if self._at < len(self._found) else -1
         self._found = self._finder.find(self._words.text)
         places = [hit.place for hit in self._found]
@@ -121,6 +127,7 @@ class Filtering:
 
     def _move(self, by: int) -> None:
         rows = len(self._found) + self._type.allow_other
+        self._unchosen.touched()
         if rows:
             self._at = (self._at + by) % rows if abs(by) == 1 else max(0, min(rows - 1, self._at + by))
 
@@ -141,8 +148,7 @@ class Filtering:
         on_own_words = self._at >= len(self._found) and self._type.allow_other
         if not self._several and on_own_words and self.other is None:
             return OTHER
-        if not self._several and not self._found and not on_own_words:
-            self._message = ["nothing matches: change the filter, or press Esc"]
+        if self._refuses(on_own_words=on_own_words):
             return Sign.RING
         try:
             if self._several:
@@ -153,6 +159,16 @@ class Filtering:
         except NotAccepted as error:
             self._message = error.lines
             return Sign.RING
+
+    def _refuses(self, *, on_own_words: bool) -> bool:
+        """Refuse what there is not, and once what nobody chose: the option that is highlighted from the start, or no option at all."""
+        if not self._several and not self._found and not on_own_words:
+            self._message = ["nothing matches: change the filter, or press Esc"]
+        elif self._several and not self._chosen and self.other is None and self._unmarked.refuses():
+            self._message = [unmarked("Tab")]
+        elif not self._several and not on_own_words and self._unchosen.refuses():
+            self._message = [unchosen(label(self._type.options[self._found[self._at].place]))]
+        return bool(self._message)
 
     def _listed(self, size: Size, room: int) -> tuple[list[Row], int]:
         """Return the rows of the options that are seen, and how many options are not."""
@@ -185,12 +201,12 @@ class Filtering:
 
     def _chosen_rows(self, size: Size) -> list[Row]:
         """List what is marked: a filter may hide it."""
-        if not self._several or not self._chosen:
+        if not self._several:
             return []
-        names = ", ".join(label(self._type.options[place]) for place in sorted(self._chosen))
+        names = ", ".join(label(self._type.options[place]) for place in sorted(self._chosen)) or "nothing yet"
         rows = hang(f"marked: {names}", size.columns, "  ")
         rest = [] if len(rows) <= _MOST_CHOSEN_ROWS else ["  …"]
-        return [row(text, "chosen") for text in (*rows[:_MOST_CHOSEN_ROWS], *rest)]
+        return [row(text, "chosen" if self._chosen else "dim") for text in (*rows[:_MOST_CHOSEN_ROWS], *rest)]
 
     def _hint(self, size: Size, hidden: int = 0) -> list[Row]:
         chosen: list[str] = []

@@ -7,12 +7,12 @@ from typing import ClassVar, cast
 
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import MultiSelectType, SelectType
+from midturn.core.question.answer_type import MultiSelectType, SelectType, folded
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
 from midturn.prompts.cells import BETWEEN, cells, hang, wrap, wrap_parts
-from midturn.prompts.content import first_other, marked, skipped
+from midturn.prompts.content import first_other, label, marked, skipped
 from midturn.prompts.keys import Command, Commands, KeyStep, find
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.face import Pressed, Sign
@@ -41,6 +41,8 @@ class Listing(ABC):
         self._options = cast("SelectType | MultiSelectType", prompt.question.answer_type).options
         self._below = tuple(command for command in offered if command.key in _BELOW)
         self._drawn = OptionRows(self._options)
+        self._initials = [_initial(label(option)) for option in self._options]
+        self._tallest: tuple[int, str | None, int] = (0, None, 0)
         self.other = first_other(prompt)
         self._at = self._start()
         self._help = Help()
@@ -65,7 +67,7 @@ class Listing(ABC):
         if 0 <= place < len(self._options):
             self._at = place
             return self._pick()
-        if self._move(key.key):
+        if self._move(key.key) or self._goes_to(key.character):
             return None
         return self._other_key(key.key)
 
@@ -81,13 +83,15 @@ class Listing(ABC):
         hint = [row(text, "dim") for text in wrap_parts(self._hint().split(BETWEEN), size.columns)]
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
+        steady = self._steady(size) - len(listed)
         helped = self._helped(size) if self._help.is_open else []
         others = len(title) + len(listed) + len(hint) + 1 + len(message)
         if helped and others + len(helped) > size.rows:  # it takes the place of the list
             window = self._help.window(helped, size.rows - len(title) - 1 - len(message))
             return Frame(joined(title, window, [keys], message), (len(title) - 1, 0))
         self._help.window(helped, len(helped))
-        return Frame(joined(title, listed, hint, [keys], helped, message), (cursor, 2))
+        blank: list[Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
+        return Frame(joined(title, listed, blank, hint, [keys], helped, message), (cursor, 2))
 
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
@@ -138,6 +142,24 @@ class Listing(ABC):
                 return False
         return True
 
+    def _goes_to(self, letter: str) -> bool:
+        """Go to the next option that begins with a letter."""
+        count = len(self._options)
+        ahead = [(self._at + by) % count for by in range(1, count + 1)] if self._at < count else range(count)
+        place = next((place for place in ahead if letter and self._initials[place] == _initial(letter)), None)
+        if place is None:
+            return False
+        self._at = place
+        return True
+
+    def _steady(self, size: Size) -> int:
+        """Return how many rows the list has where the longest of its options is highlighted: it keeps them wherever one moves."""
+        if self._tallest[:2] != (size.columns, self.other):
+            low = [len(self._row(place, size, highlighted=False)) for place in range(self._rows)]
+            more = max(len(self._row(place, size, highlighted=True)) - low[place] for place in range(self._rows))
+            self._tallest = (size.columns, self.other, sum(low) + more)
+        return self._tallest[2]
+
     def _complain(self, *lines: str) -> Sign:
         self._message = list(lines)
         return Sign.RING
@@ -180,3 +202,7 @@ def chosen_values(prompt: Prompt, places: set[int], other: str | None) -> list[J
 
 
 _IN_WORDS = {"o": "something else, in your own words", "-": "none of this: skip the question"}
+
+
+def _initial(text: str) -> str:
+    return folded(text)[:1]
