@@ -8,7 +8,6 @@ import random
 import resource
 import sys
 import tempfile
-import threading
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -35,6 +34,7 @@ from midturn.tools.fs.pattern import Pattern
 from midturn.tools.fs.problems import Missing
 from midturn.tools.fs.system_calls import Unsupported
 from midturn.tools.returned import Rejected
+from support.exchanged_folder import exchanged
 from support.rich_talk import Keys
 
 SECONDS = float(os.environ.get("SECONDS", "5"))
@@ -268,28 +268,14 @@ def _real(descriptor: int) -> Path:
 def _raced() -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
-        (root / "a").mkdir(parents=True)
         Path(folder, "f").write_text("outside")
-        (root / "a" / "f").write_text("inside")
-        (root / "b").symlink_to("..")
-        stop = threading.Event()
-
-        def attack() -> None:
-            while not stop.is_set():
-                for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
-                    (root / old).rename(root / new)
-
-        attacker = threading.Thread(target=attack)
-        attacker.start()
         tried = out = 0
         end = time.monotonic() + SECONDS
-        with Beneath(root) as beneath:
+        with exchanged(root, "f"), Beneath(root) as beneath:
             while time.monotonic() < end:
                 tried += 1
                 with suppress(Rejected, Missing):
                     out += beneath.read(PurePosixPath("a/f")) == b"outside"
-        stop.set()
-        attacker.join()
         return tried, out
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from typing import Any, cast
 
 import pytest
@@ -13,18 +12,19 @@ from agents.testing import ScriptedModel, assistant_message, function_call
 
 import midturn as mt
 from midturn.adapters.openai_agents import Asking
-from midturn.core.events import ToolCallRequest, ToolCallResponse
+from midturn.core.events import ToolCallResponse
 from midturn.store.store import ConversationStore
+from support.shop import Shop, counted
 
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
 
 
-class Program:
+class Program(Shop):
     """A program of somebody who has chosen the SDK; what it did is counted, whatever process did it."""
 
     def __init__(self, store: ConversationStore, *calls: tuple[str, str]) -> None:
+        super().__init__()
         self.store = store
-        self.effects: Counter[str] = Counter()
         made = [function_call(name, {"env": env}, call_id=f"call_{place}") for place, (name, env) in enumerate(calls)]
         self.model = ScriptedModel([made, [assistant_message("Done.")]])
 
@@ -40,17 +40,6 @@ class Program:
         region = await mt.ask(REGION)
         self.effects[env] += 1
         return f"{env} is live in {region}."
-
-    def look(self, env: str) -> str:
-        """Look, and ask from a function that is not async."""
-        note = mt.ask_sync(mt.Question.text("note", "What do you see?"))
-        self.effects[f"look {env}"] += 1
-        return f"{env}: {note}"
-
-    def drop(self, env: str) -> str:
-        """Drop what is there."""
-        self.effects[f"drop {env}"] += 1
-        return f"{env} is gone."
 
     async def enter(self, conversation: str, saved: str | None = None, prompter: mt.Prompter | None = None) -> RunResult:
         """Run, or go on."""
@@ -75,13 +64,6 @@ def read(result: RunResult) -> list[str]:
     """Return what the model read of its calls."""
     items = cast("list[dict[str, str]]", result.to_input_list())
     return [item["output"] for item in items if item.get("type") == "function_call_output"]
-
-
-async def counted(store: ConversationStore, conversation: str) -> tuple[int, int, int]:
-    """Return how many calls, questions and results are on record."""
-    read = await store.read(conversation)
-    calls = sum(isinstance(event, ToolCallRequest) for event in read.events)
-    return calls, len(read.pairs()), sum(isinstance(event, ToolCallResponse) for event in read.events)
 
 
 def test_a_call_is_answered_at_once_by_whoever_is_there(store: ConversationStore) -> None:

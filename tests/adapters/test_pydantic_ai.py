@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 import pytest
 from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, ModelRetry, RunContext, ToolReturn
@@ -19,8 +18,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import midturn as mt
 from midturn.adapters.pydantic_ai import run
-from midturn.core.events import ToolCallRequest, ToolCallResponse
+from midturn.core.events import ToolCallResponse
 from midturn.store.store import ConversationStore
+from support.shop import Shop, counted
 
 
 def confirm(env: str) -> mt.Question[bool]:
@@ -30,12 +30,12 @@ def confirm(env: str) -> mt.Question[bool]:
 REGION = mt.Question.select("region", "Which region?", ["eu-1", "us-2"])
 
 
-class Program:
+class Program(Shop):
     """A program of somebody who has chosen pydantic-ai; what it did is counted, whatever process did it."""
 
     def __init__(self, store: ConversationStore, *calls: tuple[str, str]) -> None:
+        super().__init__()
         self.store = store
-        self.effects: Counter[str] = Counter()
         self.asked = 0
         self._calls = [ToolCallPart(name, {"env": env}, tool_call_id=f"call_{place}") for place, (name, env) in enumerate(calls)]
         self.agent: Agent[None, str | DeferredToolRequests] = Agent(FunctionModel(self._model), output_type=[str, DeferredToolRequests])
@@ -61,17 +61,6 @@ class Program:
     async def _choose(self) -> str:
         return await mt.ask(REGION)
 
-    def look(self, env: str) -> str:
-        """Look, and ask from a function that is not async."""
-        note = mt.ask_sync(mt.Question.text("note", "What do you see?"))
-        self.effects[f"look {env}"] += 1
-        return f"{env}: {note}"
-
-    def drop(self, env: str) -> str:
-        """Drop what is there; this needs approval."""
-        self.effects[f"drop {env}"] += 1
-        return f"{env} is gone."
-
     async def until_done(self, conversation: str, *answers: str | bool, reason: str | None = None) -> str:
         """Run; answer one open question after the other, each with what the program would find after a restart."""
         saved = b"[]"
@@ -85,13 +74,6 @@ class Program:
             question = (await self.store.pending(conversation))[0]
             await self.store.answer(question.id, answer, reason=reason)
         raise AssertionError("it never ends")
-
-
-async def counted(store: ConversationStore, conversation: str) -> tuple[int, int, int]:
-    """Return how many calls, questions and results are on record."""
-    read = await store.read(conversation)
-    calls = sum(isinstance(event, ToolCallRequest) for event in read.events)
-    return calls, len(read.pairs()), sum(isinstance(event, ToolCallResponse) for event in read.events)
 
 
 def test_a_call_is_answered_at_once_by_whoever_is_there(store: ConversationStore) -> None:

@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from midturn.store.file_store import FileStore
-from midturn.store.memory_store import MemoryStore
-from midturn.store.store import ConversationStore
+from midturn.store.folder import Folder
 from support.postgres import Cluster
+from support.stores import own_home, store
+
+__all__ = ["own_home", "store"]
 
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(params=["disk", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
-    """A store of each kind, empty."""
-    return FileStore(tmp_path / "conversations") if request.param == "disk" else MemoryStore()
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    """A directory, open."""
+    with Folder.at(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -18,12 +18,6 @@ FIRST = [b'{"type":"turn_start","more":1}\n', b'{"type":"chat_request","content"
 SECOND = [b'{"type":"tool_call_response","more":2}\n', b'{"type":"chat_response","more":1}\n', b'{"type":"turn_end"}\n']
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
-
-
 def torn(folder: Folder) -> list[bytes]:
     return [folder.read(name) for name in sorted(folder.names()) if name.startswith("events.torn-")]
 

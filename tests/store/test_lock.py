@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,12 +30,6 @@ print("released", flush=True)
 def take(folder: Folder, holder: Holder) -> Lock:
     """Take the lock of a conversation."""
     return drive(Lock.take(folder, holder))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
 
 
 def test_the_second_writer_is_told_who_is_first_and_since_when(folder: Folder) -> None:

@@ -30,12 +30,6 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
     os.umask(before)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    with Folder.at(tmp_path) as opened:
-        yield opened
-
-
 @pytest.mark.usefixtures("umask")
 def test_everything_is_private_whatever_the_umask(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path / "project")

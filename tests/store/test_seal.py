@@ -24,11 +24,7 @@ from midturn.store.workspace import Workspace
 IDS = event_ids()
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("STATE", "DATA", "CONFIG"):
-        monkeypatch.delenv(f"XDG_{name}_HOME", raising=False)
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def store_in(root: Path) -> FileStore:

@@ -23,11 +23,7 @@ Open = Callable[..., ConversationStore]
 """Opens the same place again; `sealed=False` is what a program does that does not know of it."""
 
 
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("STATE", "DATA", "CONFIG"):
-        monkeypatch.delenv(f"XDG_{name}_HOME", raising=False)
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture(params=["files", pytest.param("database", marks=pytest.mark.real("PostgreSQL"))])

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from midturn.store.memory_store import MemoryStore
+from support.stores import own_home
+
+__all__ = ["own_home"]
 
 
 @pytest.fixture

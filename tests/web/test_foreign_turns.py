@@ -23,11 +23,9 @@ TAKEN_OVER = "was not begun here, or was changed by another program"
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileStore:
+def disk(tmp_path: Path, own_home: None) -> FileStore:
     """Return the sealed store of a workspace."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("STATE", "DATA", "CONFIG"):
-        monkeypatch.delenv(f"XDG_{name}_HOME", raising=False)
+    del own_home
     ensure_private(tmp_path / "work")
     return FileStore(Workspace.make(tmp_path / "work").conversations)
 
