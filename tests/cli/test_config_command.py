@@ -42,6 +42,18 @@ def test_explain_names_every_place_that_sets_a_key_and_the_first_one_counts(midt
     ]
 
 
+def test_explain_breaks_its_rows_between_words(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("config", "explain", "prompt.settle_ms", size=(40, 20)) as terminal:
+        assert terminal.wait_for_end() == 0
+        rows = terminal.rows
+
+    assert rows[1:4] == [
+        "  milliseconds without a key, after",
+        "    which a new prompt takes keys: what",
+        "    was typed for something else answers",
+    ]
+
+
 def test_explain_as_json(midturn: CommandLine) -> None:
     explained = midturn.ok("config", "explain", "--json", "limits.cycles").json
 

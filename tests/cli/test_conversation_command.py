@@ -245,6 +245,27 @@ def test_rm_asks_first_and_without_a_terminal_wants_yes(talk: CommandLine) -> No
     assert talk.conversations() == []
 
 
+def test_rm_names_what_it_removes_by_its_title(talk: CommandLine) -> None:
+    talk.hasty()
+
+    with talk.on_a_terminal("conversation", "rm", number(talk), size=(40, 20)) as terminal:
+        terminal.wait_for("Remove this conversation for good?")
+        terminal.wait_at(": ")
+        rows = terminal.rows
+        terminal.send("n\r")
+        assert terminal.wait_for_end() == 1
+
+    assert rows[:2] == [number(talk), "  Ship it"]
+
+
+def test_the_audit_trail_breaks_what_was_asked_for_between_words(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script({"text": "Yes."}), "Add a rollback step to the release plan, and publish it")
+
+    with midturn.on_a_terminal("conversation", "show", "--inquiries", size=(40, 20)) as terminal:
+        assert terminal.wait_for_end() == 0
+        assert terminal.rows == ["Turn: Add a rollback step to the release", "  plan, and publish it"]
+
+
 def test_export_as_markdown_shows_answers_and_redacts_secrets(talk: CommandLine) -> None:
     shown = talk.ok("conversation", "export").stdout
 

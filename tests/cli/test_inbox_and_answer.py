@@ -692,6 +692,20 @@ def test_the_inbox_is_watched(midturn: CommandLine) -> None:
     assert watching.returncode == 0
 
 
+def test_who_watches_the_inbox_reads_which_question_was_answered_and_where(midturn: CommandLine) -> None:
+    question = suspended(midturn, asks())
+    with midturn.on_a_terminal("inbox", "--watch", size=(120, 20)) as watching:
+        watching.wait_for("Ctrl-C ends this.")
+        watching.wait_for("since")
+        assert any(row.endswith(" (Ship it)") for row in watching.rows), watching.text
+
+        midturn.ok("answer", question["id"], "yes")
+
+        watching.wait_for(f"{question['id']}  Deploy to staging?  (answered by the user in the inbox)")
+        watching.send("\x03")
+        assert watching.wait_for_end() == 0
+
+
 CHOICE = {"id": "it", "text": "Which database?", "answer_type": {"type": "select", "options": ["main", "backup"], "allow_other": True}}
 
 

@@ -104,6 +104,15 @@ def test_doctor_names_what_is_wrong_in_the_configuration(midturn: CommandLine) -
     assert "--  configuration  ~/config/midturn/config.toml:2: unknown key `limits.cyles`." in finished.stdout
 
 
+def test_doctor_says_in_a_row_how_many_keys_wait_to_be_trusted(midturn: CommandLine) -> None:
+    midturn.workspace_file("".join(f'[conversation.tools.t{at}]\ncommand = ["make"]\nsummary = "Makes."\n' for at in range(3)))
+
+    shown = midturn.run("doctor").stdout
+
+    said = ".midturn/config.toml is not trusted, so 6 keys have no effect. `midturn trust` shows what it enables and asks you."
+    assert said in shown
+
+
 def offered(midturn: CommandLine, words: str, shell: str = "bash") -> list[str]:
     """Return what a shell offers behind `words`, of which the last one is begun."""
     given = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_MIDTURN_COMPLETE": f"{shell}_complete"}

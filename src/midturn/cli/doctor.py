@@ -77,7 +77,13 @@ def _workspace() -> Iterator[Finding]:
     user = shown(user_config_file())
     yield Finding("configuration", works=True, said=f"readable; your own file would be {user}")
     for sentence in said_of_ignored(loaded):
-        yield Finding("trust", works=False, said=sentence)
+        yield Finding("trust", works=False, said=_in_a_sentence(sentence))
+
+
+def _in_a_sentence(said: str) -> str:
+    """Leave the list out that stands between what has no effect and what to do."""
+    what, *listed = said.split("\n")
+    return f"{what.removesuffix(':')}. {listed[-1]}" if listed else said
 
 
 def _inbox() -> Finding:

@@ -14,10 +14,11 @@ from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json, say_line
 from midturn.cli.place import Place, StoreAddress, find_place, own_place, place_in
 from midturn.cli.question_rows import question_rows
-from midturn.cli.shown import Shown, line
+from midturn.cli.shown import Shown, line, presented
 from midturn.cli.used_workspaces import used_workspaces
 from midturn.config.places import shown
 from midturn.core.asker import Asker
+from midturn.core.events import AnsweredBy
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
 from midturn.store.store_change import StoreChange
@@ -93,27 +94,38 @@ def _root(place: Place) -> str | None:
 
 def _watch(place: Place, *, as_json: bool) -> ExitStatus:
     """Show what happens until Ctrl-C; with `as_json`, a line of JSON each."""
+    if not as_json:
+        note("midturn: showing what is asked and answered. Ctrl-C ends this.")
+    asked: dict[str, OpenQuestion] = {}
     with suppress(KeyboardInterrupt):
         for change in place.store.watch_sync():
             if as_json:
                 say_line(change.to_json())
                 continue
-            for row in _news(change):
+            if change.question:
+                asked[change.id] = change.question
+            for row in _news(place, change, asked.get(change.id)):
                 say(row)
     return ExitStatus.DONE
 
 
-def _news(change: StoreChange) -> Iterable[Shown]:
+def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> Iterable[Shown]:
+    text = question.question.text if question else ""
     match change.kind:
-        case "asked" if change.question:
-            return table(_rows(change.question))
+        case "asked" if question:
+            return table(_rows(question, _titles(place, [question]).get(change.conversation, "")))
         case "answered":
-            by = change.answered_by
-            return [line("{}  answered by {}", change.id, (by.user or by.via or by.model or by.by) if by else "somebody")]
+            return table([(line("{}", change.id), line("{}  {}", text, _by(change.answered_by)))])
         case "withdrawn":
-            return [line("{}  withdrawn", change.id)]
+            return table([(line("{}", change.id), line("{}  (withdrawn)", text))])
         case _:
             return [line("The turn of conversation {} has ended.", change.conversation)]
+
+
+def _by(who: AnsweredBy | None) -> Shown:
+    from midturn.terminal.told import who_answered  # only who watches needs it
+
+    return presented(who_answered(who, None) or "(answered at its terminal)")
 
 
 def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:

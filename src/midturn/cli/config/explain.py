@@ -10,7 +10,7 @@ from midturn.cli.config.toml import toml
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import load_here, report_ignored
 from midturn.cli.options import with_json
-from midturn.cli.output import say, say_json
+from midturn.cli.output import say, say_json, tell
 from midturn.cli.shown import Shown, line
 from midturn.config.explain import Explanation, Setting, explain
 from midturn.core.json_value import Json
@@ -38,9 +38,9 @@ def _print(one: Explanation) -> None:
     else:
         say("{} is not set", one.key)
     if one.help:
-        say("  {}", one.help)
+        tell("  {}", one.help)
     for place, setting in enumerate(one.settings):
-        say(_setting(setting, one, holds=place == 0))
+        tell(_setting(setting, one, holds=place == 0))
 
 
 def _setting(setting: Setting, one: Explanation, *, holds: bool) -> Shown:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 
 from msgspec import UNSET
 
 from midturn.cli.conversation.replies import asked_of, replied_at_review, words
-from midturn.cli.layout import table
+from midturn.cli.layout import table, wrapped
 from midturn.cli.output import say, say_json
 from midturn.cli.shown import Shown, joined, line
 from midturn.core.events import (
@@ -46,7 +47,8 @@ def print_inquiries(conversation: Conversation) -> None:
     for event in conversation.events:
         if isinstance(event, ChatRequest):
             trail.begin_turn()
-            say("Turn: {}", next(iter(event.content.splitlines()), ""))
+            for row in wrapped(line("Turn: {}", next(iter(event.content.splitlines()), "")), sys.stdout, "  "):
+                say(row)
         elif rows := trail.rows(event):
             for text in table([(line("  {}", left), right) for left, right in rows]):
                 say(text)

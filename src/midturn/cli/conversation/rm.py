@@ -12,6 +12,7 @@ from midturn.cli.output import note, say
 from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.cli.shown import line
 from midturn.core.question import Question
+from midturn.errors import StoreError
 
 
 @click.command
@@ -40,5 +41,8 @@ def _agreed(place: Place, chosen: list[str]) -> bool:
 
 
 def _described(place: Place, number: str, waiting: set[str]) -> tuple[str, str]:
-    name = place.files.path(number).name if place.is_on_disk else place.store.read_sync(number).title
+    try:
+        name = place.store.read_sync(number).title
+    except StoreError:  # it is damaged, which is a reason to remove it
+        name = place.files.path(number).name if place.is_on_disk else ""
     return name, " (waits for an answer)" if number in waiting else ""
