@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -37,9 +36,11 @@ class Connected:
         """The tools of each server that can be used."""
         if not settings.mcp:
             return
+        import importlib.util  # where no server is configured, nothing is looked for, started or confined
+
         if importlib.util.find_spec("mcp") is None:
             raise ConfigError(MISSING)
-        from midturn.compose.server_specs import server_specs  # where no server is configured, nothing is started or confined
+        from midturn.compose.server_specs import server_specs
         from midturn.mcp.servers import McpServers
 
         specs, self.problems = server_specs(settings, root, asks=asks)

@@ -32,10 +32,10 @@ _INVISIBLE = (  # letters, marks and symbols that show nothing, and what Unicode
 )
 _NO_CHARACTER = 0xFFFE  # the last two code points of every plane
 
-_PILE = re.compile(  # where marks may pile up: on nothing (at the start of a line), or more than four of them in a row
+_PILE = (  # where marks may pile up: on nothing (at the start of a line), or more than four of them in a row
     r"(?<![^\n])[^\w\x20-\x7e\n]+|[^\w\x20-\x7e\n\u2010-\u2027\u2030-\u205e\u2190-\u27bf\u3001-\u3029\uff01-\uff0f]{5,}"
 )
-_JOINER = re.compile("[\u200c\u200d\ufe0e\ufe0f]")
+_JOINER = "[\u200c\u200d\ufe0e\ufe0f]"
 _EMOJI_JOINER = "\u200d"
 _SELECTORS = frozenset("\ufe0e\ufe0f")
 _MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # what may stand between a picture and its joiner
@@ -82,7 +82,7 @@ class _Profile(dict[int, str]):
 def _written(text: str, profile: _Profile) -> str:
     if text.isascii():  # the common case, at the speed of a table
         return text.translate(profile.ascii)
-    return _PILE.sub(_without_pile, _JOINER.sub(_joiner, text.translate(profile)))
+    return re.sub(_PILE, _without_pile, re.sub(_JOINER, _joiner, text.translate(profile)))
 
 
 def _without_pile(run: Match[str]) -> str:
@@ -91,7 +91,7 @@ def _without_pile(run: Match[str]) -> str:
     marks = 0 if start and run.string[start - 1] != "\n" else _MARKS
     written: list[str] = []
     for character in run[0]:
-        if _JOINER.match(character):
+        if re.match(_JOINER, character):
             written.append(character)
         elif unicodedata.category(character) in {"Mn", "Me"}:
             marks += 1

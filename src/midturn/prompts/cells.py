@@ -17,10 +17,10 @@ BETWEEN = " · "
 _BOTH_ENDS = 5  # cells that show something of both
 
 _FIRST_REGIONAL = 0x1F1E6
-_FLAG = re.compile("[\U0001f1e6-\U0001f1ff]{2}")
+_FLAG = "[\U0001f1e6-\U0001f1ff]{2}"
 _FIRST_TONE = 0x1F3FB
 _TONES_BEGIN = 2  # tones 1 and 2 of the scale that they are named for have one picture
-_TONE = re.compile("[\U0001f3fb-\U0001f3ff]")
+_TONE = "[\U0001f3fb-\U0001f3ff]"
 
 _GLUE = "\u00a0"
 """A space at which no row is broken; in text from outside there is none, because the sink shows it as a code."""
@@ -47,7 +47,7 @@ def steady(text: str) -> str:
 
     In a text that passed the sink there is no such bracket but around a code, so that no other text looks like them.
     """
-    return text if text.isascii() else _TONE.sub(_tone, _FLAG.sub(_country, text))
+    return text if text.isascii() else re.sub(_TONE, _tone, re.sub(_FLAG, _country, text))
 
 
 def clip(text: str, width: int) -> str:

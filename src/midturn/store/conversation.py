@@ -17,7 +17,7 @@ from midturn.core.turn.pending import pending
 from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.ids import conversation_id, title
-from midturn.store.jp import importing
+from midturn.store.jp.folder import EVENTS, is_jp
 from midturn.store.metadata import Metadata, decode_metadata, read_metadata
 from midturn.store.reader import EventReader, ReadStream
 
@@ -56,7 +56,7 @@ class Conversation:
             StoreError: There is no conversation, or it cannot be read; the message names the file.
         """
         directory = Path(os.path.realpath(path))
-        if importing.is_jp(directory):
+        if is_jp(directory):
             return cls._open_jp(directory)
         with Folder.at(directory) as folder:
             metadata, problem = read_metadata(folder)
@@ -67,8 +67,10 @@ class Conversation:
 
     @classmethod
     def _open_jp(cls, directory: Path) -> Conversation:
+        from midturn.store.jp import importing  # few are of `jp`
+
         legacy = importing.read_jp(directory)
-        events = decode_lines(legacy.lines, str(directory / importing.EVENTS))
+        events = decode_lines(legacy.lines, str(directory / EVENTS))
         try:
             metadata, problem = decode_metadata(msgspec.json.encode(legacy.metadata)), ""
         except ValueError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import stat
 import time
 from collections import Counter
@@ -149,7 +148,7 @@ class Directories:
         if conversation_id(f"{number}-{words}") != number or self._has(number):
             return None
         name, link = f"{number}-{words}", folder / f".{number}"
-        shutil.rmtree(folder / f"{NEW}{number}", ignore_errors=True)
+        _remove(folder / f"{NEW}{number}")
         with telling("create", folder / name):
             link.unlink(missing_ok=True)
             try:
@@ -170,7 +169,7 @@ class Directories:
         self._begun = True
 
     def _give_back(self, number: str, building: Path) -> None:
-        shutil.rmtree(building, ignore_errors=True)
+        _remove(building)
         with suppress(OSError):
             (self.folders[0] / f".{number}").unlink()
 
@@ -198,3 +197,9 @@ def _names(folder: Path) -> list[str]:
                 return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return []
+
+
+def _remove(unused: Path) -> None:
+    import shutil  # what was begun is nearly always finished
+
+    shutil.rmtree(unused, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -31,7 +30,7 @@ from midturn.store.folder_seals import FolderSeals
 from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
-from midturn.store.jp.importing import is_jp, read_jp
+from midturn.store.jp.folder import is_jp
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
@@ -40,7 +39,6 @@ from midturn.store.seal import SealVerdict, sealed_anew
 from midturn.store.seen_turns import PASTS, Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
 from midturn.store.trying_again import may_try
-from midturn.store.watching import time_to_look
 
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
@@ -112,6 +110,8 @@ class FileConversations:
 
     async def stirred(self, since: int) -> int:
         """Return when it is time to look again."""
+        from midturn.store.watching import time_to_look  # most programs watch no store
+
         return await time_to_look(since)
 
     async def grown(self, since: Growth | None = None) -> Growth:
@@ -207,6 +207,8 @@ class FileConversations:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
         path = self.path(id)
         if is_jp(path):
+            from midturn.store.jp.importing import read_jp  # few are of `jp`
+
             return list(read_jp(path).lines)
         with Folder.at(path) as folder, reader.EventReader(folder) as events:
             return events.lines()
@@ -290,6 +292,8 @@ class FileConversations:
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")
                     self._directories.forget(path)
+                    import shutil  # only here is anything removed
+
                     shutil.rmtree(gone)
             finally:
                 held.release()

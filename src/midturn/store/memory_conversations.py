@@ -24,7 +24,6 @@ from midturn.store.port import Decide, Growth, HeldBy, Settled, Which
 from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
-from midturn.store.watching import time_to_look
 
 _LOOK = 0.05  # seconds between two looks for conversations that are due
 
@@ -67,6 +66,8 @@ class MemoryConversations:
 
     async def stirred(self, since: int) -> int:
         """Return when it is time to look again."""
+        from midturn.store.watching import time_to_look  # most programs watch no store
+
         return await time_to_look(since)
 
     async def grown(self, since: Growth | None = None) -> Growth:

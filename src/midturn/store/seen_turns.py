@@ -15,7 +15,7 @@ from midturn.core.stream import OpenQuestion, open_turn
 from midturn.core.stream.log import NO_PAST, Past
 from midturn.core.turn.pending import pending_in
 from midturn.store.folder import Folder
-from midturn.store.jp.importing import is_jp
+from midturn.store.jp.folder import is_jp
 from midturn.store.reader import NAME, EventReader
 
 _MOST_PASTS = 16

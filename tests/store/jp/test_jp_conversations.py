@@ -15,7 +15,8 @@ from midturn.core.stream import calls, open_turn, pairs, sanitize, turns
 from midturn.core.turn.pending import pending
 from midturn.errors import StoreError
 from midturn.store.export import export_jp
-from midturn.store.jp.importing import JpConversation, import_events, import_metadata, is_jp, read_jp
+from midturn.store.jp.folder import is_jp
+from midturn.store.jp.importing import JpConversation, import_events, import_metadata, read_jp
 from midturn.store.jp.strings import hide, reveal
 
 OURS = Path(__file__).parents[2] / "data" / "legacy"

@@ -6,7 +6,6 @@ answer stands under `structured` (there: `data`), and the key `imported` says wh
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +14,9 @@ from msgspec import Raw, Struct
 
 from midturn.core.json_value import JsonObject
 from midturn.errors import StoreError
-from midturn.store import event_file
+from midturn.store.jp.folder import EVENTS
 from midturn.store.jp.strings import reveal
 
-EVENTS: Final = "events.json"
 METADATA: Final = "metadata.json"
 HIDDEN: Final = {"tool_call_request": "arguments", "tool_call_response": "content"}
 """The field of each kind whose strings are in base64."""
@@ -47,12 +45,6 @@ class JpConversation(Struct, frozen=True):
         """The title, where there is one."""
         title = self.metadata.get("title")
         return title if isinstance(title, str) else ""
-
-
-def is_jp(folder: Path) -> bool:
-    """Say whether `jp`, and nobody else, recorded what is in this folder."""
-    place = os.fspath(folder)  # asked of each conversation that is listed, and nearly always answered by the first look
-    return not os.path.exists(f"{place}/{event_file.NAME}") and os.path.isfile(f"{place}/{EVENTS}")  # noqa: PTH110, PTH113
 
 
 def read_jp(folder: Path) -> JpConversation:
