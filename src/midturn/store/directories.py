@@ -7,13 +7,13 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from midturn.errors import StoreError
 from midturn.files.private import ensure_private, make_private
-from midturn.store.folder import Folder, telling
+from midturn.store.folder import DIRECTORY, Folder, telling
 from midturn.store.ids import NEW, conversation_id, conversation_number, slug
 from midturn.store.open_index import OpenIndex
 
@@ -95,18 +95,32 @@ class Directories:
         with suppress(OSError):
             (path.parent / f".{conversation_id(path.name)}").unlink()
 
+    def open(self, id: str) -> Folder:
+        """Open the directory of a conversation.
+
+        Raises:
+            StoreError: There is none, or there are several; or it cannot be opened.
+        """
+        for folder, name in self._links(id):
+            try:
+                return Folder(folder, os.open(f"{folder}/{name}", DIRECTORY), name)
+            except OSError:
+                continue  # what is wrong with it is said below
+        return Folder.at(self.path(id))
+
     def _linked(self, id: str) -> Path | None:
-        """Follow the link of an id. One that leads anywhere but to a directory of this id is ignored."""
+        return next((folder / name for folder, name in self._links(id) if _is_directory(f"{folder}/{name}")), None)
+
+    def _links(self, id: str) -> Iterator[tuple[Path, str]]:
+        """Follow the link of an id in each folder. One that leads anywhere but to a name with this id is ignored."""
         number = conversation_id(id)
         for folder in self.folders:
-            place = os.fspath(folder)
             try:
-                name = id if number else os.readlink(f"{place}/.{id}") if id.isdecimal() else ""  # noqa: PTH115  it is asked for each look
+                name = id if number else os.readlink(f"{folder}/.{id}") if id.isdecimal() else ""  # noqa: PTH115  it is asked for each look
             except OSError:
                 continue
-            if conversation_id(name) == (number or id) and _is_directory(f"{place}/{name}"):
-                return folder / name
-        return None
+            if conversation_id(name) == (number or id):
+                yield folder, name
 
     def _listed(self) -> list[tuple[str, Path]]:
         """List everything, once: what has no link yet (a clone, an older store) gets one, unless several directories have its id."""

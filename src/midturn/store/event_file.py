@@ -31,10 +31,10 @@ class EventFile:
         self._folder = folder
         self.syncs = 0
         self._broken = ""
-        with telling("open", folder.path, NAME):
+        with telling("open", folder, NAME):
             self.fd = folder.open(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            with telling("repair", folder.path, NAME):
+            with telling("repair", folder, NAME):
                 self.found = FileEnd(self.fd)
                 """What the file held when it was opened."""
                 if not self.found.is_private:

@@ -55,7 +55,7 @@ class FileConversations:
         self._seen = SeenTurns(self._directories.path)
         self._limits = limits
         self._bell = AnswerBell(self._directories.folders)
-        self._seals = FolderSeals({folder: keep(folder) for folder in self._directories.folders}, wanted=sealed)
+        self._seals = FolderSeals([(folder, keep(folder)) for folder in self._directories.folders], wanted=sealed)
 
     # Holding --------------------------------------------------------------------------------------------------------------
 
@@ -70,12 +70,18 @@ class FileConversations:
 
     async def open(self, id: str) -> FileJournal:
         """Hold a conversation."""
-        with ExitStack() as undone:
-            folder = undone.enter_context(self._folder(id))
-            writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
-            journal = _journal(writer, PASTS.of(folder.path))
-            undone.pop_all()
-        PASTS.keep(folder.path, journal.past)
+        folder = self._folder(id)
+        try:
+            writer = await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder))
+            try:
+                journal = _journal(writer, PASTS.of(folder.place))
+            except BaseException:
+                writer.close()
+                raise
+        except BaseException:
+            folder.close()
+            raise
+        PASTS.keep(folder.place, journal.past)
         return journal
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
@@ -250,11 +256,11 @@ class FileConversations:
                 events.append([line + b"\n" for line in written])
             finally:
                 events.close()
-        _name(folder, conversation_id(folder.path.name) or "", unfinished_turn(folder.path))
+        _name(folder, conversation_id(folder.name) or "", unfinished_turn(folder.path))
         with folder, Folder.at(folder.path.parent) as parent:
             folder.sync()
             parent.sync()
-        return conversation_id(folder.path.name) or ""
+        return conversation_id(folder.name) or ""
 
     @property
     def lacks_key(self) -> bool:
@@ -366,11 +372,11 @@ class FileConversations:
             return not self._seals.last_turn(folder).needs_adoption
 
     def _folder(self, id: str) -> Folder:
-        return Folder.at(self.path(id))
+        return self._directories.open(id)
 
 
 def _journal(writer: Writer, known: Past = NO_PAST) -> FileJournal:
-    return FileJournal(conversation_id(writer.folder.path.name) or "", writer, known)
+    return FileJournal(conversation_id(writer.folder.name) or "", writer, known)
 
 
 def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:

@@ -17,7 +17,7 @@ from midturn.errors import StoreError
 
 _BLOCK = 65_536
 _PRIVATE = 0o600
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is not ours.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
@@ -31,20 +31,21 @@ def sync(fd: int) -> None:
 
 
 class telling:  # noqa: N801  it reads as what it does: `with telling("open", path):`
-    """Turn an error of the system into a `StoreError` that names the file: `path`, or `name` in the directory `path`."""
+    """Turn an error of the system into a `StoreError` that names the file: `where`, or `name` in the directory `where`."""
 
-    __slots__ = ("_doing", "_name", "_path")
+    __slots__ = ("_doing", "_name", "_where")
 
-    def __init__(self, doing: str, path: Path, name: str = "") -> None:
+    def __init__(self, doing: str, where: Path | Folder, name: str = "") -> None:
         self._doing = doing
-        self._path = path
+        self._where = where
         self._name = name
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if isinstance(error, OSError):
-            raise refusal(self._doing, self._path / self._name if self._name else self._path, error) from error
+            path = self._where.path if isinstance(self._where, Folder) else self._where
+            raise refusal(self._doing, path / self._name if self._name else path, error) from error
 
 
 def refusal(doing: str, path: Path, error: OSError) -> StoreError:
@@ -86,6 +87,16 @@ class Folder:
     def path(self, path: Path) -> None:
         self._path, self._name = path, ""
 
+    @property
+    def name(self) -> str:
+        """What the directory is called."""
+        return self._name or self._path.name
+
+    @property
+    def place(self) -> str:
+        """Where the directory is, as a text."""
+        return f"{self._path}/{self._name}" if self._name else str(self._path)
+
     @classmethod
     def at(cls, path: Path) -> Self:
         """Open the directory at `path`, which must not be a symbolic link itself.
@@ -94,7 +105,7 @@ class Folder:
             StoreError: It cannot be opened.
         """
         with telling("open", path):
-            return cls(path, os.open(path, _DIRECTORY))
+            return cls(path, os.open(path, DIRECTORY))
 
     def inside(self, name: str) -> Folder:
         """Open a directory in here.
@@ -102,7 +113,7 @@ class Folder:
         Raises:
             OSError: As `os.open`.
         """
-        return Folder(self.path, os.open(name, _DIRECTORY, dir_fd=self.fd), name)
+        return Folder(self.path, os.open(name, DIRECTORY, dir_fd=self.fd), name)
 
     def make_inside(self, name: str) -> None:
         """Create a directory in here that only its owner may enter, and wait until its name is on the disk; one that is there will do."""

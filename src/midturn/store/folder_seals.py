@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,27 +19,27 @@ from midturn.store.seal import SealChain, Seals, SealVerdict, turns_of
 class FolderSeals:
     """Each folder's seals; a folder that is no workspace's and not the user's own has none, unless that is wanted."""
 
-    def __init__(self, folders: Mapping[Path, str], *, wanted: bool = False) -> None:
+    def __init__(self, folders: Sequence[tuple[Path, str]], *, wanted: bool = False) -> None:
         """Seal in `folders`, each with its real path; where it is `wanted`, in all of them."""
         self._folders = folders
         self._wanted = wanted
 
     @cached_property
-    def _of(self) -> dict[Path, Seals | None]:
-        return {folder: Seals.of(real, wanted=self._wanted) for folder, real in self._folders.items()}
+    def _of(self) -> dict[Path, Seals]:
+        return {folder: seals for folder, real in self._folders if (seals := Seals.of(real, wanted=self._wanted))}
 
     @property
     def lacks_key(self) -> bool:
         """Whether what is written in the first folder should be sealed, and cannot be."""
-        seals = next(iter(self._of.values()), None)
+        seals = self._of.get(self._folders[0][0])
         return seals is not None and seals.key is None
 
     def chain(self, folder: Folder) -> SealChain | None:
         """Return the chain of a conversation, given its directory."""
-        seals = self._of.get(folder.path.parent) if any(self._of.values()) else None
+        seals = self._of.get(folder.path.parent) if self._of else None
         if seals is None:
             return None
-        name = folder.path.name.removeprefix(NEW)
+        name = folder.name.removeprefix(NEW)
         return seals.chain(conversation_id(name) or name)
 
     def last_turn(self, folder: Folder) -> LastTurn:

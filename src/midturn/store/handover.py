@@ -39,7 +39,7 @@ class FileAnswers:
     def put(self, answer: HandedOver) -> bool:
         """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
         name, temporary = _file_name(answer.event_id), f".{os.urandom(8).hex()}"
-        with telling("hand an answer over in", self._conversation.path, NAME):
+        with telling("hand an answer over in", self._conversation, NAME):
             self._conversation.make_inside(NAME)
             with self._conversation.inside(NAME) as folder:
                 text = msgspec.json.encode(answer)
@@ -55,7 +55,7 @@ class FileAnswers:
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is not an answer is put aside under another name."""
-        with telling("read the answers in", self._conversation.path, NAME):
+        with telling("read the answers in", self._conversation, NAME):
             if not self._conversation.has(NAME):  # as usual: nobody has handed anything over
                 return ()
             try:
@@ -69,14 +69,14 @@ class FileAnswers:
 
     def remove(self, event_id: str) -> None:
         """Remove the file. Not synced: an answer that comes back after a loss of power finds its question closed."""
-        telling_where = telling("remove an answer in", self._conversation.path, NAME)
+        telling_where = telling("remove an answer in", self._conversation, NAME)
         with telling_where, suppress(FileNotFoundError), self._conversation.inside(NAME) as folder:
             folder.remove(_file_name(event_id))
 
 
 def handed_elsewhere(conversation: Folder) -> dict[str, HandedOver]:
     """Return the answers that came with a conversation, by the event id of their question: nobody here has given them."""
-    with telling("read the answers in", conversation.path, NAME):
+    with telling("read the answers in", conversation, NAME):
         if not conversation.has(NAME):
             return {}
         found: dict[str, HandedOver] = {}

@@ -79,7 +79,7 @@ class Writer:
         """
         begin, found = self._found[0].offset if self._found else 0, self.file.found
         events = list(turn_of(found, self._found, self.folder))
-        past = known.grown(found.pass_by(0, begin), f"{self.folder.path}/{NAME}")
+        past = known.grown(found.pass_by(0, begin), f"{self.folder.place}/{NAME}")
         found.forget()
         self._found = []
         return events, past
@@ -122,7 +122,8 @@ class Writer:
 
     @property
     def _id(self) -> str:
-        return conversation_id(self.folder.path.name.removeprefix(NEW)) or self.folder.path.name.removeprefix(NEW)
+        name = self.folder.name.removeprefix(NEW)
+        return conversation_id(name) or name
 
     def tidy(self, last_turn: Callable[[], Sequence[Event]], batch: Sequence[Event]) -> None:
         """Take away what was handed over for a question that this batch has closed; `last_turn` is asked only if there is something."""
@@ -139,7 +140,7 @@ class FileJournal:
         self._conversation = conversation
         self._writer = writer
         self._closed = False
-        with telling("read", writer.folder.path, NAME):
+        with telling("read", writer.folder, NAME):
             self._events, self.past = writer.read(known)
         self.events: Sequence[Event] = EventLog(self._events, self.past)
         """Everything recorded so far, oldest first."""

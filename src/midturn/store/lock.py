@@ -62,7 +62,7 @@ class Lock:
 
     def __init__(self, folder: Folder) -> None:
         """Open the lock's file; `take` makes one that is held."""
-        with telling("lock", folder.path, NAME):
+        with telling("lock", folder, NAME):
             self._fd = folder.open(NAME, os.O_RDWR | os.O_CREAT)
         self._is_signed = False
 
@@ -77,7 +77,7 @@ class Lock:
         """
         lock = cls(folder)
         try:
-            with telling("lock", folder.path, NAME):
+            with telling("lock", folder, NAME):
                 await lock._taken(folder)
                 lock._sign(holder, _checked(folder, lock._fd))
         except BaseException:
@@ -137,7 +137,7 @@ class Lock:
 
 def is_held(folder: Folder) -> bool:
     """Say whether somebody writes the conversation just now."""
-    with telling("look at", folder.path, NAME):
+    with telling("look at", folder, NAME):
         try:
             fd = folder.open(NAME, os.O_RDONLY)
         except FileNotFoundError:

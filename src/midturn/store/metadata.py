@@ -72,13 +72,13 @@ def read_metadata(folder: Folder) -> tuple[Metadata, str]:
 
 def write_metadata(folder: Folder, metadata: Metadata) -> None:
     """Put metadata in the place of what was there, whole and durable."""
-    with telling("write", folder.path, NAME):
+    with telling("write", folder, NAME):
         folder.replace(NAME, _encoded(metadata))
 
 
 def write_first_metadata(folder: Folder, metadata: Metadata) -> None:
     """Write the metadata of a new conversation. Not synced: the conversation, whose first batch is synced, says the same."""
-    with telling("write", folder.path, NAME):
+    with telling("write", folder, NAME):
         folder.write_unsynced(NAME, _encoded(metadata))
 
 

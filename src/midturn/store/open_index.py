@@ -84,7 +84,7 @@ def name_open(conversation: Folder, id: str) -> None:
     Raises:
         StoreError: That cannot be done: no turn may begin here that nobody would find.
     """
-    with telling("note the open turn of", conversation.path):
+    with telling("note the open turn of", conversation):
         try:
             folder = conversation.inside(f"../{NAME}")
         except FileNotFoundError:

@@ -31,7 +31,7 @@ class EventReader:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        with telling("read", folder.path, NAME):
+        with telling("read", folder, NAME):
             self._fd = folder.open(NAME, os.O_RDONLY)
             try:
                 self._file = FileEnd(self._fd)
@@ -59,21 +59,21 @@ class EventReader:
 
     def last_turn(self) -> tuple[Event, ...]:
         """Read the last turn from the end of the file, whatever its length."""
-        with telling("read", self._folder.path, NAME):
+        with telling("read", self._folder, NAME):
             return turn_of(self._file, last_turn(self._file, self._end), self._folder)
 
     def last_lines(self) -> list[bytes]:
         """Read the lines of the last turn as they are, without their newlines."""
-        with telling("read", self._folder.path, NAME):
+        with telling("read", self._folder, NAME):
             return [line.text for line in last_turn(self._file, self._end)]
 
     def unfinished_turn(self) -> tuple[Event, ...]:
         """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
-        with telling("read", self._folder.path, NAME):
+        with telling("read", self._folder, NAME):
             return turn_of(self._file, unfinished_turn(self._file, self._end), self._folder)
 
     def _all(self) -> bytes:
-        with telling("read", self._folder.path, NAME):
+        with telling("read", self._folder, NAME):
             return self._file.pass_by(0, self._end)
 
 

@@ -29,20 +29,26 @@ class KnownPasts:
     """
 
     def __init__(self) -> None:
-        self._pasts: dict[Path, Past] = {}
+        self._pasts: dict[str, Past] = {}
         self._bytes = 0
         self._lock = Lock()
 
-    def of(self, path: Path) -> Past:
+    def of(self, place: str) -> Past:
         """Return what is known of a conversation."""
-        return self._pasts.get(path, NO_PAST)
+        return self._pasts.get(place, NO_PAST)
 
-    def keep(self, path: Path, past: Past) -> None:
+    def forget(self) -> None:
+        """Know nothing."""
+        with self._lock:
+            self._pasts.clear()
+            self._bytes = 0
+
+    def keep(self, place: str, past: Past) -> None:
         """Keep a past, and forget those that were not used for longest where they are many or large."""
         with self._lock:
-            self._bytes -= self._pasts.pop(path, NO_PAST).size
+            self._bytes -= self._pasts.pop(place, NO_PAST).size
             if 0 < past.size <= _MOST_BYTES:
-                self._pasts[path] = past
+                self._pasts[place] = past
                 self._bytes += past.size
             while len(self._pasts) > _MOST_PASTS or self._bytes > _MOST_BYTES:
                 self._bytes -= self._pasts.pop(next(iter(self._pasts))).size

@@ -52,7 +52,7 @@ def may_try(folder: Folder, last_event: str) -> bool:
     tries = _read(folder)
     if not tries.allow(last_event, now):
         return False
-    with telling("write", folder.path, NAME):
+    with telling("write", folder, NAME):
         with suppress(FileNotFoundError):
             folder.remove(NAME)
         folder.write_unsynced(NAME, msgspec.json.encode(tries.once_more(last_event, now)))
