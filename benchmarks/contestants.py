@@ -51,6 +51,17 @@ def midturn(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
     return lambda: turn(root, conversation, deploy, ["eu-1"])
 
 
+def midturn_anew(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
+    """Ours, as if each step were in a process of its own that is loaded already."""
+    import midturn as mt
+    from turns import deploy, forget, history, turn
+
+    conversation = mt.open_store(root).new_sync("ship it")
+    (path,) = root.glob(f"{conversation}-*")
+    (path / "events.jsonl").write_bytes(history(messages * 2))
+    return lambda: turn(root, conversation, deploy, ["eu-1"], forget)
+
+
 def floor(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
     """No program at all: as many bytes with as many syncs as ours, then everything read back and decoded, once."""
     from turns import history

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import contestants
 import midturn as mt
@@ -30,11 +31,12 @@ import terminal
 from profiled import profiled, table as profile
 from startup import NAMES as BEGINNING, TURN, installed, spent, to_first_byte
 from store import burst, fill
-from turns import QUESTIONS, agent_history, deploy, interviewed, model, prepared, turn
+from turns import QUESTIONS, agent_history, deploy, forget, interviewed, keep, model, prepared, turn
 
 HISTORIES = (0, 100, 1_000)
 NAMES = {
     "midturn": "midturn",
+    "midturn_anew": "midturn, with nothing kept in the process",
     "floor": "the floor",
     "langgraph": "LangGraph with SQLite",
     "pydantic_ai": "pydantic-ai, deferred tool",
@@ -58,6 +60,14 @@ ENOUGH = 3
 MOST_SECONDS = 50
 
 Row = tuple[str, str]
+AT = " / ".join(f"{size:,}" for size in HISTORIES) + " messages"
+
+
+class Took(NamedTuple):
+    """What a round took, in milliseconds: by the clock, and of the processor, which neighbours on a machine hardly change."""
+
+    all: float
+    processor: float
 
 
 def clock(work: Callable[[], object]) -> float:
@@ -69,7 +79,7 @@ def clock(work: Callable[[], object]) -> float:
 
 def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
     """Run the turn in every program, round after round."""
-    found: dict[tuple[str, int], list[float]] = {}
+    found: dict[tuple[str, int], list[Took]] = {}
     with tempfile.TemporaryDirectory() as directory:
         dbos = contestants.Dbos(Path(directory))
         programs: dict[str, contestants.Contestant] = {name: getattr(contestants, name) for name in NAMES if name != "dbos"}
@@ -86,19 +96,30 @@ def round_trips(rounds: int) -> tuple[list[str], list[Row]]:
         dbos.close()
     table = ["| ms at a history of | " + " | ".join(f"{size:,} messages" for size in HISTORIES) + " |", "| --- | --- | --- | --- |"]
     for name, shown in NAMES.items():
-        table.append(f"| {shown} | " + " | ".join(f"{statistics.median(found[name, size]):.1f}" for size in HISTORIES) + " |")
+        times = (statistics.median(took.all for took in found[name, size]) for size in HISTORIES)
+        table.append(f"| {shown} | " + " | ".join(f"{time:.1f}" for time in times) + " |")
     rows: list[Row] = []
     for other in ("langgraph", "floor"):
-        ratios = [_ratio(found["midturn", size], found[other, size]) for size in HISTORIES]
-        rows.append((f"a round trip against {NAMES[other]}, at 0 / 100 / 1,000 messages", " / ".join(f"{ratio:.2f}" for ratio in ratios)))
+        for own, what in (
+            ("midturn", f"a round trip against {NAMES[other]}, at {AT}"),
+            ("midturn_anew", "the same, with nothing kept in the process"),
+        ):
+            pairs = [list(zip(found[own, size], found[other, size], strict=True)) for size in HISTORIES]
+            whole = " / ".join(f"{statistics.median(ours.all / theirs.all for ours, theirs in of_size):.2f}" for of_size in pairs)
+            worked = " / ".join(
+                f"{statistics.median(ours.processor / theirs.processor for ours, theirs in of_size):.2f}" for of_size in pairs
+            )
+            rows.append((what, f"{whole}; of processor time {worked}"))
     return table, rows
 
 
-def _once(program: contestants.Contestant, messages: int) -> float:
+def _once(program: contestants.Contestant, messages: int) -> Took:
     with tempfile.TemporaryDirectory() as directory:
         run = program(Path(directory), messages)
         gc.collect()
-        return clock(lambda: asyncio.run(_awaited(run)))
+        began = time.process_time()
+        took = clock(lambda: asyncio.run(_awaited(run)))
+        return Took(took, (time.process_time() - began) * 1e3)
 
 
 async def _awaited(run: Callable[[], Awaitable[None]]) -> None:
@@ -112,16 +133,22 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 def growth(rounds: int) -> list[Row]:
     """Measure what a history with calls and questions adds to a turn, in processor time: that no neighbour disturbs."""
 
-    def once(events: int) -> float:
+    def once(events: int, between: Callable[[], None]) -> float:
         with tempfile.TemporaryDirectory() as directory:
             path, conversation = prepared(Path(directory), 0)
             (path / "events.jsonl").write_bytes(agent_history(events))
             began = time.process_time()
-            asyncio.run(turn(Path(directory), conversation, deploy, ["eu-1"]))
+            asyncio.run(turn(Path(directory), conversation, deploy, ["eu-1"], between))
             return (time.process_time() - began) * 1e6
 
-    short, long = zip(*((once(0), once(4_000)) for _ in range(rounds * 3)), strict=True)
-    return [("what an event of history with calls and questions adds to a turn", f"{(min(long) - min(short)) / 4_000:.2f} µs")]
+    rows: list[Row] = []
+    for what, between in (
+        ("what an event of history with calls and questions adds to a turn", keep),
+        ("the same, with nothing kept in the process", forget),
+    ):
+        short, long = zip(*((once(0, between), once(4_000, between)) for _ in range(rounds * 3)), strict=True)
+        rows.append((what, f"{(min(long) - min(short)) / 4_000:.2f} µs"))
+    return rows
 
 
 def many_questions() -> list[Row]:
@@ -235,6 +262,7 @@ def long_conversation() -> list[Row]:
         (path / "events.jsonl").write_bytes(agent_history(100_000))
 
         def agent() -> mt.Agent:
+            forget()
             return mt.Agent(model("deploy"), tools=[deploy], store=mt.open_store(directory))
 
         result = agent().run_sync("Ship it", conversation=conversation)
@@ -266,9 +294,9 @@ writes this page; `make bench-check` fails when what can be counted (bytes, sync
 
 **What is compared.** Every program runs the same turn: a model (a function, so that no network is measured) calls one tool, the tool
 waits for a person, everything is on disk, and new objects go on with the answer. All of them run in turns in one process, as in a web
-service, and what a program keeps in its process counts; a ratio is the median of the ratios of the rounds. Before the turn, as many
-messages of 280 characters have been said as the column says. The floor is no program at all: as many bytes with as many syncs as
-midturn's, then the file read back and decoded.
+service, and what a program keeps in its process counts; a row of our own says what it takes without that, as if each step were in a
+process of its own. A ratio is the median of the ratios of the rounds. Before the turn, as many messages of 280 characters have been said
+as the column says. The floor is no program at all: as many bytes with as many syncs as midturn's, then the file read back and decoded.
 
 **What is not compared.** LangGraph, pydantic-ai and the OpenAI Agents SDK do more than ask, and midturn does what they do not: each
 question, answer and result is on disk before the next step, and survives a process that is killed there. What pydantic-ai and the SDK

@@ -25,7 +25,9 @@ from midturn.core.events import (
 )
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 from midturn.core.json_value import Json
+from midturn.core.question.authoring import KNOWN
 from midturn.core.source import Source
+from midturn.store.seen_turns import PASTS
 
 MOMENT = "2026-01-01T00:00:00.000000Z"
 QUESTIONS = 100
@@ -125,12 +127,25 @@ def _agent_turn(turn: int) -> list[bytes]:
     return [encode_event(event) + b"\n" for event in said]
 
 
-async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json]) -> None:
-    """Run until suspended, then answer and resume with fresh objects until the turn is done."""
+def forget() -> None:
+    """Forget what the process keeps from one turn to the next: histories that were read, and questions that were asked."""
+    PASTS.forget()
+    KNOWN.clear()
+
+
+def keep() -> None:
+    """Keep it."""
+
+
+async def turn(store: Path, conversation: str, tool: mt.Tool, answers: list[Json], between: Callable[[], None] = keep) -> None:
+    """Run until suspended, then answer and resume with fresh objects until the turn is done; `between` is called before each step."""
     name = tool.definition.name
+    between()
     result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).run("Ship it", conversation=conversation)
     for answer in answers:
+        between()
         await mt.open_store(store).answer(result.pending[0].id, answer)
+        between()
         result = await mt.Agent(model(name), tools=[tool], store=mt.open_store(store)).resume(conversation)
     if result.status != "completed":
         raise SystemExit(f"the turn ended {result.status}: {result.error}")

@@ -37,17 +37,18 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
     if returns is not None or not is_plain(authored, limits.json_depth):
         return _read(kind, authored, limits, returns)
     name = kind, limits, msgspec.json.encode(authored)
-    question = cast("Q | None", _KNOWN.get(name))
+    question = cast("Q | None", KNOWN.get(name))
     if question is None:
         question = _read(kind, authored, limits, returns)
-        if len(_KNOWN) == _MOST_KNOWN:
-            _KNOWN.clear()
+        if len(KNOWN) == _MOST_KNOWN:
+            KNOWN.clear()
         if is_as_authored(question, limits):
-            _KNOWN[name] = question
+            KNOWN[name] = question
     return question
 
 
-_KNOWN: Final[dict[tuple[type, Limits, bytes], QuestionFields]] = {}
+KNOWN: Final[dict[tuple[type, Limits, bytes], QuestionFields]] = {}
+"""The questions that were asked last."""
 _MOST_KNOWN: Final = 256
 
 
