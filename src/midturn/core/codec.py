@@ -136,7 +136,9 @@ _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
 _EVENT_ID: Final = attrgetter("event_id")
 _HEADS: Final = frozenset((b'{"type":"%b"' % kind.encode())[:16] for kind in KINDS)
-_SEEN_HEADS: Final = frozenset(head for head in _HEADS if head.startswith((b'{"type":"turn_st', b'{"type":"chat_re', b'{"type":"tool_ca')))
+_SAID_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"type":"chat_re'))
+_CALL_HEADS: Final = frozenset(head for head in _HEADS if head.startswith(b'{"type":"tool_ca'))
+_SEEN_HEADS: Final = _SAID_HEADS | _CALL_HEADS | {b'{"type":"turn_st'}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _ONE: Final = frozenset((1,))
 _PART: Final = 1_000  # lines
@@ -222,15 +224,19 @@ def _decoded_whole(lines: list[bytes], limits: Limits) -> list[Event] | None:
 
 
 def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
-    """Read of whole lines only what providers see, and where turns begin; None where a line is not plainly as we write it.
+    """Read of whole lines only what providers see, and, where there are calls, where turns begin.
+
+    Returns None where a line is not plainly as we write it.
 
     This is what a long history costs before each call of a model, so it is done in few steps for all lines at once.
     """
     lines = BytesIO(data).readlines()  # four times as fast as `split`
     heads = list(map(_HEAD, lines))
-    if not _HEADS.issuperset(heads):
+    kinds = set(heads)
+    if not _HEADS.issuperset(kinds):
         return None
-    seen = list(compress(lines, map(_SEEN_HEADS.__contains__, heads)))
+    wanted = _SAID_HEADS if _CALL_HEADS.isdisjoint(kinds) else _SEEN_HEADS
+    seen = list(compress(lines, map(wanted.__contains__, heads)))
     try:
         events = list(map(_visible_decoder().decode, seen))
     except _UNREADABLE:
