@@ -56,7 +56,7 @@ def test_a_whole_session_with_a_crash_in_the_middle(midturn: CommandLine) -> Non
         say(session, '/model "un')
         ready(session, "/model: no closing quotation.")
         say(session, "/model")
-        ready(session, "answers. `/model PROVIDER/MODEL` names another")
+        ready(session, "`/model PROVIDER/MODEL` names another")
         say(session, "Ship it")
         session.wait_for("Deploy to staging?")
         session.wait_for("all keys")
@@ -184,6 +184,26 @@ def test_what_waits_elsewhere_is_announced_and_a_chat_can_be_forked_and_undone(m
 
     assert session.text.count("deploy asks in another conversation") == 1
     assert len(midturn.conversations()) == 4
+
+
+@pytest.mark.parametrize("command", ["/fork", "/undo"])
+def test_a_copy_of_a_conversation_keeps_the_flags_that_its_person_gave(midturn: CommandLine, command: str) -> None:
+    model = script(midturn, {"text": "One."}, {"text": "Two."}, {"text": "Three."}, {"text": "Four."})
+
+    with midturn.on_a_terminal("chat", "-m", model, "-T", "fs_read_file", plain=False) as session:
+        ready(session, "/help lists the commands")
+        for words, heard in (("first", "One."), ("second", "Two."), (command, "going on in conversation")):
+            say(session, words)
+            ready(session, heard)
+        say(session, "/model")
+        ready(session, f"midturn: {model[:9]}")
+        say(session, "third")
+        ready(session, *(("Two.", 2) if command == "/undo" else ("Three.", 1)))
+        say(session, "/quit")
+        assert session.wait_for_end() == 0
+
+    assert "not known to be yours" not in session.text
+    assert "fs_read_file" not in midturn.ok("query", "-c", "--dry-run", "more").stdout
 
 
 def test_a_window_that_is_closed_ends_the_chat(midturn: CommandLine) -> None:

@@ -72,8 +72,9 @@ def load(request: LoadRequest) -> Loaded:
     layers.assigned("environment", _based(environment_values(request.environment), request.cwd))
     recorded = [delta for delta in map(read_delta, request.recorded) if delta is not None]
     given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
-    again = {one.key for one in (*given.cfg, *given.flags)}
-    for delta in recorded:
+    for place, delta in enumerate(recorded):
+        later = [given, *(one for one in recorded[place + 1 :] if one.is_sealed(request.state, request.conversation))]
+        again = {one.key for set_later in later for one in (*set_later.cfg, *set_later.flags)}
         if idle := layers.recorded(delta, request.state, request.conversation) - again:
             layers.ignored.append(_not_yours(sorted(idle)))
     layers.assigned("--cfg", given.cfg)

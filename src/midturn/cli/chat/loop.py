@@ -32,10 +32,10 @@ from midturn.terminal.restore import HUSH, Restored
 
 COMMANDS = {
     "/help": "these commands",
-    "/tools": "the tools that the assistant has",
+    "/tools": "the tools that the assistant has; `/tools NAME` shows one",
     "/model": "which model answers; `/model PROVIDER/MODEL` names another",
-    "/inbox": "the open questions of all conversations",
-    "/show": "this conversation so far",
+    "/inbox": "the open questions of all conversations; `/inbox --all` of all workspaces",
+    "/show": "this conversation so far; `/show --inquiries` who answered what, and why",
     "/undo": "go on as if the last turn had not been (it stays in a conversation of its own)",
     "/fork": "go on in a copy; this conversation stays as it is",
     "/config": "the configuration; `/config explain KEY` says who set a key",
@@ -139,13 +139,13 @@ class Chat:
             case "/help":
                 _help()
             case "/tools":
-                _run("tools", "ls")
+                _run("tools", *(["show", *rest] if rest else ["ls"]))
             case "/model":
                 self._model(rest)
             case "/inbox":
-                _run("inbox", *self._store)
+                _run("inbox", *rest, *self._store)
             case "/show":
-                _run("conversation", "show", self._known(), *self._store)
+                _run("conversation", "show", self._known(), *rest, *self._store)
             case "/undo":
                 self._undo()
             case "/fork":
@@ -161,7 +161,7 @@ class Chat:
 
     def _model(self, named: Sequence[str]) -> None:
         events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
-        settings = load_for(self._place, Flags(cfg=self._query.cfg), events).settings
+        settings = load_for(self._place, Flags(cfg=self._query.cfg), events, self._conversation).settings
         if named:
             refuse_unusable(named[0], settings.llm)
             self._named = named[0]
@@ -169,7 +169,8 @@ class Chat:
             note("midturn: {} answers from now on.", named[0])
             return
         used = self._query.model or settings.assistant.model.id
-        note("midturn: {} answers. `/model PROVIDER/MODEL` names another; `midturn models` lists them.", used or "no model")
+        note("midturn: {} answers.", used or "no model")
+        note("`/model PROVIDER/MODEL` names another; `midturn models` lists them.")
 
     def _undo(self) -> None:
         """Go on before the last turn: in a copy of what was before it, or in a new conversation."""
