@@ -110,7 +110,7 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
         ("Speak", "the turn was ended", False),
         ("Good morning", "Hello.", False),
         ("/help", "Tab completes", False),
-        ("/help", "Tab completes", True),
+        ("/help", "Enter sends", True),
         ("Good morning", "Hello.", True),
     ],
 )
@@ -204,6 +204,36 @@ def test_a_copy_of_a_conversation_keeps_the_flags_that_its_person_gave(midturn: 
 
     assert "not known to be yours" not in session.text
     assert "fs_read_file" not in midturn.ok("query", "-c", "--dry-run", "more").stdout
+
+
+def test_in_plain_lines_a_backslash_goes_on_and_what_was_said_is_kept(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "One."})) as session:
+        session.wait_at("> ")
+        session.send("/help\r")
+        session.wait_for("end a line with \\ to go on in the next.")
+        session.wait_until(lambda: session.text.endswith("slash.\n>"), "a line to type in")
+        session.send("first \\\r")
+        session.wait_until(lambda: session.text.endswith("> first \\\n>"), "the next line to type in")
+        session.send("and second\r")
+        session.wait_until(lambda: session.text.endswith("One.\n>"), "a line to type in")
+        session.send("/quit\r")
+        assert session.wait_for_end() == 0
+
+    assert next(event["content"] for event in midturn.events() if event["type"] == "chat_request") == "first \nand second"
+    (history,) = histories(midturn)
+    assert "+first \n+and second\n" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_tab_in_a_line_is_seen_as_one(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "One."}), plain=False) as session:
+        ready(session, "/help lists the commands")
+        session.send("\x1b[200~a\tb\x1b[201~")
+        session.wait_for(f"{POINTER}a⇥  b")
+        session.send("\r")
+        ready(session, "One.")
+
+    assert next(event["content"] for event in midturn.events() if event["type"] == "chat_request") == "a\tb"
 
 
 def test_a_window_that_is_closed_ends_the_chat(midturn: CommandLine) -> None:

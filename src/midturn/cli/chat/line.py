@@ -18,8 +18,10 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.processors import TabsProcessor
 
 from midturn.config.places import state_directory
+from midturn.prompts.content import TAB, TAB_STOP
 from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
 from midturn.terminal.attributes import key_mode
@@ -34,7 +36,9 @@ _ASK = "> "
 
 
 class ChatLine(Protocol):
-    """Where the person's words come from."""
+    """Where the person's words come from. `keys` says in a sentence how they are typed."""
+
+    keys: str
 
     def read(self) -> str:
         """Return what is said next.
@@ -49,9 +53,8 @@ class ChatLine(Protocol):
 
 def line_here(setting: Mode, root: Path, commands: Sequence[str]) -> ChatLine:
     """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it."""
-    if choose_mode(setting, os.environ) == "plain":
-        return PlainLine()
-    return RichLine(history_file(root), commands)
+    history = FileHistory(str(history_file(root)))
+    return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands)
 
 
 def history_file(root: Path) -> Path:
@@ -66,24 +69,43 @@ def history_file(root: Path) -> Path:
 class PlainLine:
     """Lines as the terminal edits them itself."""
 
+    keys = "Enter sends; end a line with \\ to go on in the next."
+
+    def __init__(self, history: FileHistory) -> None:
+        self._history = history
+
     def read(self) -> str:
-        """Return the next line; several, where several were pasted."""
+        """Return the next line; several, where several were pasted or a line says that it goes on."""
         with open_device() as device, Restored(device) as restored:
             try:
-                return asyncio.run(LineReader(device, restored, settle=0).read_line(_ASK))
+                said = asyncio.run(_whole(LineReader(device, restored, settle=0)))
             except InputEnded as end:
                 device.write("\n")
                 raise EOFError from end
             except LineInterrupted as interrupt:
                 device.write("\n")
                 raise KeyboardInterrupt from interrupt
+        if said.strip():
+            self._history.store_string(said)
+        return said
+
+
+async def _whole(reader: LineReader) -> str:
+    """Read on for as long as a line ends in a backslash."""
+    lines = [await reader.read_line(_ASK)]
+    while lines[-1].endswith("\\"):
+        lines[-1] = lines[-1].removesuffix("\\")
+        lines.append(await reader.read_line(_ASK))
+    return "\n".join(lines)
 
 
 class RichLine:
     """A line with history (arrows, Ctrl-R), several rows (Alt-Enter, Ctrl-J), and completion (Tab)."""
 
-    def __init__(self, history: Path, commands: Sequence[str]) -> None:
-        self._history = FileHistory(str(history))
+    keys = "Enter sends, Alt-Enter begins a new line, Tab completes, the arrows and Ctrl-R find what you said before."
+
+    def __init__(self, history: FileHistory, commands: Sequence[str]) -> None:
+        self._history = history
         self._completer = LineCompleter(commands)
 
     def read(self) -> str:
@@ -96,6 +118,7 @@ class RichLine:
                 complete_while_typing=False,
                 key_bindings=_new_rows(),
                 prompt_continuation=" " * len(POINTER),
+                input_processors=[TabsProcessor(tabstop=TAB_STOP, char1=TAB, char2=" ")],
                 input=LineKeys(keyboard, restored),
                 output=Canvas(device).output,
                 enable_suspend=True,

@@ -137,7 +137,7 @@ class Chat:
             raise click.UsageError(f"{said.split(maxsplit=1)[0]}: {str(error).lower()}.") from error
         match name:
             case "/help":
-                _help()
+                _help(self._words.keys)
             case "/tools":
                 _run("tools", *(["show", *rest] if rest else ["ls"]))
             case "/model":
@@ -192,10 +192,10 @@ class Chat:
         return self._conversation
 
 
-def _help() -> None:
+def _help(keys: str) -> None:
     for row in table([(line("  {}", name), line("{}", what)) for name, what in COMMANDS.items()], sys.stderr):
         note(row)
-    note("Enter sends, Alt-Enter begins a new line, Tab completes; Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.")
+    note("{} Ctrl-C ends the turn, not the chat. `//` begins a line with a slash.", keys)
 
 
 def _run(*arguments: str) -> None:
