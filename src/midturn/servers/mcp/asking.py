@@ -20,7 +20,7 @@ from midturn.core.asker import Asker
 from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import members
 from midturn.core.names import ASK_USER
-from midturn.errors import QuestionError
+from midturn.errors import MidturnError, QuestionError
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.errand import Decided, Errand
 from midturn.foreign.errands import Errands
@@ -188,7 +188,9 @@ class AskUserCalls:
         shown = dialog.push(call.context) if call.caller.pushes else asyncio.sleep(0)
         async with self.signs_of_life(call.context, call.errands, call.errand), _beside(shown) as pushing:
             while True:
-                outcome = await call.errands.wait(call.errand, self._settings.slice)
+                outcome = await call.errands.wait(call.errand, self._settings.slice, lambda: not _has_failed(pushing))
+                if outcome is None and _has_failed(pushing):
+                    await pushing  # a person has answered, and it could not be written down: that is what there is to say
                 if outcome is not None or pushing.done() or not call.caller.client.holds_clock:
                     return outcome
 
@@ -268,6 +270,10 @@ class _Call(Struct, frozen=True, kw_only=True):
     def is_first(self) -> bool:
         """Whether the client has not been shown a form for it on this very call."""
         return not self.params.input_responses
+
+
+def _has_failed(dialog: asyncio.Task[None]) -> bool:
+    return dialog.done() and not dialog.cancelled() and isinstance(dialog.exception(), MidturnError)
 
 
 @asynccontextmanager
