@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,26 @@ _GEMINI = {
 }
 
 
+def with_options(printed: str, *options: str) -> str:
+    """Return printed settings in which our server is given options."""
+    given = ", ".join(json.dumps(option) for option in ("mcp", *options))
+    changed, count = re.subn(r'"mcp"(?=\s*\])', lambda _: given, printed)
+    assert count == 1, printed
+    return changed
+
+
+def check_again(tool: str) -> Callable[[str], list[tuple[str, dict[str, Any]]]]:
+    """Return a reply that looks for the answer to the question that was asked before, as its result says."""
+
+    def calls(request: str) -> list[tuple[str, dict[str, Any]]]:
+        found = re.findall(r'check_answer \{\\*"id\\*": \\*"([^"\\]+)\\*", \\*"ticket\\*": (\d+)\}', request)
+        assert found, request[-3000:]
+        id, ticket = found[-1]
+        return [(tool, {"id": id, "ticket": int(ticket)})]
+
+    return calls
+
+
 def _nothing(home: Path, url: str) -> None:
     """Write nothing."""
 
@@ -47,6 +68,9 @@ class Agent(Struct, frozen=True, kw_only=True):
         environment: What it finds there; `URL` stands for the provider.
         tool: Its tool that runs a command, and what that is given besides `command`.
         settle: Writes settings that it needs.
+        servers: Where it is told of servers of tools.
+        asks: What it calls a tool of ours there.
+        trusting: What it is started with besides, so that it asks nobody whether our tools may ask.
     """
 
     key: str
@@ -57,6 +81,9 @@ class Agent(Struct, frozen=True, kw_only=True):
     tool: tuple[str, Mapping[str, Any]]
     command: str = "command"
     settle: Callable[[Path, str], None] = _nothing
+    servers: str = ""
+    asks: str = ""
+    trusting: Sequence[str] = ()
 
     def program(self) -> Path:
         """Install it; raises `Missing`."""
@@ -67,9 +94,15 @@ class Agent(Struct, frozen=True, kw_only=True):
         name, besides = self.tool
         return name, {self.command: command, **besides}
 
+    def told_of_our_server(self, midturn: CommandLine, *options: str) -> None:
+        """Give it `midturn mcp`, with the settings that we print for it; `options` are given to our server."""
+        file = midturn.home / self.servers
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(with_options(midturn.ok("mcp", "--print-config", self.key).stdout, *options))
+
     def start(self, midturn: CommandLine, provider: FakeProvider) -> subprocess.Popen[str]:
         """Start it where nobody sits."""
-        return self._started(midturn, provider, self.headless)
+        return self._started(midturn, provider, [*self.trusting, *self.headless])
 
     def resume(self, midturn: CommandLine, provider: FakeProvider) -> subprocess.Popen[str]:
         """Have it go on with its last session."""
@@ -97,7 +130,9 @@ class Agent(Struct, frozen=True, kw_only=True):
 
 def _codex(home: Path, url: str) -> None:
     (home / ".codex").mkdir(exist_ok=True)
-    (home / ".codex" / "config.toml").write_text(_CODEX.format(url=url))
+    file = home / ".codex" / "config.toml"
+    _, servers, ours = file.read_text().partition("[mcp_servers") if file.exists() else ("", "", "")
+    file.write_text(_CODEX.format(url=url) + servers + ours)
 
 
 def _gemini(home: Path, url: str) -> None:
@@ -119,6 +154,8 @@ AGENTS = {
             environment={"FAKE_KEY": "sk-dummy"},
             tool=("exec_command", {}),
             command="cmd",
+            servers=".codex/config.toml",
+            asks="mcp__midturn/{}",
             settle=_codex,
         ),
         Agent(
@@ -129,6 +166,8 @@ AGENTS = {
             environment={"GEMINI_API_KEY": "dummy", "GOOGLE_GEMINI_BASE_URL": "URL"},
             tool=("run_shell_command", {"description": "Make it"}),
             settle=_gemini,
+            servers=".gemini/settings.json",
+            asks="mcp_midturn_{}",
         ),
         Agent(
             key="qwen",
@@ -137,6 +176,8 @@ AGENTS = {
             resumed=("--auth-type", "openai", "-m", "fake", "--approval-mode", "yolo", "--continue", "-p"),
             environment={"OPENAI_API_KEY": "dummy", "OPENAI_BASE_URL": "URL/v1", "OPENAI_MODEL": "fake"},
             tool=("run_shell_command", {"description": "Make it", "is_background": False}),
+            servers=".qwen/settings.json",
+            asks="mcp__midturn__{}",
         ),
         Agent(
             key="copilot",
@@ -151,6 +192,9 @@ AGENTS = {
                 "COPILOT_OFFLINE": "true",
             },
             tool=("bash", {"description": "Make it"}),
+            servers=".copilot/mcp-config.json",
+            asks="midturn-{}",
+            trusting=("--allow-tool", "midturn"),
         ),
     )
 }

@@ -22,6 +22,7 @@ from support.pty_session import PtySession
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(400)]
 PATIENCE = 60.0
+ESCAPE = "\x1b"
 OPTIONS = [{"label": "prod", "description": "Live"}, {"label": "dev", "description": "Here"}]
 QUESTION = {"question": "Which env?", "header": "Env", "multiSelect": False, "options": OPTIONS}
 
@@ -188,6 +189,39 @@ def test_its_own_dialog_opens_when_nobody_has_answered_and_what_is_decided_there
     assert "answered_by" not in decided
 
 
+def go_on(session: PtySession) -> None:
+    """Say something new where a no has ended the turn."""
+    session.send("Then go on")
+    session.wait_for("Then go on", seconds=PATIENCE)
+    press(session, "\r", lambda: "All done." in session.text)
+
+
+REFUSED = {
+    "codex": ("n", "aborted by user"),
+    "qwen": (ESCAPE, "User did not allow tool call"),
+    "copilot": (ESCAPE, "was interrupted"),
+}
+"""The key that says no in its own dialog, and what its model reads then: its own words, and when its user goes on."""
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_a_no_in_its_own_dialog_is_told_in_its_own_words_and_has_no_name(midturn: CommandLine, key: str) -> None:
+    agent = found(key, midturn)
+    hurried(midturn, key)
+    no, words = REFUSED[key]
+    with at_a_terminal(midturn, agent, [[call(agent, "touch made")], "All done."]) as (session, provider):
+        session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
+        press(session, no, lambda: TERMINALS[key].dialog not in session.text)
+        go_on(session)
+        watched(session, midturn, 0)
+
+    assert words in provider.results[0]
+    assert "The user said no" not in provider.said, "these are our words for what was said in the inbox"
+    assert "Nobody has answered" not in provider.said
+    assert not (midturn.root / "made").exists()
+    assert [event.get("answered_by") for events in stored(midturn) for event in answers(events)] in ([], [None])
+
+
 @pytest.mark.parametrize("key", HIDDEN)
 def test_an_answer_that_comes_while_its_own_dialog_is_open_is_kept_and_never_pressed_there(midturn: CommandLine, key: str) -> None:
     agent = found(key, midturn)
@@ -228,6 +262,18 @@ def test_geminis_own_dialog_decides_alone_where_it_asks(midturn: CommandLine) ->
 
     assert (midturn.root / "made").exists()
     assert stored(midturn) == []
+
+
+def test_a_no_in_geminis_own_dialog_is_told_to_nobody(midturn: CommandLine) -> None:
+    """It forgets the call, so its model reads nothing that could be taken for anything."""
+    agent = found("gemini", midturn)
+    with at_a_terminal(midturn, agent, [[agent.call("touch made")], "All done."]) as (session, provider):
+        session.wait_for(TERMINALS["gemini"].dialog, seconds=PATIENCE)
+        press(session, ESCAPE, lambda: TERMINALS["gemini"].dialog not in session.text)
+        go_on(session)
+
+    assert provider.results == []
+    assert not (midturn.root / "made").exists()
 
 
 class Asking(Struct, frozen=True, kw_only=True):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from real_agents.agents import check_again, with_options
 from support.cli import CommandLine
 from support.fake_messages import FakeMessages
+from support.fake_provider import Calls
 from support.hooks import answers, stored, until, wait_for
 
 pytestmark = [pytest.mark.real("Claude Code", may_be_missing=True), pytest.mark.timeout(300)]
@@ -39,6 +43,7 @@ def start(midturn: CommandLine, program: Path, provider: FakeMessages, *options:
         text=True,
         cwd=midturn.root,
         env=alone(midturn, provider),
+        start_new_session=True,
     )
 
 
@@ -131,6 +136,47 @@ def test_its_model_asks_with_our_tool_and_reads_the_answer(midturn: CommandLine,
 
     assert "The user answered: dev" in provider.results[0]
     assert question["asker"]["name"] == "Claude Code"
+
+
+def test_a_time_out_of_our_tool_is_no_no_and_the_answer_comes_with_the_next_look(midturn: CommandLine, claude_program: Path) -> None:
+    servers = midturn.home / "servers.json"
+    servers.write_text(with_options(midturn.ok("mcp", "--print-config", "claude").stdout, "--slice", "1"))
+
+    def looks(request: str) -> Calls:
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "--reply", "Why?")
+        return check_again("mcp__midturn__check_answer")(request)
+
+    asked: Calls = [("mcp__midturn__ask_user", {"question": "Ship it?", "answer_type": "boolean"})]
+    with FakeMessages([asked, looks, "All done."]) as provider:
+        claude = start(midturn, claude_program, provider, "--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+        assert ended(claude) == "All done.\n"
+
+    nobody, replied = provider.results
+    assert "Nobody has answered yet" in nobody
+    assert "The user did not choose, and said: Why?" in replied
+    assert "Nobody has answered" not in replied
+
+
+def test_killed_while_it_asks_nothing_is_decided_and_the_answer_of_tomorrow_counts_when_it_is_resumed(
+    midturn: CommandLine, claude_program: Path
+) -> None:
+    midturn.ok("hook", "install", "claude")
+    call: Calls = [("Bash", {"command": "touch made", "description": "Make"})]
+    with FakeMessages([call]) as provider:
+        claude = start(midturn, claude_program, provider)
+        wait_for(midturn)
+        os.killpg(claude.pid, signal.SIGKILL)
+        claude.communicate(timeout=60)
+    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda questions: not questions[0]["asker"]["waits"])
+    assert [answers(events) for events in stored(midturn)] == [[]]
+
+    midturn.ok("answer", question["id"], "y")
+    with FakeMessages([call, "All done."]) as provider:
+        assert ended(start(midturn, claude_program, provider, "--continue")) == "All done.\n"
+
+    assert (midturn.root / "made").exists()
+    assert len(stored(midturn)) == 1  # nobody was asked twice
 
 
 def _answer(midturn: CommandLine, command: str, *value: str) -> None:

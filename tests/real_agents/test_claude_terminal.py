@@ -84,6 +84,27 @@ def test_what_is_decided_in_its_dialog_closes_in_the_inbox_without_a_name(midtur
     assert (midturn.root / "made").exists()
 
 
+def test_a_no_in_its_dialog_is_told_in_its_own_words_and_has_no_name(midturn: CommandLine, claude_program: Path) -> None:
+    with FakeMessages([CALL, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:
+        session.wait_for(DIALOG, seconds=90)
+        wait_for(midturn)
+        session.send("\x1b")
+        session.wait_until(lambda: DIALOG not in session.text, "the end of its dialog", seconds=90)
+        session.send("Then go on")
+        session.wait_for("Then go on", seconds=90)
+        session.send("\r")
+        session.wait_for("All done.", seconds=90)
+        wait_for(midturn, 0)
+
+    assert "The user doesn't want to proceed with this tool use" in provider.results[0]
+    assert "The user said no" not in provider.said, "these are our words for what was said in the inbox"
+    assert "Nobody has answered" not in provider.said
+    (decided,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
+    assert decided["state"] == "superseded"
+    assert "answered_by" not in decided
+    assert not (midturn.root / "made").exists()
+
+
 def test_its_models_question_is_answered_in_the_inbox(midturn: CommandLine, claude_program: Path) -> None:
     asked: list[tuple[str, dict[str, Any]]] = [("AskUserQuestion", {"questions": [QUESTION]})]
     with FakeMessages([asked, "All done."]) as provider, at_a_terminal(midturn, claude_program, provider) as session:

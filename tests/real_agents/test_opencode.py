@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from real_agents.agents import with_options
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider, Reply
 from support.hooks import answers, stored, until, wait_for
@@ -44,11 +45,13 @@ class Server:
             "models": {"fake": {"name": "fake"}},
         }
         asks = {"bash": "ask", "edit": "ask"}
-        settings = {"provider": {"fake": fake}, "model": "fake/fake", "permission": asks, "autoupdate": False}
+        servers = with_options(midturn.ok("mcp", "--print-config", "opencode").stdout, "--slice", "1")
+        settings = {**json.loads(servers), "provider": {"fake": fake}, "model": "fake/fake", "permission": asks, "autoupdate": False}
         (midturn.root / "opencode.json").write_text(json.dumps(settings))
         homes = {name: value for name, value in midturn.environment.items() if name.startswith("XDG_")}
         own = {"HOME": str(midturn.home), "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         self.provider = provider
+        self.session = ""
         self.process = subprocess.Popen(
             [str(program), "serve", "--port", "0", "--hostname", "127.0.0.1"],
             stdin=subprocess.DEVNULL,
@@ -70,9 +73,9 @@ class Server:
         self.process.communicate(timeout=60)
 
     def ask(self) -> None:
-        """Have its model begin."""
-        session = self.call("/session", {})
-        self.call(f"/session/{session['id']}/prompt_async", {"parts": [{"type": "text", "text": "Go"}]})
+        """Have its model begin, or go on."""
+        self.session = self.session or self.call("/session", {})["id"]
+        self.call(f"/session/{self.session}/prompt_async", {"parts": [{"type": "text", "text": "Go"}]})
 
     def call(self, path: str, body: object = None) -> Any:
         """Say something to the server, as its own interface does."""
@@ -135,6 +138,59 @@ def test_its_questions_are_a_form_here(midturn: CommandLine, opencode: Server) -
     (result,) = opencode.results()
     assert '"Which env?"="dev"' in result
     assert '"Which parts?"="a, the rest"' in result
+
+
+@pytest.mark.parametrize("opencode", [[("question", {"questions": QUESTIONS})]], indirect=True)
+def test_its_questions_are_answered_at_its_own_prompt(midturn: CommandLine, opencode: Server) -> None:
+    wait_for(midturn)
+    (waiting,) = opencode.call("/question")
+
+    opencode.call(f"/question/{waiting['id']}/reply", {"answers": [["prod"], ["b"]]})
+
+    (result,) = opencode.results()
+    assert '"Which env?"="prod"' in result
+    wait_for(midturn, 0)
+    (closed,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
+    assert closed["reason"] == "superseded"
+
+
+def test_a_no_at_its_own_prompt_is_its_own_and_has_no_name(midturn: CommandLine, opencode: Server) -> None:
+    wait_for(midturn)
+    (waiting,) = opencode.call("/permission")
+
+    opencode.call(f"/permission/{waiting['id']}/reply", {"reply": "reject"})
+    wait_for(midturn, 0)
+    opencode.ask()  # a no without words has ended its turn
+
+    (result,) = opencode.results()
+    assert "user rejected permission" in result
+    assert "The user said no" not in result, "these are our words for what was said in the inbox"
+    assert "Nobody has answered" not in result
+    (decided,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
+    assert decided["state"] == "superseded"
+
+
+@pytest.mark.parametrize("opencode", [[*CALL, ("bash", {"command": "touch other", "description": "Make it"})]], indirect=True)
+def test_calls_that_are_made_at_once_are_decided_each_by_itself(midturn: CommandLine, opencode: Server) -> None:
+    questions = {question["arguments"]["command"]: question["id"] for question in wait_for(midturn, 2)}
+    midturn.ok("answer", questions["touch other"], "y")
+    midturn.ok("answer", questions["touch made"], "n", "--reason", "Not that one.")
+
+    made, other = until(lambda: opencode.provider.results, lambda results: len(results) == 2)
+    assert "The user said no: Not that one." in made
+    assert "said no" not in other
+    assert (midturn.root / "other").exists()
+    assert not (midturn.root / "made").exists()
+
+
+@pytest.mark.parametrize("opencode", [[("midturn_ask_user", {"question": "Ship it?", "answer_type": "boolean"})]], indirect=True)
+def test_a_time_out_of_our_tool_is_no_no(midturn: CommandLine, opencode: Server) -> None:
+    (nobody,) = opencode.results()
+    (question,) = wait_for(midturn)
+
+    assert "Nobody has answered yet" in nobody
+    assert "The user answered" not in nobody
+    assert question["asker"]["name"] == "opencode"
 
 
 def test_a_bridge_that_is_killed_leaves_the_question_and_the_next_one_takes_it_up(midturn: CommandLine, opencode: Server) -> None:

@@ -7,16 +7,18 @@ import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
+from support.fake_provider import Reply
 from support.listening import JsonHandler, Listening
 
 
 class FakeMessages(Listening):
     """Answers requests that offer tools with `replies`, one after the other; then, and to everything else, with "Done.".
 
-    A reply is text, or a list of calls `(name, input)`. `results` are the contents of all tool results that came back, in order.
+    A reply is text, a list of calls `(name, input)`, or a function that returns such a list for the request, as text.
+    `results` are the contents of all tool results that came back, in order.
     """
 
-    def __init__(self, replies: Sequence[str | list[tuple[str, dict[str, Any]]]]) -> None:
+    def __init__(self, replies: Sequence[Reply]) -> None:
         self._replies = list(replies)
         self._lock = threading.Lock()
         self._calls = 0
@@ -60,10 +62,12 @@ class FakeMessages(Listening):
         with self._lock:
             self.requests.append(request)
             reply = self._replies.pop(0) if request.get("tools") and self._replies and _is_main(request) else "Done."
-            if isinstance(reply, str):
-                return [{"type": "text", "text": reply}]
+        if isinstance(reply, str):
+            return [{"type": "text", "text": reply}]
+        calls = reply(json.dumps(request)) if callable(reply) else reply
+        with self._lock:
             blocks: list[dict[str, Any]] = []
-            for name, given in reply:
+            for name, given in calls:
                 self._calls += 1
                 blocks.append({"type": "tool_use", "id": f"toolu_{self._calls:04}", "name": name, "input": given})
             return blocks

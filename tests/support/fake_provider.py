@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, cast
 
 from midturn.core.loose_json import members, objects
@@ -13,7 +13,8 @@ from servers.answers import Says, ToolUse
 from servers.wires import stream, wire_of
 from support.listening import JsonHandler, Listening
 
-Reply: TypeAlias = str | list[tuple[str, dict[str, Any]]]
+Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
+Reply: TypeAlias = str | Calls | Callable[[str], Calls]
 _FEWEST = 3  # tools that an agent offers its model; what it asks on the side, such as for a title, comes with fewer
 
 
@@ -21,6 +22,7 @@ class FakeProvider(Listening):
     """Answers requests that offer tools with `replies`, one after the other; then, and everything else, with "Done.".
 
     A reply is text, or a list of calls `(name, arguments)`; a name that begins with a group of tools and a slash calls one of that group.
+    Where the calls depend on what the model has read, the reply is a function of the request, as text.
     """
 
     def __init__(self, replies: Sequence[Reply]) -> None:
@@ -69,10 +71,12 @@ class FakeProvider(Listening):
         with self._lock:
             self.requests.append(request)
             reply = self._replies.pop(0) if self._replies and _offered(request) >= _FEWEST else "Done."
-            if isinstance(reply, str):
-                return Says(text=reply)
+        if isinstance(reply, str):
+            return Says(text=reply)
+        calls = reply(json.dumps(request)) if callable(reply) else reply
+        with self._lock:
             uses: list[ToolUse] = []
-            for name, arguments in reply:
+            for name, arguments in calls:
                 self._calls += 1
                 group, _, tool = name.rpartition("/")
                 uses.append(ToolUse(tool, arguments, f"call_{self._session}_{self._calls:04}", group))

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 _SECONDS: Final = 3_600  # what a call may take where an agent lets us say so: a dialog may be open for long
 _MS: Final = _SECONDS * 1000
+_HOMES: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+"""Where the inbox is to be found: Codex gives a server nothing of its environment that is not named."""
 SERVER: Final = "midturn"
 """What our server is called in the settings of an agent."""
 
@@ -61,6 +63,7 @@ def _toml(command: str, arguments: Sequence[str]) -> str:
         f"command = {json.dumps(command)}",
         f"args = {json.dumps(list(arguments))}",
         "required = true",
+        f"env_vars = {json.dumps(_HOMES)}",
         "startup_timeout_sec = 20",
         f"tool_timeout_sec = {_SECONDS}",
     ]

@@ -1,0 +1,128 @@
+"""Questions of `midturn mcp` in the dialogs of Claude Code and Codex themselves: answered there, or in the inbox meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from real_agents.agents import check_again
+from real_agents.test_agent_terminals import PATIENCE, at_a_terminal, found, press, watched
+from real_agents.test_claude_terminal import at_a_terminal as claude_at_a_terminal
+from support.cli import CommandLine
+from support.fake_messages import FakeMessages
+from support.fake_provider import Calls, FakeProvider
+from support.hooks import answers, stored
+from support.pty_session import PtySession
+
+pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(400)]
+ASKED: dict[str, Any] = {"question": "Ship it?", "answer_type": "boolean"}
+RIGHT, DOWN = "\x1b[C", "\x1b[B"
+OPEN, POINTER = "requests your input", "\u276f"
+
+# Claude Code: the question is a task, and its model is woken by the answer ------------------------------------------------
+
+
+@contextmanager
+def claude_asking(midturn: CommandLine, program: Path) -> Generator[tuple[PtySession, FakeMessages]]:
+    """Have its model ask, at a terminal, with our hooks and our server; its dialog is open, and the inbox has the question once."""
+    servers = midturn.home / "servers.json"
+    servers.write_text(midturn.ok("mcp", "--print-config", "claude").stdout)
+    asks: Calls = [("mcp__midturn__ask_user", ASKED)]
+    options = ("--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+    with (
+        FakeMessages([asks, "I go on.", check_again("mcp__midturn__check_answer"), "All done."]) as provider,
+        claude_at_a_terminal(midturn, program, provider, *options) as session,
+    ):
+        session.wait_for(OPEN, seconds=90)
+        session.wait_for("Accept    Decline", seconds=PATIENCE)
+        watched(session, midturn)
+        yield session, provider
+
+
+def test_claude_is_answered_in_its_dialog(midturn: CommandLine, claude_program: Path) -> None:
+    with claude_asking(midturn, claude_program) as (session, provider):
+        press(session, " ", lambda: "☒" in session.text)
+        press(session, DOWN, lambda: f"{POINTER} Accept" in session.text)
+        press(session, "\r", lambda: OPEN not in session.text)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user answered: yes" in provider.results[-1]
+    (answer,) = answers(stored(midturn)[0])
+    assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Claude Code"}
+
+
+def test_a_no_in_claudes_dialog_is_a_reply_and_no_time_out(midturn: CommandLine, claude_program: Path) -> None:
+    with claude_asking(midturn, claude_program) as (session, provider):
+        press(session, DOWN, lambda: f"{POINTER} Accept" in session.text)
+        press(session, RIGHT, lambda: f"{POINTER} Decline" in session.text)
+        press(session, "\r", lambda: OPEN not in session.text)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user did not choose, and wants to talk about it first." in provider.results[-1]
+    assert "Nobody has answered" not in provider.said
+    (closed,) = answers(stored(midturn)[0])
+    assert closed["reason"] == "reply"
+
+
+def test_claude_is_answered_in_the_inbox_while_its_dialog_is_open(midturn: CommandLine, claude_program: Path) -> None:
+    """It hears of that when its dialog is left; what is pressed there then comes too late."""
+    with claude_asking(midturn, claude_program) as (session, provider):
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "n")
+        press(session, "\x1b", lambda: OPEN not in session.text)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user answered: no" in provider.results[-1]
+    (answer,) = answers(stored(midturn)[0])
+    assert answer["answered_by"]["via"] == "inbox"
+
+
+# Codex: the call waits as long as its dialog is open ------------------------------------------------------------------------
+
+
+@contextmanager
+def codex_asking(midturn: CommandLine) -> Generator[tuple[PtySession, FakeProvider]]:
+    """Have its model ask, at a terminal, with our hooks and our server; its dialog is open, and the inbox has the question once."""
+    agent = found("codex", midturn)
+    agent.told_of_our_server(midturn, "--slice", "1")
+    with at_a_terminal(midturn, agent, [[("mcp__midturn/ask_user", ASKED)], "All done."]) as (session, provider):
+        session.wait_for("Ship it?", seconds=PATIENCE)
+        watched(session, midturn)
+        yield session, provider
+
+
+def test_codex_is_answered_in_its_dialog(midturn: CommandLine) -> None:
+    with codex_asking(midturn) as (session, provider):
+        press(session, "\r", lambda: len(provider.results) == 1)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user answered: yes" in provider.results[0]
+    (answer,) = answers(stored(midturn)[0])
+    assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Codex"}
+
+
+def test_codex_is_answered_in_the_inbox_while_its_dialog_is_open(midturn: CommandLine) -> None:
+    with codex_asking(midturn) as (session, provider):
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "n")
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "The user answered: no" in provider.results[0]
+    (answer,) = answers(stored(midturn)[0])
+    assert answer["answered_by"]["via"] == "inbox"
+
+
+def test_a_dialog_of_codex_that_is_left_is_nobodys_no(midturn: CommandLine) -> None:
+    """It has no key for a no: Esc is no reply, and the question stays open."""
+    with codex_asking(midturn) as (session, provider):
+        press(session, "\x1b", lambda: "Ship it?" not in session.text or bool(provider.results))
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+
+    assert "Nobody has answered yet" in provider.results[0]
+    assert "The user" not in provider.results[0].replace("the user", "")
+    assert answers(stored(midturn)[0]) == []

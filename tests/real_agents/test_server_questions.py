@@ -1,0 +1,57 @@
+"""`midturn mcp` in the agents themselves, where nobody sits before them: what their models read of a time-out, and of a person."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from real_agents.agents import AGENTS, Agent, check_again
+from support.cli import CommandLine
+from support.fake_provider import FakeProvider
+from support.hooks import answers, stored, wait_for
+from support.installed import Missing
+
+pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
+ASKED: dict[str, Any] = {"question": "Ship it?", "answer_type": "boolean"}
+
+
+@pytest.fixture(params=list(AGENTS))
+def agent(request: pytest.FixtureRequest, midturn: CommandLine) -> Agent:
+    """An agent, installed, with our server, which waits for a second only."""
+    found = AGENTS[request.param]
+    try:
+        found.program()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    found.told_of_our_server(midturn, "--slice", "1")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(["n"], "The user answered: no"), (["--reply", "Why?"], "The user did not choose, and said: Why?")]
+)
+def test_a_time_out_is_no_no_and_the_answer_comes_with_the_next_look(
+    midturn: CommandLine, agent: Agent, value: list[str], words: str
+) -> None:
+    asks = agent.asks.format("ask_person" if agent.key == "gemini" else "ask_user")
+
+    def looks(request: str) -> list[tuple[str, dict[str, Any]]]:
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], *value)
+        return check_again(agent.asks.format("check_answer"))(request)
+
+    with FakeProvider([[(asks, ASKED)], looks, "All done."]) as provider:
+        process = agent.start(midturn, provider)
+        said, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 0, errors
+    assert "All done." in said
+    assert "Nobody has answered yet" in provider.results[0]
+    assert "not a no" in provider.results[0]
+    assert "The user" not in provider.results[0].replace("the user finds it", "")
+    assert words in provider.results[1]
+    assert "Nobody has answered" not in provider.results[1]
+    (events,) = stored(midturn)
+    (answer,) = answers(events)
+    assert answer.get("reason") == "reply" or answer["answered_by"]["by"] == "user"
