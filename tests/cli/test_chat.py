@@ -146,7 +146,7 @@ def test_what_is_typed_while_a_turn_runs_stands_in_the_next_line_and_is_not_sent
         session.send("\r\rHow are yoi\x7fu\r")
         gate.read_text()
         session.wait_for("> How are you" if plain else f"{POINTER}How are you")
-        session.send("?\r")
+        session.send("\x7f\x7f\x7f\x7fwe?\r")
         session.wait_for("Fine.")
         session.send("\x04")
         assert session.wait_for_end() == 0
@@ -154,7 +154,7 @@ def test_what_is_typed_while_a_turn_runs_stands_in_the_next_line_and_is_not_sent
 
     (conversation,) = midturn.conversations()
     said = [event["content"] for event in midturn.events(conversation) if event["type"] == "chat_request"]
-    assert [" ".join(words.split()) for words in said] == ["Good morning", "How are you ?"]
+    assert [" ".join(words.split()) for words in said] == ["Good morning", "How are we?"]
 
 
 @pytest.mark.parametrize("plain", [True, False])

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -33,6 +34,11 @@ def plain(name: str, result: Path, *, case: str = "", size: tuple[int, int] = (8
 def wait_until_asked(session: PtySession) -> None:
     """Wait for the end of the first ask: every one ends in a colon or an arrow and a space."""
     session.wait_until(lambda: session.raw.endswith((b": ", b"\n> ")), "question")
+
+
+def wait_until_begun(session: PtySession) -> None:
+    """Wait until a line with a beginning of which the terminal knows nothing is edited key by key."""
+    session.wait_until(lambda: not session.read_settings()[3] & termios.ICANON, "keys one by one")
 
 
 @pytest.mark.parametrize("columns", [80, 40])
@@ -110,6 +116,63 @@ def test_ctrl_d_in_the_middle_of_a_line_sends_nothing(result: Path) -> None:
 
         assert session.wait_for_end() == 0
         assert "'half a line'" in result.read_text()
+
+
+def test_what_was_begun_before_is_erased_like_what_is_typed_now(result: Path) -> None:
+    """Of what an earlier read has taken, the terminal knows nothing."""
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("näher 本番\x04")
+        wait_until_begun(session)
+        session.send("\x7f\x7f\x7f\x7f")
+        session.wait_at("> nähe")
+        session.send("\x15rot grün\x17blau\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='rot blau'" in result.read_text(encoding="utf-8")
+        assert "> rot blau" in session.text
+        assert session.read_settings() == session.settings
+
+
+def test_an_enter_that_came_too_soon_leaves_a_line_that_can_be_erased(result: Path) -> None:
+    with plain("text", result, settle="2") as session:
+        wait_until_asked(session)
+        session.send("a note\r")
+        session.wait_for("Enter came too soon")
+        wait_until_begun(session)
+        session.send("\x7f\x7f\x7f\x7f")
+        session.wait_at("> a ")
+        session.wait_for_quiet(2.5)
+        session.send("word\r")
+
+        assert session.wait_for_end() == 0
+        assert "value='a word'" in result.read_text()
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x7f\x7f\x04"])
+def test_a_line_that_was_begun_before_can_be_left(key: str, result: Path) -> None:
+    with plain("text", result) as session:
+        wait_until_asked(session)
+        session.send("no\x04")
+        wait_until_begun(session)
+        session.send(key)
+
+        assert session.wait_for_end() == 0
+        assert result.read_text() == "EndedTurn()"
+        assert session.read_settings() == session.settings
+
+
+def test_a_secret_that_was_begun_before_is_not_shown_when_it_is_erased(result: Path) -> None:
+    with plain("secret", result) as session:
+        wait_until_asked(session)
+        before = len(session.raw)
+        session.send("hunx\x04")
+        wait_until_begun(session)
+        session.send("\x7fter2\r")
+
+        assert session.wait_for_end() == 0
+        assert "'hunter2'" in result.read_text()
+        assert session.raw[before:] == b"\r\nAnswer: (hidden)\r\n"
 
 
 def test_the_hosts_own_handling_of_ctrl_c_is_left_alone(result: Path) -> None:

@@ -62,14 +62,14 @@ class Device:
         except OSError as error:
             raise self._gone() from error
 
-    def read(self) -> bytes:
-        """Read what was typed; nothing where somebody who is there ended the input (Ctrl-D).
+    def read(self, most: int = _CHUNK) -> bytes:
+        """Read what was typed, at most so many bytes; nothing where somebody who is there ended the input (Ctrl-D).
 
         Raises:
             TerminalGone: It was closed: that is the end of input, too, but nobody's.
         """
         try:
-            data = os.read(self.fd, _CHUNK)
+            data = os.read(self.fd, most)
         except OSError as error:
             raise self._gone() from error
         if not data:

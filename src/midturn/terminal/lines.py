@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from midturn.prompts.plain.dialog import Say
 from midturn.terminal.attributes import INTERRUPT, SUSPEND, line_mode, silent_mode
+from midturn.terminal.begun_line import ERASE, ERASE_LINE, ERASE_WORD, BegunLine, echoed
 from midturn.terminal.device import Device
 from midturn.terminal.readiness import readable_now, readable_within, until_readable
 from midturn.terminal.restore import Restored
@@ -30,8 +31,8 @@ _SEQUENCES = re.compile(
 
 
 _BLANK = b" \t\r\n"
-_ERASE, _ERASE_LINE, _ERASE_WORD = b"\x7f\b", b"\x15", b"\x17"
 _END = b"\x04"
+_LINE_ENDS = (b"\n", b"\r")
 
 
 class LineInterrupted(Exception):  # noqa: N818 (it says what happened)
@@ -89,12 +90,12 @@ class LineReader:
         """
         self._armed_at = self._clock()
         if readable_now(self._device.fd):
-            self._held = typed_before(self._device.read())
+            self._held = typed_text(typed_before(self._device.read())).encode()
         return await self.ask(Say(ask=ask, entry="text"))
 
     def _say(self, text: str, say: Say) -> None:
         """Print, and ask; what was typed already stands behind it."""
-        typed = "" if say.entry == "hidden" else self._held.decode("utf-8", "replace")
+        typed = "" if say.entry == "hidden" else echoed(self._held.decode("utf-8", "replace"))
         self._device.write(f"{text}{say.ask}{typed}")
 
     async def _settle_down(self) -> None:
@@ -106,6 +107,8 @@ class LineReader:
     async def _line(self, say: Say) -> bytes:
         """Return one line without its end, what was held before it included."""
         while True:
+            if self._held:
+                return await self._begun_line(say)
             await until_readable(self._device.fd)
             data = self._device.read()
             self._held += data.rstrip(b"\n\x03\x1a")
@@ -118,6 +121,35 @@ class LineReader:
                 self._suspend(say)
             elif not data and not self._held:
                 raise InputEnded
+
+    async def _begun_line(self, say: Say) -> bytes:
+        """Return one line of which the terminal does not know the beginning: key by key, so that all of it can be erased."""
+        lines = self._device.settings()
+        self._restored.set(silent_mode(lines))
+        begun = BegunLine(self._held)
+        while True:
+            await until_readable(self._device.fd)
+            key = self._device.read(1)
+            shown = ""
+            if key == INTERRUPT:
+                raise LineInterrupted
+            if key == SUSPEND:
+                self._held = begun.text.encode()
+                self._suspend(say)
+            elif key == _END:
+                if not begun.text:
+                    raise InputEnded
+            elif key in _LINE_ENDS:
+                break
+            else:
+                shown = begun.press(key)
+            if shown and say.entry != "hidden":
+                self._device.write(shown)
+        if say.entry != "hidden":
+            self._device.write("\n")
+        self._restored.set(lines)
+        self._held = b""
+        return begun.text.encode()
 
     def _suspend(self, say: Say) -> None:
         """Stop the job; when it goes on, show again where we are, with what was typed so far."""
@@ -164,11 +196,11 @@ def typed_before(data: bytes) -> bytes:
     """
     line = b""
     for key in (data[at : at + 1] for at in range(len(data))):
-        if key in _ERASE:
+        if key in ERASE:
             line = line.decode("utf-8", "replace")[:-1].encode()
-        elif key == _ERASE_LINE:
+        elif key == ERASE_LINE:
             line = b""
-        elif key == _ERASE_WORD:
+        elif key == ERASE_WORD:
             line = line.rstrip().rpartition(b" ")[0]
         elif key == _END and not line:
             raise InputEnded
