@@ -68,4 +68,5 @@ class TurnChecks:
 
     def of(self, call: str) -> CallChecks:
         """Return those of one call."""
-        return self._of.setdefault(call, CallChecks())
+        known = self._of.get(call)
+        return self._of.setdefault(call, CallChecks()) if known is None else known

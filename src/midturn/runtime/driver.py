@@ -74,7 +74,7 @@ class Driver:
         self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
         self._response = ModelResponse(services.model, services.display, report)
         self._consulting = Consulting(services.consultant, services.journal, services.display, report)
-        self._group = asyncio.TaskGroup()
+        self._group: asyncio.TaskGroup
         self._elsewhere = Elsewhere(services.answers, services.journal, report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._started: set[str] = set()
@@ -154,8 +154,10 @@ class Driver:
 
     def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect
         match effect:
-            case Record(event):
-                self._show_result(event)
+            case Record(ToolCallResponse() as response):
+                self._show_result(response)
+            case Record():
+                pass  # `Recorded` has shown it
             case CallModel():
                 self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
             case StopModel():
@@ -194,13 +196,12 @@ class Driver:
         tool = self._services.tools.get(prompt.tool)
         return replace(prompt, parameters=tool.definition.parameters) if prompt.kind == "run" and tool else prompt
 
-    def _show_result(self, event: object) -> None:
+    def _show_result(self, response: ToolCallResponse) -> None:
         """Let whoever watches know that a call has its response."""
-        match event:
-            case ToolCallResponse(call=call, content=content, is_error=is_error) if record := self._turn.record.calls.get(call):
-                self._services.display.show(ToolEnded(record.call, content, is_error, self._tools.exception(call)))
-            case _:
-                pass  # `Recorded` has shown it
+        record = self._turn.record.calls.get(response.call)
+        if record:
+            ended = ToolEnded(record.call, response.content, response.is_error, self._tools.exception(response.call))
+            self._services.display.show(ended)
 
     def _where(self, event_id: str) -> str:
         """Say where a recorded event stands: each is a line of its conversation."""

@@ -52,7 +52,8 @@ class TurnSecrets:
 
     def of(self, call: str) -> CallSecrets:
         """Return those of one call."""
-        return self._of.setdefault(call, CallSecrets())
+        known = self._of.get(call)
+        return self._of.setdefault(call, CallSecrets()) if known is None else known
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from midturn.core.limits import Limits
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.errors import StoreError
 
-_CLOSING = (InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd)
+_CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd})
 
 
 def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
@@ -61,4 +61,4 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
 
 def may_close(batch: Iterable[Event]) -> bool:
     """Say whether a batch can close a question: only then is it worth while to look."""
-    return any(isinstance(event, _CLOSING) for event in batch)
+    return not _CLOSING.isdisjoint(event.__class__ for event in batch)

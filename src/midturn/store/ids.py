@@ -25,9 +25,8 @@ def event_id() -> str:
 
 
 def event_ids() -> Iterator[str]:
-    """Yield event ids without end."""
-    while True:
-        yield event_id()
+    """Return event ids without end."""
+    return iter(event_id, "")
 
 
 def conversation_number() -> int:

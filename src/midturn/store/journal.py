@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from midturn.core.events import Event, TurnEnd
+from midturn.core.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import last_turn, open_turn
 from midturn.core.stream.log import NO_PAST, EventLog, Past
@@ -101,12 +101,13 @@ class Writer:
         lines, after = encode_batch(written, self._limits), None
         if self._chain:
             lines, after = self._chain.sealed(lines)
-        if any(map(starts_turn, written)):
+        kinds = {event.__class__ for event in written}
+        if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
             self.file.check_ours()
             name_open(self.folder, self._id)
         self.file.append(lines)
         self._chain = after
-        if any(isinstance(event, TurnEnd) for event in written):
+        if TurnEnd in kinds:
             name_finished(self.folder, self._id)
         return written
 

@@ -52,6 +52,7 @@ class FunctionTool(Generic[P, R_co]):
         parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
         self._callee = TypedFunction(function, parameters, _is_async(function))
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
+        self._source = Source.tool(self._definition.name)
         functools.update_wrapper(self, written_function(function))
 
     def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[..., R_co]:
@@ -90,7 +91,7 @@ class FunctionTool(Generic[P, R_co]):
 
     def inquiry_source(self) -> Source:
         """Return `tool` and its name: no function can be anything else."""
-        return Source.tool(self.name)
+        return self._source
 
     def foretells(self, function: Callable[P, Question[bool] | None]) -> None:
         """Have `function`, of the same parameters, say what the tool would ask first if it ran now; it must change nothing.

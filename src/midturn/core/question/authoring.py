@@ -77,13 +77,12 @@ def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
 
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:
     """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
-    plain = {name: _plain(value) for name, value in fields.items() if name != "returns" and value is not UNSET}
+    given = {name: value for name, value in fields.items() if name != "returns" and value is not UNSET}
+    plain = {name: _plain(value) if isinstance(value, Struct) else value for name, value in given.items()}
     return {name: value for name, value in plain.items() if value is not None or name not in ("context", "when")}
 
 
-def _plain(value: object) -> object:
-    if not isinstance(value, Struct):
-        return value
+def _plain(value: Struct) -> object:
     try:
         return cast("object", msgspec.to_builtins(value))
     except (TypeError, ValueError, RecursionError):  # something in it has no JSON

@@ -28,20 +28,17 @@ class Ticket:
     `misfits` counts replies that did not fit.
     """
 
-    __slots__ = ("call", "decision", "form", "misfits", "place", "seen")
+    __slots__ = ("call", "decision", "form", "id", "misfits", "place", "seen")
 
     def __init__(self, decision: Decision, call: str, form: str | None, place: DeskPlace, seen: int) -> None:
         self.decision = decision
+        self.id = decision.id
+        """The name of the decision."""
         self.call = call
         self.form = form
         self.place = place
         self.seen = seen
         self.misfits = 0
-
-    @property
-    def id(self) -> str:
-        """The name of the decision."""
-        return self.decision.id
 
 
 class Desk:
