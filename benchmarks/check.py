@@ -21,6 +21,7 @@ import msgspec
 import midturn as mt
 from counted import Calls, Disk, modules
 from midturn.core.json_value import Json
+from startup import NAMES, TURN
 from turns import deploy, deploy_twice, interviewed, model, prepared, turn
 
 RECORDED = Path(__file__).with_name("figures.json")
@@ -134,7 +135,11 @@ def imports() -> dict[str, Figure]:
             found[f"{what}: modules of ours"] = Figure(ours, 0.02)
             found[f"{what}: modules of others"] = Figure(len(loaded) - ours, 0.1)
 
-        for what, program in (("`import midturn`", "import midturn"), ("`midturn.Agent`", "import midturn; midturn.Agent, midturn.tool")):
+        for what, program in (
+            ("`import midturn`", "import midturn"),
+            ("what a program begins with", NAMES),
+            ("a program's first turn", TURN),
+        ):
             note(what, modules(program, environment=environment))
         run("init")
         for arguments in (("--version",), ("--help",), ("query", "-m", "scripted:play.json", "--defer", "hello"), ("inbox",)):

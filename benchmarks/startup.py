@@ -79,6 +79,7 @@ def main() -> None:
     imported = median(lambda: seconds([python, "-c", "import midturn"]))
     agent = median(lambda: seconds([python, "-c", NAMES]))
     turn = median(lambda: seconds([python, "-c", TURN]))
+    floor = median(lambda: seconds([python, "-c", "import asyncio, msgspec"]))
     version = median(lambda: seconds([python, "-m", "midturn", "--version"]))
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
@@ -91,6 +92,7 @@ def main() -> None:
     print(f"import midturn           {imported:7.1f} ms  (+{imported - bare:.1f})")
     print(f"  with what one begins with {agent:4.1f} ms  (+{agent - bare:.1f})")
     print(f"  and a turn, to its question {turn:4.1f} ms  (+{turn - bare:.1f})")
+    print(f"    asyncio and msgspec alone {floor:4.1f} ms  (+{floor - bare:.1f})")
     print(f"midturn --version        {version:7.1f} ms  (+{version - bare:.1f})")
     print(f"query to its first byte  {first:7.1f} ms  (+{first - bare:.1f})")
 

@@ -188,6 +188,7 @@ def commands(rounds: int) -> list[Row]:
             "`import midturn`": ("import midturn",),
             "with `Agent`, `tool`, `Question` and `open_store`": (BEGINNING,),
             "with a turn of an agent up to its question": (TURN,),
+            "of that, `asyncio` and `msgspec` alone": ("import asyncio, msgspec",),
             "`midturn --version`": (COMMAND, "--version"),
             "`midturn inbox`": (COMMAND, "inbox"),
             "`midturn query`, one reply": QUERY,
