@@ -18,7 +18,7 @@ from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen
 from midturn.foreign.clients import Client, can_show
 from midturn.foreign.told import told
 from midturn.ports import Clock
-from midturn.servers.acp.choices import OfferedOption, choices_of
+from midturn.servers.acp.choices import choices_of
 from midturn.servers.acp.editor import Editor
 from midturn.servers.acp.updates import kind_of, title_of
 from midturn.servers.asked import QUICKEST, heading, questions_at_once
@@ -45,7 +45,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
 
     def can_ask(self, question: OpenQuestion) -> bool:
         """Say whether the editor has a way to ask it."""
-        return bool(self._form(question) or self._choices(question))
+        return bool(self._form(question) or choices_of(question))
 
     async def ask(self, question: OpenQuestion) -> None:
         """Ask, and record what a person said.
@@ -102,11 +102,8 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
 
     # As a choice --------------------------------------------------------------------------------------------------------------
 
-    def _choices(self, question: OpenQuestion) -> Sequence[OfferedOption]:
-        return choices_of(question)
-
     async def _chosen(self, question: OpenQuestion) -> Mapping[str, Any]:
-        choices = self._choices(question)
+        choices = choices_of(question)
         said = await self.connection.request_permission(self.session, _call(question), [choice.option for choice in choices])
         if not isinstance(said.outcome, schema.AllowedOutcome):
             raise Nobody(f"{self.editor.name} gave no answer.")
