@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from midturn.core.json_text import NotJson, read_json
@@ -27,60 +27,9 @@ from midturn.store.outside_answers import Receipt
 from midturn.web import controls
 from midturn.web.access import Visitor
 from midturn.web.body import Fields
-from midturn.web.controls import Control
+from midturn.web.question_pages import DecisionPage, PageAgain, QuestionPage, ReviewPage, ShownPage
 from midturn.web.site import Site
 from midturn.web.walk import FormWalk, read_steps, rows_of_review
-
-
-class QuestionPage(Struct, frozen=True, kw_only=True):
-    """A question as it is put on the page; `carried` is what a form has come to, `is_draft` whether that was kept from an earlier visit.
-
-    `covers` says what a remembered answer covers; it is empty where none is remembered.
-    """
-
-    asked: Question[Any]
-    control: Control
-    index: int = 1
-    total: int = 1
-    can_go_back: bool = False
-    covers: str = ""
-    carried: str = ""
-    is_draft: bool = False
-    secret_elsewhere: str = ""
-
-
-class ReviewPage(Struct, frozen=True):
-    """All answers of a form once more."""
-
-    answers: list[tuple[Question[Any], Json | SecretValue]]
-    carried: str
-    is_draft: bool = False
-
-
-class DecisionPage(Struct, frozen=True, kw_only=True):
-    """A call, a result or recorded answers to be approved; `editable` is what may be changed, as text."""
-
-    kind: str
-    arguments: Json = None
-    content: str = ""
-    is_error: bool = False
-    answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
-    covers: str = ""
-    always: str = ""
-    pictures: Sequence[str] = ()
-    editable: str | None = None
-
-
-ShownPage: TypeAlias = QuestionPage | ReviewPage | DecisionPage
-
-
-class PageAgain(Exception):  # noqa: N818  it says what the answer is
-    """What was sent does not do; `shown` is the page to show again, `problems` say why."""
-
-    def __init__(self, shown: ShownPage, problems: tuple[Problem, ...]) -> None:
-        self.shown = shown
-        self.problems = problems
-        super().__init__("\n".join(map(str, problems)))
 
 
 class Answering:

@@ -44,19 +44,7 @@ def bound(listening: Listening) -> socket.socket:
 
 async def serve(app: ASGIApp, site: Site, listening: Listening, listener: socket.socket, ready: Callable[[], None]) -> int:
     """Serve until a signal comes; return its number. `ready` is called when the first request can be answered."""
-    server = _Server(
-        uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            timeout_graceful_shutdown=_PATIENCE,
-            ssl_certfile=listening.certificate,
-            ssl_keyfile=listening.key,
-        )
-    )
+    server = _Server(_settings(app, listening))
     received: list[int] = []
 
     def end(number: int) -> None:
@@ -82,6 +70,20 @@ async def serve(app: ASGIApp, site: Site, listening: Listening, listener: socket
 
 
 _MOMENT = 0.01
+
+
+def _settings(app: ASGIApp, listening: Listening) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        timeout_graceful_shutdown=_PATIENCE,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.key,
+    )
 
 
 class _Server(uvicorn.Server):

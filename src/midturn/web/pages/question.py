@@ -13,10 +13,11 @@ from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.store.outside_answers import Receipt
 from midturn.web.access import Visitor
-from midturn.web.answering import Answering, PageAgain, ShownPage
+from midturn.web.answering import Answering
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import recorded
 from midturn.web.pages.waiting import frame
+from midturn.web.question_pages import PageAgain, ShownPage
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.site import Site
 from midturn.web.templating import page
