@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from midturn.cli.chat.loop import COMMANDS
 from midturn.prompts.rich.screen import POINTER
 from support.cli import CommandLine, asks, calls
 from support.pty_session import PtySession
@@ -65,6 +66,8 @@ def test_a_whole_session_with_a_crash_in_the_middle(midturn: CommandLine) -> Non
 
     with midturn.on_a_terminal("chat", "-c", plain=False) as session:
         session.wait_for("has an open turn. What about it?")
+        assert ": Good morning" in session.text
+        assert "your new request" not in session.text
         session.wait_for("Enter picks")
         session.send("\r")
         session.wait_for("Deploy to staging?")
@@ -263,6 +266,44 @@ def test_midturn_alone_opens_a_chat_where_a_model_is_set_and_else_says_how_to_st
         session.wait_for("/help lists the commands")
         session.wait_at("> ")
         session.send("\x04")
+        assert session.wait_for_end() == 0
+
+
+def test_a_file_that_is_not_trusted_is_said_to_name_the_model(midturn: CommandLine) -> None:
+    midturn.workspace_file(f'[assistant]\nmodel.id = "{midturn.script({"text": "Hello."})}"\n')
+    said = "The model that .midturn/config.toml names answers once you have approved the file."
+
+    with midturn.on_a_terminal(size=(160, 40)) as session:
+        assert session.wait_for_end() == 2
+        assert said in session.text
+        assert "No model is set" not in session.text
+    with midturn.on_a_terminal("chat", size=(160, 40)) as session:
+        session.wait_for(said)
+        for count in (2, 3):
+            session.wait_at("> ")
+            session.send("Good morning\r")
+            session.wait_until(lambda: session.text.count(said) == count, said)  # noqa: B023  it is called at once
+        session.wait_at("> ")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+    assert session.text.count("is not trusted, so") == 1
+
+
+def test_a_chat_without_a_model_says_how_to_name_one(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat") as session:
+        session.wait_for("midturn: no model is set: `/model PROVIDER/MODEL` names one.")
+        session.wait_at("> ")
+        session.send("\x04")
+        assert session.wait_for_end() == 0
+
+
+def test_tab_behind_a_slash_lists_every_command_with_what_it_does(midturn: CommandLine) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn), plain=False) as session:
+        ready(session, "/help lists the commands")
+        session.send("/\t")
+        session.wait_until(lambda: all(session.text.count(name) for name in COMMANDS), "every command")
+        session.wait_for("/tools   the tools that the assistant has")
+        session.send("\x15\x04")
         assert session.wait_for_end() == 0
 
 

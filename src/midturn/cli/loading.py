@@ -21,6 +21,9 @@ from midturn.errors import ConfigError
 from midturn.store.workspace import Workspace
 
 _HOW_TO_TRUST = "`midturn trust` shows what it enables and asks you."
+_MODEL = "assistant.model.id"
+_SAID: set[str] = set()
+"""What this process has said already: a chat reads its configuration for every turn."""
 
 
 class Flags(Struct, frozen=True, kw_only=True):
@@ -86,7 +89,17 @@ def report_ignored(loaded: Loaded, *, attached: bool) -> None:
     if said and not attached:
         raise ConfigError("\n".join(said))
     for sentence in (*said, *_unconfined(loaded)):
-        note(line("midturn: {}", block(sentence)))
+        if sentence not in _SAID:
+            _SAID.add(sentence)
+            note(line("midturn: {}", block(sentence)))
+
+
+def model_to_be_trusted(loaded: Loaded) -> str | None:
+    """Say what to do where no model is set, but by a file that waits to be trusted; None everywhere else."""
+    if loaded.settings.assistant.model.id is not None:
+        return None
+    files = (file for file in loaded.files if not file.approved and any(one.key == _MODEL for one in file.enables))
+    return next((f"The model that {file.name} names answers once you have approved the file. {_HOW_TO_TRUST}" for file in files), None)
 
 
 def said_of_ignored(loaded: Loaded) -> list[str]:

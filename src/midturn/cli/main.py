@@ -188,11 +188,14 @@ def _alone() -> list[str]:
     """
     if COMPLETING in os.environ or not (sys.stdin and sys.stderr and sys.stdin.isatty() and sys.stderr.isatty()):
         return []
-    from midturn.cli.loading import load_here
+    from midturn.cli.loading import load_here, model_to_be_trusted
 
-    if load_here().settings.assistant.model.id:
+    loaded = load_here()
+    if loaded.settings.assistant.model.id:
         return ["chat"]
-    raise click.UsageError("No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up.")
+    raise click.UsageError(
+        model_to_be_trusted(loaded) or "No model is set. Two ways to start: `midturn demo` shows what this is, `midturn init` sets it up."
+    )
 
 
 def _usage(error: click.ClickException) -> Shown:

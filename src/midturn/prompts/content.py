@@ -25,8 +25,8 @@ _OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
 
 
 def one_line(text: str) -> str:
-    """Show `text` in one line; a line break becomes a return sign. No other text is shown so."""
-    return steady(f"{RETURN} ".join(exact(line).translate(_OURS) for line in text.split("\n")))
+    """Show `text` in one line; a line break becomes a return sign, a tab `⇥`. No other text is shown so."""
+    return steady(f"{RETURN} ".join(TAB.join(exact(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n")))
 
 
 def shown_lines(text: str) -> list[str]:

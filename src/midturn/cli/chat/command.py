@@ -6,7 +6,7 @@ import click
 
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.loading import load_here
+from midturn.cli.loading import Flags, load_for, model_to_be_trusted
 from midturn.cli.options import with_id, with_model, with_store
 from midturn.cli.output import note
 from midturn.cli.place import StoreAddress, environment, find_place
@@ -43,7 +43,10 @@ def command(  # noqa: PLR0913  one parameter an option
         raise click.UsageError("`--continue` is for the current conversation, `--id` for another: give one of them.")
     place = find_place(store, local=local)
     conversation = place.conversation(id) if continues or id else None
-    words = line_here(load_here().settings.prompt.mode, place.root, list(COMMANDS))
+    loaded = load_for(place, Flags(cfg=cfg))
+    words = line_here(loaded.settings.prompt.mode, place.root, COMMANDS)
     note("midturn: /help lists the commands, Ctrl-D leaves.")
+    if not (model or conversation or loaded.settings.assistant.model.id):
+        note("midturn: {}", model_to_be_trusted(loaded) or "no model is set: `/model PROVIDER/MODEL` names one.")
     query = Query(text=(), model=model, toggles=toggles, cfg=cfg, local=local, store=store)
     return Chat(place, words, query, conversation).run()

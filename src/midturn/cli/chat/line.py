@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -51,8 +51,11 @@ class ChatLine(Protocol):
         ...
 
 
-def line_here(setting: Mode, root: Path, commands: Sequence[str]) -> ChatLine:
-    """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it."""
+def line_here(setting: Mode, root: Path, commands: Mapping[str, str]) -> ChatLine:
+    """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it.
+
+    `commands` says of each what it does.
+    """
     history = FileHistory(str(history_file(root)))
     return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands)
 
@@ -104,8 +107,9 @@ class RichLine:
 
     keys = "Enter sends, Alt-Enter begins a new line, Tab completes, the arrows and Ctrl-R find what you said before."
 
-    def __init__(self, history: FileHistory, commands: Sequence[str]) -> None:
+    def __init__(self, history: FileHistory, commands: Mapping[str, str]) -> None:
         self._history = history
+        self._rows_of_menu = len(commands) + 1
         self._completer = LineCompleter(commands)
 
     def read(self) -> str:
@@ -116,6 +120,7 @@ class RichLine:
                 history=self._history,
                 completer=self._completer,
                 complete_while_typing=False,
+                reserve_space_for_menu=self._rows_of_menu,
                 key_bindings=_new_rows(),
                 prompt_continuation=" " * len(POINTER),
                 input_processors=[TabsProcessor(tabstop=TAB_STOP, char1=TAB, char2=" ")],
@@ -153,15 +158,16 @@ class LineKeys(Vt100Input):
 class LineCompleter(Completer):
     """Completes `/` commands at the beginning of a line, and paths everywhere else."""
 
-    def __init__(self, commands: Iterable[str]) -> None:
-        self._commands = sorted(commands)
+    def __init__(self, commands: Mapping[str, str]) -> None:
+        self._commands = commands
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         """Yield what the word at the cursor may become."""
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and before.count("/") == 1:
-            yield from (Completion(name, -len(before)) for name in self._commands if name.startswith(before))
+            begun = ((name, what) for name, what in self._commands.items() if name.startswith(before))
+            yield from (Completion(name, -len(before), display_meta=what) for name, what in begun)
             return
         word = before.rsplit(maxsplit=1)[-1] if before and not before[-1].isspace() else ""
         yield from self._paths.get_completions(Document(word), complete_event)

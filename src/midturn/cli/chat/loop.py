@@ -18,7 +18,7 @@ from midturn.cli.loading import Flags, load_for
 from midturn.cli.output import note
 from midturn.cli.place import Place
 from midturn.cli.query.command import Around, Query, begin, go_on
-from midturn.cli.query.open_turn import resolve_open_turn
+from midturn.cli.query.open_turn import BEFORE_A_CHAT, resolve_open_turn
 from midturn.cli.shown import block, line
 from midturn.compose.mcp import Servers
 from midturn.compose.models import refuse_unusable
@@ -102,9 +102,10 @@ class Chat:
             note(line("midturn: {}", block(told(error))))
 
     def _resume(self) -> None:
-        """Deal with a turn that was left open: a crash, a closed window, a question that waits."""
+        """Say which conversation this is, and deal with a turn that was left open: a crash, a closed window, a question that waits."""
+        note("midturn: going on in conversation {}: {}", self._known(), self._place.store.read_sync(self._known()).title)
         with Held.existing(self._place, self._known()) as held:
-            resolve_open_turn(self._place, held, attached=True)
+            resolve_open_turn(self._place, held, attached=True, options=BEFORE_A_CHAT)
 
     def _turn(self, said: str) -> None:
         requested = TurnRequested(said)

@@ -11,7 +11,7 @@ from midturn.cli.answer_flags import check_answers
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
-from midturn.cli.loading import Flags, load_for, report_ignored
+from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ignored
 from midturn.cli.options import with_id, with_model, with_non_interactive, with_output, with_store
 from midturn.cli.output import note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
@@ -32,6 +32,7 @@ from midturn.core.enabling import Toggle
 from midturn.core.events import ChatRequest, Event
 from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import TurnRequested
+from midturn.errors import ConfigError
 from midturn.models.logged import request_json
 
 
@@ -151,6 +152,8 @@ def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
 def _load(query: Query, place: Place, events: Sequence[Event], conversation: str | None = None) -> Loaded:
     loaded = load_for(place, _flags(query), events, conversation)
     report_ignored(loaded, attached=_attached(query))
+    if untrusted := model_to_be_trusted(loaded):
+        raise ConfigError(untrusted)
     check_answers(query.answer, loaded.settings, events)
     return loaded
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from midturn.cli.asking import ask_here
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
@@ -14,15 +16,21 @@ from midturn.errors import StoreError
 from midturn.sandbox.doors import for_people_only
 
 RESUME, DISCARD, QUIT = "resume", "discard", "quit"
-_OPTIONS = (
+_LEAVE = SelectOption(QUIT, "Leave everything as it is.")
+BEFORE_A_REQUEST = (
     SelectOption(RESUME, "Go on with it; your new request comes after it."),
     SelectOption(DISCARD, "End it; your new request comes next."),
-    SelectOption(QUIT, "Leave everything as it is."),
+    _LEAVE,
+)
+BEFORE_A_CHAT = (
+    SelectOption(RESUME, "Go on with it."),
+    SelectOption(DISCARD, "End it; what you say next begins a new turn."),
+    _LEAVE,
 )
 
 
-def resolve_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus | None:
-    """Deal with an open turn; None where the new turn may begin.
+def resolve_open_turn(place: Place, held: Held, *, attached: bool, options: Sequence[SelectOption] = BEFORE_A_REQUEST) -> ExitStatus | None:
+    """Deal with an open turn; None where the new turn may begin. `options` say what each answer means for what comes next.
 
     Raises:
         StoreError: Nobody is there to decide.
@@ -38,7 +46,7 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus
             f"`midturn resume {held.conversation} --discard` ends it."
         )
     for_people_only("go on with turns")
-    match _choice(held.conversation):
+    match _choice(held.conversation, options):
         case "resume":
             status = resume_held(place, held, attached=attached)
             return None if status in (ExitStatus.DONE, ExitStatus.REFUSED) else status
@@ -49,7 +57,7 @@ def resolve_open_turn(place: Place, held: Held, *, attached: bool) -> ExitStatus
             return ExitStatus.DONE
 
 
-def _choice(conversation: str) -> str:
+def _choice(conversation: str, options: Sequence[SelectOption]) -> str:
     text = f"Conversation {conversation} has an open turn. What about it?"
-    reply = ask_here(Question.select("open_turn", text, _OPTIONS, default=RESUME))
+    reply = ask_here(Question.select("open_turn", text, options, default=RESUME))
     return str(reply.value) if isinstance(reply, Answered) else QUIT
