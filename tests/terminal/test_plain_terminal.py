@@ -332,11 +332,13 @@ def test_ctrl_z_stops_the_job_and_the_text_is_there_when_it_goes_on(result: Path
         session.wait_at("shell$ ")
         session.send(f"{sys.executable} {ASK_ONCE} text {result}\r")
         session.wait_for_raw(b"\n> ")
+        asked = session.text.count("asks:")
         session.send("half\x1a")
         session.wait_for("Stopped")
         session.wait_at("shell$ ")
         session.send("fg\r")
         session.wait_at("> half")
+        assert session.text.count("asks:") == asked + 1
         session.send(" a line\r")
         session.wait_until(result.exists, "reply")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from midturn.prompts.plain.dialog import Say
 from midturn.terminal.attributes import INTERRUPT, SUSPEND, line_mode, silent_mode
@@ -53,6 +53,7 @@ class LineReader:
         self._clock = clock
         self._armed_at: float | None = None
         self._held = b""
+        self._question: Sequence[str] = ()
 
     async def ask(self, say: Say) -> str:
         """Print what is to be said and return the line that is typed (several, where several were pasted into a text).
@@ -62,6 +63,7 @@ class LineReader:
         """
         first = self._armed_at is None
         if first:
+            self._question = say.rows
             self._device.forget_typed()
             self._armed_at = self._clock() + self._settle
         silent = first and self._settle > 0 and say.entry == "choice"
@@ -152,11 +154,12 @@ class LineReader:
         return begun.text.encode()
 
     def _suspend(self, say: Say) -> None:
-        """Stop the job; when it goes on, show again where we are, with what was typed so far."""
+        """Stop the job; when it goes on, show again what is asked and where we are, with what was typed so far."""
         mode = self._device.settings()
         self._restored.suspend()
         self._restored.set(mode)
-        self._say("\n", say)
+        rows = self._question if say.rows is self._question else [*self._question, *say.rows]
+        self._say("".join(f"{row}\n" for row in ("", *rows)), say)
 
     def _refusal(self, say: Say, line: bytes) -> str:
         """Say why a line is not taken: cut by the system, one of several that came at once, or sent too soon to be meant."""

@@ -56,6 +56,18 @@ def test_the_earlier_answer_is_what_enter_takes_after_back() -> None:
     assert Talk(PROMPTS["form"], "").reply == Answered("production")
 
 
+@pytest.mark.parametrize("prompt", [SELECT, MULTI], ids=["one", "several"])
+@pytest.mark.parametrize("lines", [("r", ":c"), ("s", "")], ids=["reply", "end turn"])
+def test_who_returns_to_the_question_is_shown_its_options_again(prompt: Prompt, lines: tuple[str, str]) -> None:
+    once = Talk(prompt).said
+
+    talk = Talk(prompt, *lines)
+
+    assert talk.reply is None
+    option = next(row for row in once if row.startswith("  1."))
+    assert talk.said.count(option) == 2
+
+
 def test_other_words_are_an_answer_where_they_are_allowed() -> None:
     assert Talk(PROMPTS["select_other"], "o", "my laptop").reply == Answered({"other": "my laptop"})
     assert Talk(PROMPTS["select_other"], "o", "", "1").reply == Answered("staging")

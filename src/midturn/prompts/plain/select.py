@@ -89,7 +89,8 @@ def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Gen
     if command is HELP:
         return [*_help(scene, listing, several=marks is not None), *scene.help(scene.commands)]
     if command.does is not KeyStep.OTHER:
-        return (yield from scene.act(command))
+        done = yield from scene.act(command)
+        return [*done, *listing.again(marks)] if isinstance(done, list) else done
     other = yield from read_text(scene.say((), _OTHER, "text"))
     return other.strip() or listing.again(marks) if other else listing.again(marks)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from midturn.core.reply import EndedTurn
-from midturn.prompts.cells import clip
+from midturn.prompts.cells import cells, clip
 from midturn.prompts.content import one_line
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Pressed, Sign
@@ -15,9 +15,12 @@ from midturn.prompts.rich.screen import Frame, Row, Size, fitted, joined, row, r
 _CLOSE = frozenset({"q", "escape", "v"})
 _NEXT = frozenset({" ", "pagedown", "enter", "c-f", "c-d", "c-j"})
 _BACK = frozenset({"b", "pageup", "c-b", "backspace"})
-_KEYS = " · Space next · b back · ↑↓ j k · / search · q back to the question"
-_FEW_KEYS = " · Space · b · / · q back"
-_WIDE = 76
+_KEYS = (
+    " · Space next · b back · ↑↓ j k · / search · q back to the question",
+    " · Space next · b back · / search · q leave",
+    " · Space · b · / · q leave",
+)
+"""From all words to few: the first that fit stand in the bar."""
 
 
 class Pager:
@@ -94,7 +97,7 @@ class Pager:
         if self._search is not None:
             return clip(f"/{one_line(self._search.text)}", size.columns)
         place = f"rows {self._first + 1}-{end} of {len(self._rows)}"
-        keys = _KEYS if size.columns >= _WIDE else _FEW_KEYS
+        keys = next((keys for keys in _KEYS if cells(f"{place}{keys}") < size.columns), _KEYS[-1])
         return clip(self._note or f"{place}{keys}", size.columns - 1)
 
     def _press_in_search(self, key: Key, words: Buffer) -> Pressed:
