@@ -62,7 +62,8 @@ def settings(script: Script, *, attached: bool) -> TurnSettings:
         rejected_cycles=script.limits.rejected_cycles,
         cycles=script.limits.cycles,
     )
-    return TurnSettings(tools=tools, conversation="1", attached=attached, limits=limits)
+    foretelling = frozenset(name for name, tool in script.tools.items() if tool.foretells)
+    return TurnSettings(tools=tools, conversation="1", attached=attached, limits=limits, foretelling=foretelling)
 
 
 def _policy(tool: Tool, script: Script) -> ToolPolicy:

@@ -9,7 +9,7 @@ from support.turn_expected import REST, CallLog, Result
 from support.turn_oracle_question import QuestionOracle
 from support.turn_oracle_state import CallOver, Refused, TurnOver, TurnState
 from support.turn_people import ARGUMENTS, EDITED, EDITED_RESULT, LOST, Deed, Does, Says, delivery, manner_of_decision, permission, review
-from support.turn_script import Ask, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Stuck, Tool, Value, running
+from support.turn_script import Ask, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Stuck, Tool, Value, foretold_by, running
 
 
 class CallOracle:
@@ -180,7 +180,12 @@ class CallOracle:
         name, remembered = self._tool.name, self._state.permissions.get(self._tool.name)
         if remembered:
             self._seen["a remembered permission"] += 1
-        deed = Says(remembered == "y") if remembered else self._decision("run", "run", permission(self._called), f"Run {name}?")
+        told = foretold_by(self._called)
+        text = told.text if told else f"Run {name}?"
+        deed = Says(remembered == "y") if remembered else self._decision("run", "run", permission(self._called), text)
+        if told and isinstance(deed, Says) and deed.value and not remembered:
+            self._seen["a foretold question that has its yes"] += 1
+            self._questions.agreed = told
         if isinstance(deed, Says) and deed.remember:
             self._state.permissions[name] = "y" if deed.value else "n"
         who = "person" if remembered or (isinstance(deed, Says) and deed.remember) else "user"

@@ -63,6 +63,8 @@ class QuestionOracle:
         self._number = state.calls
         self.backs = 0
         self.given_up = False
+        self.agreed: Ask | None = None
+        """What was answered with yes when the call was permitted; it counts once."""
 
     def ask(self, question: Ask, *, revises: bool, can_go_back: bool, again: bool) -> tuple[Deed, str] | None:
         """Return what comes of a question, and by whom; `again` where this walk has been at it before."""
@@ -92,6 +94,10 @@ class QuestionOracle:
             known = self._known(asked, rule)
             if known:
                 return known
+        if question == self.agreed and not asked.revises and rule.target == "user" and self._emissions[question] == 1:
+            self._seen["a foretold question that is asked"] += 1
+            self._state.shown.add(self._shown_as(asked))
+            return self._answered(asked, Says(True), "user")
         breaker = self._state.breaker_is_open and not asked.revises
         target = "user" if asked.revises or breaker else rule.target
         human_only = breaker or question.kind == "secret" or (question.exclusive if rule.exclusive is None else rule.exclusive)

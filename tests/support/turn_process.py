@@ -32,6 +32,7 @@ from midturn.core.turn.inputs import (
     AskDropped,
     AssistantFailed,
     AssistantReplied,
+    Foretold,
     Happened,
     Interrupted,
     PromptFailed,
@@ -41,10 +42,10 @@ from midturn.core.turn.inputs import (
     UserReplied,
 )
 from midturn.core.turn.turn import Turn
-from support.turn_bridge import MISFIT, asking, plain_answers, plain_given, reply
+from support.turn_bridge import MISFIT, asking, plain_answers, plain_given, question, reply
 from support.turn_people import ARGUMENTS, EDITED, LOST, MODEL, OVERLOADED, Does, Manner, Says, manner_of, manner_of_decision, model, person
 from support.turn_record_reading import ask_behind
-from support.turn_script import Act, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, running
+from support.turn_script import Act, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Running, Stuck, Tool, foretold_by, running
 from support.turn_world import World, decision
 
 MOST_STEPS = 3_000
@@ -95,6 +96,7 @@ class Process:
         self._tools: dict[str, RunningTool] = {}
         self._prompts: dict[str, Prompt] = {}
         self._consults: dict[str, InquiryRequest] = {}
+        self._foretelling: list[str] = []
         self._model = False
         self._misfits = Counter[str]()
         self._warned = set[str]()
@@ -122,7 +124,8 @@ class Process:
         tools = [f"{self._world.number(call):02} tool {call}" for call, tool in self._tools.items() if tool.act]
         prompts = [f"{self._world.number(self._call_of(id)):02} prompt {id}" for id in self._prompts]
         consults = [f"{self._world.number(request.call):02} consult {id}" for id, request in self._consults.items()]
-        return [*tools, *prompts, *consults, *(["00 model "] if self._model else [])]
+        foretelling = [f"{self._world.number(call):02} foretell {call}" for call in self._foretelling]
+        return [*tools, *prompts, *consults, *foretelling, *(["00 model "] if self._model else [])]
 
     def _call_of(self, prompt: str) -> str:
         return next(event for event, call in self._turn._calls.items() if prompt in call.waiting)
@@ -136,6 +139,10 @@ class Process:
                 self._prompter_returns(id, self._prompts.pop(id))
             case "consult":
                 self._model_is_consulted(self._consults[id])
+            case "foretell":
+                self._foretelling.remove(id)
+                told = foretold_by(self._world.called(id))
+                self._step(Foretold(id, question(told) if told else None))
             case _:
                 self._model = False
                 self._step(self._world.model())
@@ -162,8 +169,9 @@ class Process:
                 self._model = True
             case StopModel():
                 self._model = False
-            case Foretell():
-                raise AssertionError("no tool here foretells anything")
+            case Foretell(call):
+                assert self._tool(call.event).foretells
+                self._foretelling.append(call.event)
             case RunTool(call):
                 self._run(call.event, effect)
             case GiveAnswers(call, ask, given):

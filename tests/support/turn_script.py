@@ -95,7 +95,10 @@ class Rule(Struct, frozen=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """A tool and its configuration; `detached` is by kind (`run`, `deliver`, `tool`). `permits`: what people have remembered of it."""
+    """A tool and its configuration; `detached` is by kind (`run`, `deliver`, `tool`). `permits`: what people have remembered of it.
+
+    `foretells` says before a call runs what it will ask: its first question, or another one, which it never asks.
+    """
 
     name: str
     detached: Mapping[str, Policy]
@@ -103,6 +106,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     result: Literal["ask", "unattended", "skip"] = "unattended"
     rules: Mapping[str, Rule] = {}
     permits: Literal["", "y", "n"] = ""
+    foretells: Literal["", "first", "another"] = ""
 
     def rule(self, id: str) -> Rule:
         """Return what is configured for a question."""
@@ -151,6 +155,21 @@ class Script(Struct, frozen=True, kw_only=True):
     def tools(self) -> dict[str, Tool]:
         """The tools that are called, by name."""
         return {called.tool.name: called.tool for cycle in self.cycles for called in cycle if called.tool}
+
+
+NEVER_ASKED = Ask("yes", context="and this is never asked")
+
+
+def foretold_by(called: Called) -> Ask | None:
+    """Return what the tool of a call foretells: only a yes or a no can be told together with a permission."""
+    match called.tool.foretells if called.tool else "":
+        case "another":
+            return NEVER_ASKED
+        case "first":
+            first = next((op.questions[0] for op in called.program.ops if isinstance(op, Round)), None)
+            return first.bare if first is not None and first.kind == "boolean" else None
+        case _:
+            return None
 
 
 def asks_of(program: Program) -> list[Ask]:

@@ -207,6 +207,18 @@ def approvals(stage: Stage) -> list[list[Called]]:
     return stage.pick([calls[:1]], [calls], [[calls[0]], [calls[1]]])
 
 
+def foretold(stage: Stage) -> list[list[Called]]:
+    """A tool says what it will ask, and who permits the call answers that, too; or it says something else."""
+    rules = {"yes": Rule(stage.pick("user", "user", "user", "assistant"), stage.pick("", "", "", "fits"))}
+    tool = stage.tool(run="ask", foretells=stage.pick("first", "first", "first", "another"), rules=rules)
+    asked = Round((stage.ask("yes"),), stage.pick("return", "await", "try"))
+    more = stage.pick((), (asked,), (stage.round(tool, "return"),), (Until(Round((YES,), "await")),))
+    mild = stage.pick({"run": 0}, {"run": 0}, {})
+    return stage.pick(
+        [[stage.call(tool, asked, *more, forced=mild)]], [[stage.call(tool, asked, forced=mild), stage.call(tool, asked, forced=mild)]]
+    )
+
+
 def looked_at(stage: Stage) -> list[list[Called]]:
     """A person sees the result, whatever it is."""
     tool = stage.tool(result="ask")
@@ -270,7 +282,8 @@ def oddities(stage: Stage) -> list[list[Called]]:
 
 
 SCENES: tuple[Scene, ...] = (
-    chains, forms, coroutines, at_once, refused, replies, memories, approvals, looked_at, secrets, escalations, breakers, repeats, oddities,
+    chains, forms, coroutines, at_once, refused, replies, memories, approvals, foretold, looked_at, secrets, escalations, breakers,
+    repeats, oddities,
 )  # fmt: skip
 
 

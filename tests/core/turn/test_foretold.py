@@ -9,12 +9,13 @@ from msgspec.structs import replace
 
 from midturn.core.codec import decode_event, encode_event
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRequest
+from midturn.core.exchange import ToolCallPart
 from midturn.core.question import Question
 from midturn.core.reply import Answered, Edited
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target, ToolPolicy
 from midturn.core.stream import agreed_before
 from midturn.core.turn.effects import ConsultAssistant, Foretell, PromptUser, RunTool, SuspendTurn
-from midturn.core.turn.inputs import Foretold
+from midturn.core.turn.inputs import Foretold, ModelAnswered
 from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
 from support.turns import DEPLOY, Played, counting_ids, settings
@@ -119,6 +120,19 @@ def test_one_yes_answers_one_question() -> None:
 
     assert played.prompt.prompt.question.id == "again"
     assert len(played.recorded(InquiryAnswered)) == 1
+
+
+def test_two_calls_that_share_an_id_wait_for_a_permission_each() -> None:
+    """Some models repeat the ids of their calls; what both tools foretell is known before anything of either permission is on record."""
+    played = foretelling(attached=False)
+    parts = [ToolCallPart("call_0", "deploy", {}), ToolCallPart("call_0", "deploy", {})]
+    played.step(ModelAnswered(tuple(parts)))
+    for effect in played.wanted(Foretell):
+        played.step(Foretold(effect.call.event, OVERWRITE))
+
+    waiting = played.recorded(Approval)
+    assert [approval.id for approval in waiting] == ["call_0.__run__.1", "call_0.__run__.2"]
+    assert len(pending(played.events, "1")) == 2
 
 
 def test_a_model_that_is_to_answer_answers() -> None:

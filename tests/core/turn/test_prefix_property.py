@@ -13,7 +13,7 @@ from support.turn_check import check, cut_everywhere
 from support.turn_oracle import expected
 from support.turn_player import play
 from support.turn_script import Script
-from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, memories, replies, scripts
+from support.turn_scripts import SCENES, Scene, approvals, at_once, chains, coroutines, escalations, foretold, memories, replies, scripts
 
 RANDOM = os.environ.get("MIDTURN_PREFIX_EXAMPLES")  # so many random ones; without it, always the same few hundred
 EXAMPLES = int(RANDOM or 400)
@@ -25,6 +25,7 @@ INGREDIENTS = {
     "concurrent asks of one coroutine": ("several asks at once",),
     "remembered answers": ("a remembered answer", "a remembered permission"),
     "approvals": ("an approved call", "run that waits", "deliver that waits", "a delivered result"),
+    "foretold questions": ("a foretold question that is asked",),
     "secrets": ("a secret",),
     "escalations": ("a no escalated", "a failure escalated"),
     "replies to a tool": ("Reply to a tool",),
@@ -35,7 +36,7 @@ INGREDIENTS = {
 
 EMPHASES: tuple[tuple[Sequence[Scene], int], ...] = (
     (SCENES, EXAMPLES * 2 // 5),
-    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations, replies)),
+    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, foretold, escalations, replies)),
 )
 
 

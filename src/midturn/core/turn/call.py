@@ -115,6 +115,7 @@ class Call:
             waiting = self.record.waiting("run")
             self._approval = waiting.id if waiting else self._state.approval_id(self.record.request.id, "run")
             if waiting is None and name in self._state.settings.foretelling:
+                self._state.foretelling.add(self._approval)
                 self._state.want(Foretell(self.record.call))
             else:
                 self.route(Permission(self._view, self._approval, self._state.settings.attached, foretold_by(waiting)))

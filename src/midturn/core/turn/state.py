@@ -106,7 +106,8 @@ E = TypeVar("E", bound=Event)
 class TurnState:
     """`write` is the only way to an event, `want` the only way to any other effect.
 
-    `written` counts the events of this process; `drafts` is what people entered before they replied.
+    `written` counts the events of this process; `drafts` is what people entered before they replied; `foretelling` has the ids of the
+    approvals of calls whose tools say first what they would ask: they are not free, although nothing of them is on record yet.
     """
 
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
@@ -114,6 +115,7 @@ class TurnState:
         self.record = TurnRecord(settings.limits)
         self.desk = Desk(settings.prompts_at_once)
         self.drafts: dict[str, dict[str, Json]] = {}
+        self.foretelling: set[str] = set()
         self.written = 0
         self._ids = ids
         self._warned: set[tuple[str, str | None]] = set()
@@ -142,7 +144,7 @@ class TurnState:
         """Return the first id that is free: calls may share a `tool_call_id`, and not every approval is on record before it is decided."""
         stem = f"{tool_call_id}.__{kind}__"
         ids = (f"{stem}.{number}" for number in count(1))
-        return next(free for free in ids if not (self.record.is_taken(free) or self.desk.find(free)))
+        return next(free for free in ids if not (free in self.foretelling or self.record.is_taken(free) or self.desk.find(free)))
 
     def drain(self) -> tuple[Effect, ...]:
         """Return the effects of this step."""
