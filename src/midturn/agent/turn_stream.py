@@ -47,7 +47,10 @@ class Relay:
 
 
 class TurnStream:
-    """The events of a turn, as they happen; the last one is `TurnEnded`. Iterating raises what `Agent.run` would raise."""
+    """The events of a turn, as they happen; the last one is `TurnEnded`. Iterating raises what `Agent.run` would raise.
+
+    `Agent.stream` and `Agent.stream_resume` make one.
+    """
 
     def __init__(self, conversation: str, watching: Watching, task: asyncio.Task[RunResult[Any]]) -> None:
         """Read what `watching` sees of `task`."""
@@ -89,7 +92,10 @@ class TurnStream:
 
 
 class SyncTurnStream:
-    """The events of a turn, as they happen, for a program without an event loop; the last one is `TurnEnded` (see `TurnStream`)."""
+    """The events of a turn, as they happen, for a program without an event loop; the last one is `TurnEnded` (see `TurnStream`).
+
+    `Agent.stream_sync` and `Agent.stream_resume_sync` make one.
+    """
 
     def __init__(self, events: TurnStream, thread: LoopThread) -> None:
         """Read `events`, which happen in `thread`."""

@@ -36,7 +36,10 @@ class Unanswered(Struct, frozen=True):
 
 
 class FormAnswers:
-    """The answers to a form: `answers[question]` has the type of the question's answer, and is `None` where it was skipped."""
+    """The answers to a form: `answers[question]` has the type of the question's answer, and is `None` where it was skipped.
+
+    `ask_form` returns one.
+    """
 
     def __init__(self, given: Given) -> None:
         self._given = given

@@ -28,7 +28,7 @@ else:
 
 
 class ToolContext(CanAsk, Generic[Deps]):
-    """What a function knows of its call, and its way to ask. Annotate a parameter with it; the model does not see that parameter.
+    """What a function knows of its call, and its way to ask. Annotate a parameter of a `tool` with it; the model does not see that one.
 
     `Deps` is the type of `deps`, the object that the program passed to `Agent.run`.
     """
