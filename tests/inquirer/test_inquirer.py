@@ -12,7 +12,7 @@ from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, 
 from midturn.core.json_value import JsonObject
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive
-from midturn.testing.recorded import Recorded, recorded_pairs
+from midturn.testing.recorded import RecordedPair, recorded_pairs
 from support.agents import told
 from support.people import Chat
 from support.waiting import until
@@ -61,8 +61,8 @@ def test_a_call_outside_of_any_turn_is_a_turn_of_its_own(store: ConversationStor
     request = next(e for e in recorded(store, conversation).events if isinstance(e, ToolCallRequest))
     assert (request.id, request.name, request.arguments) == ("call_1", "deploy", ARGUMENTS)
     assert recorded_pairs(recorded(store, conversation)) == [
-        Recorded("deploy.confirm", "answered", True, "user"),
-        Recorded("deploy.region", "answered", "us-2", "user"),
+        RecordedPair("deploy.confirm", "answered", True, "user"),
+        RecordedPair("deploy.region", "answered", "us-2", "user"),
     ]
     assert [prompt.asked_by for prompt in person.prompts] == ["deploy", "deploy"]
 

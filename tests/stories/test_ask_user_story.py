@@ -9,7 +9,7 @@ import midturn as mt
 from midturn.core.events import Event, InquiryRequest, ToolCallResponse
 from midturn.core.json_value import Json, JsonObject
 from midturn.store.sync_forms import drive
-from midturn.testing.recorded import Recorded, recorded_pairs
+from midturn.testing.recorded import RecordedPair, recorded_pairs
 from midturn.tools.ask_user import AskUserTool
 
 MIGRATION: JsonObject = {
@@ -43,9 +43,9 @@ def results(agent: mt.Agent, result: mt.RunResult) -> list[tuple[str, bool]]:
     return [(event.content, event.is_error) for event in events_of(agent, result) if isinstance(event, ToolCallResponse)]
 
 
-def answered(id: str, answer: Json, by: str = "user") -> Recorded:
+def answered(id: str, answer: Json, by: str = "user") -> RecordedPair:
     """Return the recorded pair of a question and its answer."""
-    return Recorded(f"ask_user.{id}", "answered", answer, by)
+    return RecordedPair(f"ask_user.{id}", "answered", answer, by)
 
 
 def test_a_form_is_one_call_one_result_and_a_pair_for_each_question() -> None:
@@ -173,4 +173,4 @@ def test_no_model_answers_what_the_assistant_asks_a_human() -> None:
     ((content, is_error),) = results(agent, result)
     assert is_error
     assert content.startswith("ask_user cannot run because no interactive terminal is available.")
-    assert recorded_pairs(events_of(agent, result)) == [Recorded("ask_user.answer", "cancelled", reason="no_prompt_backend")]
+    assert recorded_pairs(events_of(agent, result)) == [RecordedPair("ask_user.answer", "cancelled", reason="no_prompt_backend")]

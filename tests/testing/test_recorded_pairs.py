@@ -4,7 +4,7 @@ import pytest
 
 from midturn.core.events import AnsweredBy, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
 from midturn.core.source import ASSISTANT
-from midturn.testing import Recorded, assert_answers, recorded_pairs
+from midturn.testing import RecordedPair, assert_answers, recorded_pairs
 from support.conversations import REQUEST, asked_events
 
 
@@ -15,8 +15,8 @@ def events_with(*responses: Event) -> list[Event]:
 def test_each_question_stands_with_its_response() -> None:
     answered = InquiryAnswered(id=REQUEST.id, answer=False, reason="no", answered_by=AnsweredBy("assistant", model="m"))
 
-    assert recorded_pairs(asked_events()) == [Recorded("fs_modify_file.apply_changes", "open")]
-    assert recorded_pairs(events_with(answered)) == [Recorded("fs_modify_file.apply_changes", "answered", False, "assistant", "no")]
+    assert recorded_pairs(asked_events()) == [RecordedPair("fs_modify_file.apply_changes", "open")]
+    assert recorded_pairs(events_with(answered)) == [RecordedPair("fs_modify_file.apply_changes", "answered", False, "assistant", "no")]
     assert recorded_pairs(events_with(InquiryCancelled(id=REQUEST.id, reason="user")))[0].reason == "user"
     assert recorded_pairs(events_with(InquiryRedacted(id=REQUEST.id, answered_by=AnsweredBy("user"))))[0].outcome == "redacted"
 
@@ -31,7 +31,7 @@ def test_answers_are_compared_as_json_and_in_order() -> None:
     events = events_with(InquiryAnswered(id=REQUEST.id, answer=1))
 
     assert_answers(events, {"fs_modify_file.apply_changes": 1.0})
-    with pytest.raises(AssertionError, match=r"Recorded was:\n  Recorded\(question='fs_modify_file"):
+    with pytest.raises(AssertionError, match=r"Recorded was:\n  RecordedPair\(question='fs_modify_file"):
         assert_answers(events, {"fs_modify_file.apply_changes": True})
     with pytest.raises(AssertionError, match="Recorded was:\n  nothing"):
         assert_answers([], {"a.b": 1})

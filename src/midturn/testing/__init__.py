@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from midturn.testing.fixtures import AssertAnswers, MakeScriptedModel, MakeScriptedPrompter, RecordedPairs
     from midturn.testing.prompter import ScriptedPrompter, UnscriptedPrompt
-    from midturn.testing.recorded import Recorded, assert_answers, recorded_pairs
+    from midturn.testing.recorded import RecordedPair, assert_answers, recorded_pairs
     from midturn.testing.tool_run import ToolRunReport, run_tool, run_tool_sync
 
 _HOMES = {
     "AssertAnswers": "fixtures",
     "MakeScriptedModel": "fixtures",
     "MakeScriptedPrompter": "fixtures",
-    "Recorded": "recorded",
+    "RecordedPair": "recorded",
     "RecordedPairs": "fixtures",
     "ScriptedPrompter": "prompter",
     "ToolRunReport": "tool_run",
@@ -33,7 +33,7 @@ __all__ = [
     "AssertAnswers",
     "MakeScriptedModel",
     "MakeScriptedPrompter",
-    "Recorded",
+    "RecordedPair",
     "RecordedPairs",
     "ScriptedPrompter",
     "ToolRunReport",

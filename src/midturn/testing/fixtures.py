@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 from midturn.core.json_value import Json
 from midturn.models.scripted import ScriptedModel
 from midturn.testing.prompter import Scripted, ScriptedPrompter, Unscripted
-from midturn.testing.recorded import HasRecord, Recorded
+from midturn.testing.recorded import HasRecord, RecordedPair
 
 Entries: TypeAlias = Sequence[Mapping[str, Json]]
 ToolErrors: TypeAlias = Literal["raise", "allow"]
@@ -33,7 +33,7 @@ class MakeScriptedModel(Protocol):
 class RecordedPairs(Protocol):
     """The fixture `recorded_pairs`."""
 
-    def __call__(self, source: HasRecord) -> list[Recorded]:
+    def __call__(self, source: HasRecord) -> list[RecordedPair]:
         """Return what a conversation recorded about its questions."""
         ...
 

@@ -25,7 +25,7 @@ class HasEvents(Protocol):
 HasRecord: TypeAlias = HasEvents | Iterable[Event]
 
 
-class Recorded(Struct, frozen=True):
+class RecordedPair(Struct, frozen=True):
     """One question and its response. `question` is `<tool>.<question id>`; `outcome` is `answered`, `cancelled`, `redacted` or `open`.
 
     `reason` is the answer's explanation, or the tag of a cancelled response.
@@ -42,7 +42,7 @@ class Recorded(Struct, frozen=True):
     reason: str | None = None
 
 
-def recorded_pairs(source: HasRecord) -> list[Recorded]:
+def recorded_pairs(source: HasRecord) -> list[RecordedPair]:
     """Return every question that was recorded, in order, with its response.
 
     Args:
@@ -77,18 +77,18 @@ def assert_answers(source: HasRecord, expected: Mapping[str, Json]) -> None:
         raise AssertionError(f"Expected the answers {dict(expected)!r}. Recorded was:\n{listing}")
 
 
-def _recorded(pair: InquiryPair, tools: Mapping[str, str]) -> Recorded:
+def _recorded(pair: InquiryPair, tools: Mapping[str, str]) -> RecordedPair:
     request, response = pair
     question = f"{_tool(request, tools)}.{request.question_id}"
     match response:
         case None:
-            return Recorded(question, "open")
+            return RecordedPair(question, "open")
         case InquiryAnswered(answer=answer, answered_by=by, reason=reason):
-            return Recorded(question, "answered", answer, by.by if by else None, reason)
+            return RecordedPair(question, "answered", answer, by.by if by else None, reason)
         case InquiryCancelled(reason=reason):
-            return Recorded(question, "cancelled", reason=reason)
+            return RecordedPair(question, "cancelled", reason=reason)
         case InquiryRedacted(answered_by=by):
-            return Recorded(question, "redacted", by=by.by if by else None)
+            return RecordedPair(question, "redacted", by=by.by if by else None)
         case _ as other:
             assert_never(other)
 
