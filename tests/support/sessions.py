@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from midturn.compose import AgentParts, RunParts, compose_agent
+from midturn.compose.agent import AgentParts, compose_agent
+from midturn.compose.run_parts import RunParts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.ports import Happening, Model, Tool
 from midturn.prompter import Prompter

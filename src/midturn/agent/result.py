@@ -14,7 +14,6 @@ from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
-from midturn.core.schema import check_schema, validate
 from midturn.core.stream import OpenQuestion, refused
 from midturn.core.turn.pending import pending
 from midturn.core.value_types import Mismatch, value_type
@@ -140,6 +139,8 @@ def finished(
 
 def _checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
     """Let an answer fail that does not fit its schema; one of more than the closed subset is checked by the model's provider alone."""
+    from midturn.core.schema import check_schema, validate  # most answers are text
+
     problems = () if check_schema(schema) else validate(schema, cast("Json", result.structured))
     if not problems:
         return result

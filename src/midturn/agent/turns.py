@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from midturn.agent.history import HistoryMessage, begin_with
 from midturn.agent.result import RunResult, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
-from midturn.compose import AgentParts, RunParts, compose_agent
+from midturn.compose.agent import AgentParts, compose_agent
 from midturn.compose.given import (
     GivenTarget,
     GivenTool,
@@ -26,6 +26,7 @@ from midturn.compose.given import (
     tools_of,
 )
 from midturn.compose.models import Models
+from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy

@@ -22,9 +22,9 @@ from midturn.cli.shown import line, spoken
 from midturn.cli.signals import with_signals
 from midturn.cli.turn_display import OutputFormat, Screen, display_for
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
-from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Servers
+from midturn.compose.run_parts import RunParts
 from midturn.config.load import Loaded
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import Struct
 
 from midturn.assistant.chosen import ChosenAssistant
 from midturn.clock import SYSTEM
-from midturn.config.settings import LlmProvider
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ConfigError
 from midturn.models.logged import LOG, LoggedModel
 from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
 from midturn.models.wrapper import CountedModel
 from midturn.ports import Display, Model, Notice
+
+if TYPE_CHECKING:
+    from midturn.config.settings import LlmProvider  # a program without a configuration loads none of its settings
 
 SCRIPTED = "scripted:"
 

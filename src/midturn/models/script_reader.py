@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -51,6 +50,8 @@ def _parse(path: Path) -> object:
         text = path.read_text(encoding="utf-8-sig")
         match path.suffix:
             case ".toml":
+                import tomllib  # a program writes its script in Python
+
                 return tomllib.loads(text)
             case ".json":
                 return json.loads(text)

@@ -16,9 +16,9 @@ from midturn.cli.loading import Flags, load_for
 from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM, now
-from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
 from midturn.compose.mcp import MISSING, Servers, asks_somebody
+from midturn.compose.run_parts import RunParts
 from midturn.config.places import state_directory
 from midturn.config.settings import Settings
 from midturn.core.turn.inputs import TurnRequested

@@ -12,9 +12,9 @@ from midturn.cli.output import note
 from midturn.cli.place import Place
 from midturn.cli.serve.given import Serve
 from midturn.cli.serve.places import directory_of
-from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Connected, asks_somebody
+from midturn.compose.run_parts import RunParts
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
 from midturn.foreign.told import ADOPT

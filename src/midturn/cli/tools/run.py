@@ -22,8 +22,8 @@ from midturn.cli.shown import block, line
 from midturn.cli.signals import with_signals
 from midturn.cli.tools.known import Known
 from midturn.cli.turn_report import status_of
-from midturn.compose import RunParts
 from midturn.compose.command_line import CommandLine, CommandParts
+from midturn.compose.run_parts import RunParts
 from midturn.config.assign import Assignment
 from midturn.core.events import Event, ToolCallResponse
 from midturn.core.json_text import NotJson, read_json
