@@ -78,7 +78,7 @@ def test_a_whole_session_with_a_crash_in_the_middle(midturn: CommandLine) -> Non
         ready(session, "Shipped.")
         say(session, "Thanks")
         ready(session, "Bye.")
-        say(session, "/quit")
+        say(session, "/quit now")
         assert session.wait_for_end() == 0
         assert session.read_settings() == session.settings
 

@@ -67,6 +67,14 @@ def test_2_says_that_the_command_was_wrong(midturn: CommandLine, arguments: tupl
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.parametrize("arguments", [("-c",), ("-c", "hello", "world")])
+def test_2_says_behind_which_command_an_option_stands(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+    finished = midturn.run(*arguments)
+
+    assert finished.status == 2
+    assert "midturn: `-c` stands behind a command: write `midturn chat -c` or `midturn query -c`." in finished.stderr
+
+
 def test_2_names_file_and_line_of_what_is_wrong_in_the_configuration(midturn: CommandLine) -> None:
     midturn.workspace_file('[assistant]\nname = "x"\n\n[conversation.tools.deploy]\ncommand = ["x"]\nprotocl = "outcome"\n')
 

@@ -93,9 +93,17 @@ class AllCommands(LazyGroup):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take `midturn -c "two words"` for a query: options of ours alone are `--help` and `--version`."""
-        if args and args[0].startswith("-") and args[0] not in _OWN and any(_is_words(word) for word in args):
-            args = ["query", *args]
+        if args and args[0].startswith("-") and args[0] not in _OWN:
+            if any(_is_words(word) for word in args):
+                args = ["query", *args]
+            elif found := [name for name in ("chat", "query") if self._takes(ctx, name, args[0])]:
+                ways = " or ".join(f"`midturn {name} {args[0]}`" for name in found)
+                raise click.UsageError(f"`{args[0]}` stands behind a command: write {ways}.", ctx)
         return super().parse_args(ctx, args)
+
+    def _takes(self, ctx: click.Context, name: str, option: str) -> bool:
+        command = self.get_command(ctx, name)
+        return command is not None and any(option in param.opts for param in command.params)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the arguments name, and start the log for it."""

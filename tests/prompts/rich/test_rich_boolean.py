@@ -148,6 +148,13 @@ def test_a_result_can_be_edited() -> None:
     assert pressed(DELIVER, "e", "c-u", *"other", "enter").reply == Edited("line one\nother")
 
 
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_the_bar_of_the_pager_says_how_to_leave_in_any_width(columns: int) -> None:
+    keys = Keys(PROMPTS["boolean_cut"], columns=columns).press("v")
+
+    assert any(keys.live[-1].endswith(way) for way in ("q leave", "q back to the question")), keys.live[-1]
+
+
 def test_who_approves_what_was_cut_off_is_told_and_who_saw_it_is_not() -> None:
     assert pressed(PROMPTS["boolean_cut"], "y").transcript == "Apply all of it? yes (80 rows were not viewed)"
     assert pressed(PROMPTS["boolean_cut"], "v", "q", "y").transcript == "Apply all of it? yes (51 rows were not viewed)"

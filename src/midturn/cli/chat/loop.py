@@ -73,7 +73,7 @@ class Chat:
                 continue
             except EOFError:
                 return ExitStatus.DONE
-            if said == "/quit":
+            if said.split(maxsplit=1)[:1] == ["/quit"]:
                 return ExitStatus.DONE
             if said:
                 self._safely(self._heard, said)

@@ -19,6 +19,7 @@ _KEYS = (
     " · Space next · b back · ↑↓ j k · / search · q back to the question",
     " · Space next · b back · / search · q leave",
     " · Space · b · / · q leave",
+    " · q leave",
 )
 """From all words to few: the first that fit stand in the bar."""
 
