@@ -11,7 +11,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall, reviewed_places
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
-from midturn.prompts.cells import continued_rows, hang, wrap
+from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
 from midturn.prompts.content import DIFFS, code_line, compact, diff_line, one_line, pretty, shown_lines
 
 ROWS_SHOWN = 120
@@ -107,11 +107,12 @@ def _argument(name: str, value: Json) -> list[str]:
 
 
 def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
-    """Wrap context and subject into rows behind a gutter: prose at its spaces, what is approved character by character."""
+    """Wrap context and subject into rows behind a gutter: prose and answers at their spaces, what is approved character by character."""
     room = max(1, width - len(gutter))
     quoted = [row for line in verdict_lines(prompt) for row in continued_rows(line, max(1, room - len(QUOTE)))]
     context = [row for line in context_lines(prompt) for row in wrap(line, room)]
-    exactly = [row for line in subject_lines(prompt) for row in continued_rows(line, room)]
+    broken = continued_words if isinstance(prompt.subject, AnswersSubject) else continued_rows
+    exactly = [row for line in subject_lines(prompt) for row in broken(line, room)]
     said = [*(QUOTE + row for row in quoted), *([""] if quoted and (context or exactly) else [])]
     between = [""] if context and exactly else []
     return [(gutter + row).rstrip(" ") for row in (*said, *context, *between, *exactly)]

@@ -112,6 +112,14 @@ def continued_rows(text: str, width: int) -> list[str]:
     return [text[start:end], *(CONTINUED + text[first:last] for first, last in more)]
 
 
+def continued_words(text: str, width: int) -> list[str]:
+    """Return rows broken at spaces, those that continue the first one behind the sign that they do."""
+    (start, end), *more = wrap_ranges(text, width)
+    if not more:
+        return [text[start:end]]
+    return [text[start:end], *(CONTINUED + row for row in wrap(text[more[0][0] :], max(1, width - cells(CONTINUED))))]
+
+
 def wrap(text: str, width: int) -> list[str]:
     """Return the rows of `wrap_ranges`."""
     return [text[start:end] for start, end in wrap_ranges(text, width)]

@@ -211,3 +211,11 @@ def test_what_would_be_remembered_is_said_before_it_is_asked() -> None:
     assert said[-2] == "Always and never: yes and no to every call of deploy in this turn, whatever its arguments."
     assert said[-1].startswith("Type y yes, Y always, n no, N never,")
     assert not any("Always" in row for row in Talk(BOOLEAN).said)
+
+
+def test_the_answers_of_a_review_are_broken_between_words() -> None:
+    assert Talk(REVIEW, width=40).said[1:4] == [
+        "| 1. Apply patch? yes",
+        "| 2. Which environment should the",
+        "| … migration run against? production",
+    ]

@@ -175,3 +175,16 @@ def test_help_says_how_to_choose() -> None:
         *Talk(PROMPTS["select48"], "?").said
     }
     assert "  2. - option 2, also where 2 is a name; =2 - the option with that name" in Talk(of(10, 1), "?").said
+
+
+@pytest.mark.parametrize(("prompt", "option"), [(SELECT, "  1. staging"), (PROMPTS["multi_other"], "  1. [ ] lint")])
+@pytest.mark.parametrize("lines", [["r", ":c"], ["s", ""]])
+def test_who_returns_to_a_list_hears_its_options_again(prompt: Prompt, option: str, lines: list[str]) -> None:
+    assert Talk(prompt, *lines).text.count(option) == 2
+
+
+@pytest.mark.parametrize("prompt", [SELECT, PROMPTS["multi_other"]])
+def test_what_is_wrong_with_a_choice_is_broken_between_words(prompt: Prompt) -> None:
+    said = Talk(prompt, "something that there is not", width=30).said
+
+    assert all(len(part) <= 30 for row in said for part in row.split("\n"))

@@ -176,3 +176,8 @@ def test_a_skeleton_is_still_what_the_editor_begins_with_after_a_refused_enter()
 
     assert talk.given[0].text.startswith('{\n  "replicas": 0')
     assert talk.reply == Answered({"replicas": 1, "region": "eu"})
+
+
+def test_who_returns_to_a_shape_is_shown_it_again() -> None:
+    assert Talk(PROMPTS["schema_skeleton"], ":s", "").text.count("Answer in JSON of this shape:") == 2
+    assert Talk(PROMPTS["schema_skeleton"], ":?").text.count("Answer in JSON of this shape:") == 1

@@ -266,3 +266,26 @@ def test_the_help_says_that_ending_the_turn_is_asked_once_more() -> None:
 
 def test_the_key_that_is_a_dash_is_told_from_the_dash_behind_it() -> None:
     assert "  - (minus) - skip this question" in pressed(PROMPTS["boolean_optional"], "?").live
+
+
+@pytest.mark.parametrize("key", ["p", "r"])
+def test_what_was_written_and_left_with_escape_is_there_again(key: str) -> None:
+    keys = pressed(ASKED, key, *"because it", "escape")
+    assert keys.live == ROW
+
+    assert "> because it" in keys.press(key).live
+    assert "> because it" not in keys.press("escape", "r" if key == "p" else "p").live
+
+
+def test_edited_arguments_that_were_left_are_there_again() -> None:
+    keys = pressed(RUN, "e", "c-home", *["c-k"] * 30, *"{}", "escape", "e")
+
+    assert "> {}" in keys.live
+
+
+@pytest.mark.parametrize("columns", [40, 30])
+def test_the_answers_of_a_review_are_broken_between_words(columns: int) -> None:
+    rows = [row_text(row).rstrip() for row in Keys(REVIEW, columns=columns).prompt.static()]
+
+    assert rows[2].endswith(" the") or rows[2].endswith(" should")
+    assert all(row.startswith("│ … ") for row in rows[3:])

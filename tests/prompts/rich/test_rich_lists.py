@@ -359,3 +359,12 @@ def test_what_is_below_a_filtered_list_stays_where_it_is(prompt: Prompt, columns
     heights = [len(keys.live), *(len(keys.press(key).live) for key in (*"e_47", "backspace", "z", "escape", "down", "end", "pagedown"))]
 
     assert len(set(heights)) == 1
+
+
+@pytest.mark.parametrize("key", ["r", "o"])
+def test_some_of_many_options_stay_while_words_are_written(key: str) -> None:
+    asked = many_of_48() if key == "r" else replace(LONG, question=replace(LONG.question, answer_type=SelectType(FILES, allow_other=True)))
+    keys = pressed(asked, *(("escape", "r") if key == "r" else ("up", "enter")))
+
+    assert len([row for row in keys.live if "module_" in row]) == 6
+    assert keys.live[0] == "Which file?"

@@ -40,6 +40,10 @@ class Scene:
         broken = "\n".join(unglued(hang(ask, max(1, self.width - 1), INDENT)))
         return Say(rows=[*rows], ask=f"{broken} ", entry=entry)
 
+    def wrapped(self, lines: Sequence[str]) -> list[str]:
+        """Break at words what is too long for a row."""
+        return [row for line in lines for row in hang(line, self.width, INDENT)]
+
     def keys(self) -> str:
         """Name the keys in words: `y yes, n no, r reply, s end turn, ? help`. No row ends between a key and its words."""
         return ", ".join(glued(spoken_key(command), self.width - len(INDENT) - 2) for command in self.commands)

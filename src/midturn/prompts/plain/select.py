@@ -45,7 +45,7 @@ def select(scene: Scene, answer_type: SelectType) -> Dialog:
             if done is None:
                 return Answered(accept(scene.prompt, answer_type.options[choose(typed, answer_type.options)].value))
         except NotAccepted as error:
-            done = error.lines
+            done = scene.wrapped(error.lines)
         if not isinstance(done, list):
             return done
         rows = done
@@ -71,7 +71,7 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
                 chosen = choose_many(typed, answer_type.options) if typed else marks
                 return Answered(accept(scene.prompt, _values(answer_type, chosen, listing.other)))
         except NotAccepted as error:
-            done = error.lines
+            done = scene.wrapped(error.lines)
         if not isinstance(done, list):
             return done
         rows = done
@@ -80,7 +80,7 @@ def multi_select(scene: Scene, answer_type: MultiSelectType) -> Dialog:
 def _act(scene: Scene, listing: PrintedOptions, typed: str, marks: Marks) -> Generator[Saying, str, Reply | list[str] | str | None]:
     """Do what is not a choice: a reply, rows to show, the other words that were typed, or None where the line names options."""
     if not typed:
-        return ["There is no default: type a number or a name."]
+        return scene.wrapped(["There is no default: type a number or a name."])
     if listing.pages and (typed == "m" or typed.startswith("/")):
         return listing.page(marks) if typed == "m" else listing.filter(typed[1:], marks)
     command = find(scene.commands, typed) or (None if is_option(typed, listing.options) else find_named(scene.commands, typed))

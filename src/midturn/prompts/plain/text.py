@@ -12,7 +12,7 @@ from midturn.prompts.accept import NotAccepted, accept, accept_json, accept_numb
 from midturn.prompts.cells import glued
 from midturn.prompts.content import initial, pretty
 from midturn.prompts.emptiness import EMPTY_SECRET, EMPTY_TEXT, Empty
-from midturn.prompts.keys import HELP, Command, Commands
+from midturn.prompts.keys import HELP, Command, Commands, KeyStep
 from midturn.prompts.native import expected, is_number, is_text, number_text, shape, wanted
 from midturn.prompts.plain.dialog import Dialog
 from midturn.prompts.plain.draft import EDITOR, Draft, DraftField, Entered, draft_rows, fill
@@ -70,7 +70,7 @@ def secret(scene: Scene) -> Dialog:
         typed = yield scene.say(rows, f"Hidden input ({keys}):", "hidden")
         command = command_in(typed, scene.commands)
         if command is None and not typed and empty.refuses():
-            rows = [f"{EMPTY_SECRET}."]
+            rows = scene.wrapped([f"{EMPTY_SECRET}."])
             continue
         if command is None:
             return Answered(SecretValue(unescaped(typed)))
@@ -80,8 +80,9 @@ def secret(scene: Scene) -> Dialog:
         rows = done
 
 
-def _fill(scene: Scene, field: DraftField, draft: Draft, rows: list[str]) -> Dialog:
-    rows = [*scene.opening(), *rows]
+def _fill(scene: Scene, field: DraftField, draft: Draft, about: list[str]) -> Dialog:
+    """Ask until the text is accepted; `about`, what is asked for or there already, is shown below the question."""
+    rows = [*scene.opening(), *about]
     while True:
         entered = yield from fill(field, draft, rows, scene.width)
         if isinstance(entered, Entered):
@@ -90,7 +91,7 @@ def _fill(scene: Scene, field: DraftField, draft: Draft, rows: list[str]) -> Dia
         done = scene.help(field.offered, ":") if command is HELP else (yield from scene.act(command))
         if not isinstance(done, list):
             return done
-        rows = done
+        rows = done if command is HELP or command.does is KeyStep.VIEW else [*done, *about]
 
 
 def _offered(own: Commands, more: Commands = ()) -> Commands:

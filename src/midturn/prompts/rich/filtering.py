@@ -26,6 +26,7 @@ MOST_ROWS = 12
 _STEPS = {"up": -1, "c-p": -1, "s-tab": -1, "down": 1, "c-n": 1, "pageup": -10, "pagedown": 10}
 _TITLE = "filter: "
 _MOST_CHOSEN_ROWS = 3
+_MOST_KEPT = 6
 
 
 class Filtering:
@@ -103,10 +104,11 @@ class Filtering:
 
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys."""
-        listed, _ = self._listed(size, 1)
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]
         words = [self._words_row()] if self._words.text else []
-        return [*title, *words, *listed, *self._chosen_rows(size)]
+        chosen = self._chosen_rows(size) if self._chosen else []
+        listed, _ = self._listed(size, max(1, min(_MOST_KEPT, size.rows // 3 - len(title) - len(words) - len(chosen))))
+        return [*title, *words, *listed, *chosen]
 
     def _words_row(self) -> Row:
         return (Span(_TITLE, "dim"), Span(f"{one_line(self._words.text)} "))

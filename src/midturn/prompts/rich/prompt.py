@@ -5,11 +5,11 @@ from __future__ import annotations
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Reply
-from midturn.core.subject import CallSubject
+from midturn.core.subject import AnswersSubject, CallSubject
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import CREATES_FILES, QUOTE, ROWS_SHOWN, more_rows, own_context, question_rows, subject_lines, verdict_lines
-from midturn.prompts.cells import cells, clip, hang
+from midturn.prompts.cells import cells, clip, continued_words, hang
 from midturn.prompts.content import about, asked_by, quoted_label, split_lines
 from midturn.prompts.keys import Command, KeyStep, commands
 from midturn.prompts.native import native
@@ -65,6 +65,8 @@ class RichPrompt:
         *self._question, self._tail = question_rows(self._prompt, columns)
         self._note = ""
         self._leaving: Key | None = None
+        self._writing = KeyStep.REPLY
+        self._drafts: dict[KeyStep, str] = {}
         self._faces: list[Face] = [first_face(self._prompt, self._tail, self._offered)]
         if menu_first and isinstance(self._prompt.question.answer_type, TextType | SchemaType | SecretType):
             self._faces.append(self._menu())
@@ -190,7 +192,8 @@ class RichPrompt:
             case Sign.MENU:
                 self._faces.append(self._menu())
             case Sign.LEAVE:
-                self._faces.pop()
+                if isinstance(left := self._faces.pop(), TextField):
+                    self._drafts[self._writing] = left.text
             case _:
                 return outcome
         return None
@@ -204,6 +207,9 @@ class RichPrompt:
         opened = self._opened(step)
         if opened is not None:
             self._faces.append(opened)
+            self._writing = step
+            if isinstance(opened, TextField) and (draft := self._drafts.get(step)):
+                opened.edited(draft)  # what was left with Escape is there again
         return None
 
     def _opened(self, step: KeyStep) -> Face | None:
@@ -248,7 +254,7 @@ def body(prompt: Prompt, columns: int, context: ContextRows = plain_context) -> 
     quoted = [found for line in verdict_lines(prompt) for found in cut(row(line), max(1, room - cells(QUOTE)))]
     said: list[Row] = [(Span(QUOTE, "quoted"), *found) for found in quoted]
     above = [*context(own_context(prompt), room)] if own_context(prompt) else []
-    exactly = [found for spans in _subject(prompt) for found in cut(spans, room)]
+    exactly = _subject_rows(prompt, room)
     parts = [part for part in (said, above, exactly) if part]
     rows = [found for number, part in enumerate(parts) for found in ([(), *part] if number else part)]
     return [(GUTTER, *spans) for spans in rows]
@@ -262,6 +268,13 @@ def transcript_row(question: str, answer: str, columns: int) -> Row:
     width = max(min(cells(question), room - 1 - cells(answer)), (room - 1) // 2)
     asked = clip(question, width)
     return (Span(f"{asked} "), Span(clip(answer, max(1, room - 1 - cells(asked))), "strong"))
+
+
+def _subject_rows(prompt: Prompt, room: int) -> list[Row]:
+    """Break answers at their spaces, and what is approved character by character."""
+    if isinstance(prompt.subject, AnswersSubject):
+        return [row(part) for line in subject_lines(prompt) for part in continued_words(line, room)]
+    return [found for spans in _subject(prompt) for found in cut(spans, room)]
 
 
 def _subject(prompt: Prompt) -> list[Row]:
