@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from support.cli import CommandLine, calls
@@ -74,3 +76,30 @@ def test_a_conversation_is_shown_with_its_questions_and_answers(midturn: Command
             with midturn.on_a_terminal("conversation", "show", size=(columns, 60), plain=mode == "plain") as session:
                 assert session.wait_for_end() == 0
                 assert_golden(f"{mode}_{columns}/conversation_show", session.framed("conversation show"))
+
+
+ID, TIME = re.compile(r"[0-9]{16}-[a-z2-7]{12}"), re.compile(r"\b[0-9]{2}:[0-9]{2}\b")
+FORM = [COLOUR, {**REASON, "when": {"question_id": "colour", "equals": "red"}}, {**LOUD, "optional": True}]
+
+
+def test_listings_show_what_is_decided_about_and_answers_what_was(midturn: CommandLine) -> None:
+    (midturn.root / "plan.md").write_text(OLD)
+    midturn.asker(run="ask")
+    change = calls("fs_modify_file", path="plan.md", edits=[{"old": "2. Ship.\n", "new": f"2. {'Try it on staging. ' * 4}\n3. Ship.\n"}])
+    for words, call in (("Plan it", change), ("Ship it", calls("deploy", say="production")), ("Ask", calls("ask_user", questions=FORM))):
+        midturn.run("query", "-m", midturn.script(call), "--defer", words)
+
+    for mode in ("rich", "plain"):
+        for columns in (80, 40):
+            assert_golden(f"{mode}_{columns}/inbox", printed(midturn, mode, columns, "inbox"))
+    waiting = [question["id"] for question in midturn.ok("inbox", "--json").json]
+    for (mode, columns), id, value in zip((("rich", 80), ("plain", 40), ("rich", 40)), waiting, ("y", "n", "2"), strict=True):
+        assert_golden(f"{mode}_{columns}/answer", printed(midturn, mode, columns, "answer", id, value))
+
+
+def printed(midturn: CommandLine, mode: str, columns: int, *command: str) -> str:
+    """Run a command on a terminal, and draw its end with one id and one time for all."""
+    with midturn.on_a_terminal(*command, size=(columns, 60), plain=mode == "plain") as session:
+        assert session.wait_for_end() == 0
+        drawn = session.framed(command[0])
+    return TIME.sub("09:00", re.sub(r"\b[0-9]{16}\b", "1" * 16, ID.sub(f"{'1' * 16}-{'a' * 12}", drawn)))

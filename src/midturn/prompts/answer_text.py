@@ -16,6 +16,8 @@ from midturn.prompts.keys import is_beside_a_turn, scope
 
 HIDDEN = "(hidden)"
 
+_QUOTATION = ('""', "''", "“”")
+
 
 def reply_text(prompt: Prompt, reply: Reply) -> str:  # noqa: PLR0911 (one for each kind of reply)
     """Say in one line what the person did; a secret is `(hidden)`."""
@@ -47,9 +49,9 @@ def answered_text(prompt: Prompt, reply: Answered) -> str:
 
 
 def quoted(words: str) -> str:
-    """Put somebody's words in quotation marks that are not in them, as far as there are two kinds."""
-    mark = "'" if '"' in words else '"'
-    return f"{mark}{one_line(words)}{mark}"
+    """Put somebody's words in quotation marks that are not in them, as far as there are three kinds."""
+    opening, closing = next((marks for marks in _QUOTATION if not set(marks) & set(words)), _QUOTATION[0])
+    return f"{opening}{one_line(words)}{closing}"
 
 
 def covered_text(prompt: Prompt, reply: Reply) -> str:
