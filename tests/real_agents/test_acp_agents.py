@@ -15,7 +15,8 @@ from support.installed import Missing
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
 STARTED = {
     "gemini": ("--acp", "-m", "gemini-2.5-pro"),
-    "qwen": ("--acp", "--auth-type", "openai", "-m", "fake"),
+    "qwen": ("--acp", "--approval-mode", "default", "--auth-type", "openai", "-m", "fake"),
+    "copilot": ("--acp",),
 }
 
 
@@ -49,3 +50,19 @@ def test_a_permission_is_given_or_refused_in_the_inbox(midturn: CommandLine, age
     assert (midturn.root / "made").exists() == (value[0] == "y")
     assert ("The user said no: Not now." in provider.said) == (value[0] == "n")
     assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user"]
+
+
+@pytest.mark.parametrize("agent", list(STARTED), indirect=True)
+def test_what_is_always_allowed_is_not_asked_again(midturn: CommandLine, agent: Agent) -> None:
+    """Their hooks know no such thing; here they offer it, and keep it themselves."""
+    with FakeProvider([[agent.call("touch made")], [agent.call("touch made")], "All done."]) as provider:
+        run = start(midturn, agent, provider)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "always")
+        said, errors = run.communicate(timeout=120)
+
+    assert run.returncode == 0, errors
+    assert "All done." in said
+    assert question["asker"]["always"], "it offers something to keep"
+    assert len(provider.results) == 2
+    assert len(stored(midturn)) == 1, "the second call was not asked about"

@@ -364,3 +364,16 @@ def test_a_question_of_our_server_is_answered_in_the_inbox_while_its_dialog_is_o
         session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
 
     assert "The user answered: no" in provider.results[0]
+
+
+def test_a_no_to_a_question_of_our_server_in_its_own_dialog_is_a_reply_and_no_time_out(midturn: CommandLine) -> None:
+    agent = asked_over_mcp(midturn)
+    with at_a_terminal(midturn, agent, [[OURS], "All done."], *ALLOWED) as (session, provider):
+        session.wait_for("ctrl+d decline", seconds=PATIENCE)
+        press(session, "\x04", lambda: "ctrl+d decline" not in session.text)
+        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+
+    assert "The user did not choose, and wants to talk about it first." in provider.results[0]
+    assert "Nobody has answered" not in provider.results[0]
+    (closed,) = answers(stored(midturn)[0])
+    assert closed["reason"] == "reply"

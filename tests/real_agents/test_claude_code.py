@@ -179,6 +179,24 @@ def test_killed_while_it_asks_nothing_is_decided_and_the_answer_of_tomorrow_coun
     assert len(stored(midturn)) == 1  # nobody was asked twice
 
 
+@pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
+def test_a_permission_that_is_delegated_to_our_server_is_decided_in_the_inbox(
+    midturn: CommandLine, claude_program: Path, value: list[str]
+) -> None:
+    servers = midturn.home / "servers.json"
+    servers.write_text(midturn.ok("mcp", "--print-config", "claude").stdout)
+    options = ("--mcp-config", str(servers), "--permission-prompt-tool", "mcp__midturn__permission_prompt")
+    call: Calls = [("Bash", {"command": "touch made", "description": "Make"})]
+    with FakeMessages([call, "All done."]) as provider:
+        claude = start(midturn, claude_program, provider, *options)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], *value)
+        assert ended(claude) == "All done.\n"
+
+    assert (midturn.root / "made").exists() == (value[0] == "y")
+    assert ("The user said no: Not now." in provider.results[0]) == (value[0] == "n")
+
+
 def _answer(midturn: CommandLine, command: str, *value: str) -> None:
     """Answer the question about one command, once it is open."""
 

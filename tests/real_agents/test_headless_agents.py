@@ -82,6 +82,19 @@ def test_a_yes_and_a_no_of_a_person_come_from_the_inbox(midturn: CommandLine, ag
     assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
 
 
+@pytest.mark.parametrize("agent", ["qwen", "copilot"], indirect=True)
+def test_hooks_that_are_told_of_no_rule_to_keep_offer_none(midturn: CommandLine, agent: Agent) -> None:
+    with FakeProvider([[agent.call("touch made")], "All done."]) as provider:
+        process = agent.start(midturn, provider)
+        (question,) = wait_for(midturn)
+        refused = midturn.run("answer", question["id"], "always")
+        midturn.ok("answer", question["id"], "y")
+        assert "All done." in ended(process)
+
+    assert not question["asker"].get("always")
+    assert refused.status != 0
+
+
 def test_calls_that_are_made_at_once_are_decided_each_by_itself(midturn: CommandLine, agent: Agent) -> None:
     with FakeProvider([[agent.call("touch one"), agent.call("touch two")], "All done."]) as provider:
         process = agent.start(midturn, provider)

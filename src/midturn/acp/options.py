@@ -31,21 +31,30 @@ class Option(Protocol):
 
 
 def kept(options: Sequence[Option]) -> str:
-    """Say in the agent's own words what it keeps of a yes that goes beyond this once; nothing where it offers that not at all, or twice."""
-    offered = [option.name for option in options if option.kind == "allow_always"]
-    return f'in the words of the agent, "{one_line(offered[0])}"' if len(offered) == 1 else ""
+    """Say in the agent's own words what it keeps of a yes that goes beyond this once; nothing where it offers no such thing.
+
+    Where it offers several, it is the first of them: agents list what reaches less far before what reaches farther.
+    """
+    offered = _first("allow_always", options)
+    return f'in the words of the agent, "{one_line(offered.name)}"' if offered else ""
 
 
 def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
     """Return the option that a decision is; None where there is none: no yes and no no goes further than what was said.
 
-    A yes with changed arguments is a no to the call as it is: what a person changed is told afterwards.
+    What is kept is what was shown: where the agent offers something else by now, the yes is for this once. A yes with changed arguments is
+    a no to the call as it is: what a person changed is told afterwards.
     """
     match outcome:
         case Approved(arguments=None, always=always):
-            wanted: OptionKind = "allow_always" if always else "allow_once"
+            wanted: OptionKind = "allow_always" if always and always == kept(options) else "allow_once"
         case Refused() | RepliedTo() | Approved():
             wanted = "reject_once"
         case _:
             return None
-    return next((option.option_id for option in options if option.kind == wanted), None)
+    chosen = _first(wanted, options)
+    return chosen.option_id if chosen else None
+
+
+def _first(kind: OptionKind, options: Sequence[Option]) -> Option | None:
+    return next((option for option in options if option.kind == kind), None)
