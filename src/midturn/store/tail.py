@@ -137,7 +137,7 @@ def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[WholeLin
     while stop > first:
         start = max(data.rfind(b"\n", first, stop - 1) + 1, first)
         text = data[start : stop - 1]
-        if clean(text):
+        if text.startswith(b"{") or clean(text):
             yield WholeLine(position + start, text)
         stop = start
 
