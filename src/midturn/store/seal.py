@@ -66,19 +66,21 @@ class SealChain:
         self._key = key
         self._about = about
         self.verdict: SealVerdict = "unsealed"
+        self._is_empty = True
         self._begin(b"")
 
     def _begin(self, before: bytes) -> None:
         self._code = hmac.new(self._key or b"", self._about + before + b"\0", hashlib.sha256)
 
     def follow(self, lines: Iterable[bytes]) -> SealVerdict:
-        """Check the lines of a turn, without their newlines."""
-        needs, self.verdict = False, "sealed" if self._key else "unsealed"
+        """Check the lines of a turn, without their newlines. Whatever comes first needs a seal: a turn need not say that it begins."""
+        needs, self.verdict, self._is_empty = False, "sealed" if self._key else "unsealed", True
         for line in lines:
             found = mark(line)
             if found.type == "turn_start":
                 self._begin(b"")
-            needs = needs or found.type in SEALED_KINDS
+            needs = needs or self._is_empty or found.type in SEALED_KINDS
+            self._is_empty = False
             seal = _SEAL.search(line)
             if seal and self._fits(line[: seal.start()] + b"}\n", seal[1]):
                 needs = False
@@ -109,13 +111,14 @@ class SealChain:
         kinds = {mark(line).type for line in lines}
         after = SealChain(self._key, self._about)
         after.verdict = self.verdict
+        after._is_empty = False
         if "turn_start" in kinds:
             after.verdict = "sealed" if self._key else "unsealed"
         else:
             after._code = self._code.copy()
         for line in lines:
             after._code.update(line)
-        if self._key is None or not kinds & SEALED_KINDS:
+        if self._key is None or not (self._is_empty or kinds & SEALED_KINDS):
             return list(lines), after
         seal = _text(after._code)
         after._begin(seal)
