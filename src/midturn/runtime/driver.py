@@ -88,17 +88,18 @@ class Driver:
             StoreError: The disk refused to record; what was acknowledged before is on it, and the turn can be resumed.
             TerminalGone: Whoever was asked is not there any more; nothing of that is recorded, and the turn can be resumed.
         """
-        with self._observed.run(self._services.journal):
-            try:
-                async with asyncio.TaskGroup() as group:
-                    self._group = group
-                    self._observed.status = "open"
-                    ending = await self._loop(effects)
-                    self._stop_all()
-            except BaseExceptionGroup as group:
-                first = _first(group)
-                raise first from first.__cause__
+        self._observed.begin(self._services.journal)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                ending = await self._loop(effects)
+                self._stop_all()
             self._observed.status = ending.status
+        except BaseExceptionGroup as group:
+            first = _first(group)
+            raise first from first.__cause__
+        finally:
+            self._observed.end()
         return ending
 
     def interrupt(self) -> None:

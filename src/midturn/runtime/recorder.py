@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -54,12 +53,11 @@ class Observed:
             observation.show(happening)
         self._display.show(happening)
 
-    @contextmanager
-    def run(self, journal: Journal) -> Generator[None]:
-        """Have a run observed, to its end."""
+    def begin(self, journal: Journal) -> None:
+        """Have a run observed, until `end`."""
         self._seen_by = [observer.run_began(journal) for observer in OBSERVERS]
-        try:
-            yield
-        finally:
-            for observation in self._seen_by:
-                observation.end(self.status)
+
+    def end(self) -> None:
+        """Say what the run has come to."""
+        for observation in self._seen_by:
+            observation.end(self.status)

@@ -71,7 +71,7 @@ class Folder:
     """A directory, by descriptor. Its files are 0600, and opened without following a link in the last component."""
 
     def __init__(self, path: Path, fd: int, name: str = "") -> None:
-        """Hold `fd`, the directory at `path`, or `name` in there."""
+        """Hold `fd`, the directory at `path`, or at `name` from there."""
         self._path = path
         self._name = name
         self.fd = fd
@@ -90,7 +90,7 @@ class Folder:
     @property
     def name(self) -> str:
         """What the directory is called."""
-        return self._name or self._path.name
+        return self._name.rpartition("/")[2] if self._name else self._path.name
 
     @property
     def place(self) -> str:
@@ -113,7 +113,7 @@ class Folder:
         Raises:
             OSError: As `os.open`.
         """
-        return Folder(self.path, os.open(name, DIRECTORY, dir_fd=self.fd), name)
+        return Folder(self._path, os.open(name, DIRECTORY, dir_fd=self.fd), f"{self._name}/{name}" if self._name else name)
 
     def make_inside(self, name: str) -> None:
         """Create a directory in here that only its owner may enter, and wait until its name is on the disk; one that is there will do."""
