@@ -213,10 +213,16 @@ def asynchronous() -> Iterator[tuple[str, object]]:
         if inspect.isclass(value):
             for method in dir(value):
                 function = inspect.unwrap(getattr(value, method)) if callable(getattr(value, method)) else None
-                if not method.startswith("_") and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+                if not method.startswith("_") and _is_asynchronous(function):
                     yield f"{name}.{method}", value
         elif inspect.iscoroutinefunction(value):
             yield name, mt
+
+
+def _is_asynchronous(function: object) -> bool:
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        return True
+    return "AsyncContextManager" in str(getattr(function, "__annotations__", {}).get("return", ""))
 
 
 def test_whatever_is_async_has_a_sync_form() -> None:
