@@ -18,8 +18,9 @@ from midturn.ports import Clock
 from midturn.runtime.driver import RunEnding
 from midturn.servers.acp.dialog import EditorDialog, Nobody
 from midturn.servers.acp.editor import Editor
+from midturn.servers.acp.telling import Telling
 from midturn.servers.acp.turns import Interrupt, Turns
-from midturn.servers.acp.updates import Update, Updates
+from midturn.servers.acp.updates import Updates
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.readiness import is_due
 
@@ -36,12 +37,11 @@ class EditorSession:
     def __init__(self, id: str, turns: Turns, editor: Editor, connection: Any, clock: Clock) -> None:
         self.id = id
         self._turns = turns
-        self._connection = connection
         self._clock = clock
         self._conversation: str | None = None
         self._dialog = EditorDialog(connection=connection, session=id, editor=editor, store=turns.store, clock=clock)
-        self._outgoing: asyncio.Queue[Update] = asyncio.Queue()
-        self._updates = Updates(self._outgoing.put_nowait)
+        self._telling = Telling(connection, id)
+        self._updates = Updates(self._telling.tell)
         self._turn = asyncio.Lock()
         self._interrupt: Interrupt | None = None
         self._cancels = 0
@@ -63,7 +63,7 @@ class EditorSession:
             raise RequestError.invalid_request({"details": "A prompt is under way in this session."})
         if wanted != self._cancels:
             return "cancelled"
-        async with self._turn, self._telling():
+        async with self._turn, self._telling.sending():
             return await self._prompted(words, wanted)
 
     async def load(self, conversation: str, *, replays: bool) -> None:
@@ -74,7 +74,7 @@ class EditorSession:
         """
         events = (await self._turns.store.read(conversation)).events
         self._conversation = conversation
-        async with self._telling(silently=not replays):
+        async with self._telling.sending() if replays else self._telling.dropping():
             self._updates.tell(events)
         if open_turn(events) and not (await self._look()).needs_adoption:
             self._behind = asyncio.create_task(self._go_on_behind(self._cancels))
@@ -106,7 +106,7 @@ class EditorSession:
 
     async def _go_on_behind(self, wanted: int) -> None:
         """Go on with what was left open, while the editor asks for nothing."""
-        async with self._turn, self._telling():
+        async with self._turn, self._telling.sending():
             try:
                 await self._driven(None, wanted)
             except (MidturnError, RequestError) as error:
@@ -207,7 +207,7 @@ class EditorSession:
 
     async def _ask(self, question: OpenQuestion) -> None:
         """Ask, or say where it waits; whatever the editor does, the question stays open until a person answers."""
-        await self._outgoing.join()  # the call comes before what it asks
+        await self._telling.told()  # the call comes before what it asks
         where = f"It waits in the inbox: `midturn answer {question.id}`"
         if not self._dialog.can_ask(question):
             self._updates.waits(question.request.call, f"{question.question.text} This editor cannot ask it. {where}")
@@ -221,30 +221,6 @@ class EditorSession:
         except Exception:  # noqa: BLE001  the editor is anybody's: whatever went wrong there, the inbox has the question
             _LOG.exception("a dialog of %s failed", self._dialog.editor.name)
             self._updates.waits(question.request.call, f"{question.question.text} {where}")
-
-    # What is told -------------------------------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _telling(self, *, silently: bool = False) -> AsyncGenerator[None]:
-        """Send what is told in the block, in its order, and all of it before the block is left."""
-        sending = asyncio.create_task(self._send(silently=silently))
-        try:
-            yield
-            await self._outgoing.join()
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
-
-    async def _send(self, *, silently: bool) -> None:
-        while True:
-            update = await self._outgoing.get()
-            try:
-                if not silently:
-                    await self._connection.session_update(self.id, update)
-            except ConnectionError:
-                silently = True  # nobody is there any more: what is left is dropped
-            finally:
-                self._outgoing.task_done()
 
 
 def _length(events: Sequence[Event]) -> int:
