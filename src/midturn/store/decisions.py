@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
@@ -13,10 +14,12 @@ from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
 from midturn.core.subject import PromptKind
 from midturn.core.turn.pending import pending
-from midturn.core.turn.visit import Visit
 from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
 from midturn.store.ids import event_ids
 from midturn.store.submission import Submission, describe
+
+if TYPE_CHECKING:
+    from midturn.core.turn.visit import Visit
 
 _WAYS: Mapping[PromptKind, tuple[str, ...]] = {
     "tool": (),
@@ -46,6 +49,8 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
         AlreadyAnswered: Somebody was first; the error says who, and how.
         NotOpen: No such question waits in this turn.
     """
+    from midturn.core.turn.visit import Visit  # the machine: whoever only lists what is open does without it
+
     try:
         visit = Visit(turn, event_id, event_ids())
         _check_way(visit, submission)

@@ -19,7 +19,6 @@ from midturn.core.stream.open_question import OpenQuestion, recorded_at
 from midturn.core.stream.pairing import asking_call, calls, pair_inquiries, pairs
 from midturn.core.stream.window import Window, open_turn
 from midturn.core.subject import AnswersSubject, PromptKind, asked_text, reviewed_places
-from midturn.core.turn.visit import Visit
 from midturn.errors import MidturnError
 
 _CUT: Final = "\n[…]"
@@ -139,6 +138,8 @@ class _Turn:
 
         Where nobody can, because another program or another version asked, they are listed as they were recorded.
         """
+        from midturn.core.turn.visit import Visit  # the machine: whoever lists other questions does without it
+
         try:
             prompt = Visit(self._events, approval.event_id, map(str, count()), self._conversation).prompt()
         except MidturnError:
