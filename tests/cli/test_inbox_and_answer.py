@@ -745,3 +745,23 @@ def test_what_was_recorded_is_said(midturn: CommandLine, value: list[str], answe
     assert said in finished.stderr.splitlines()
     midturn.ok("resume")
     assert [event["answer"] for event in midturn.events() if event["type"] == "inquiry_response"] == [answer]
+
+
+WATCHES = [(("resume", "--ready", "--watch"), "Ctrl-C ends", "Done.", 130), (("inbox", "--watch"), "Deploy to staging?", "answered by", 0)]
+
+
+@pytest.mark.parametrize(("command", "begun", "seen", "status"), WATCHES)
+def test_who_leaves_a_watch_leaves_no_trace_of_the_key(
+    midturn: CommandLine, command: tuple[str, ...], begun: str, seen: str, status: int
+) -> None:
+    question = suspended(midturn, asks())
+
+    with midturn.on_a_terminal(*command, plain=False) as terminal:
+        terminal.wait_for(begun)
+        midturn.ok("answer", question["id"], "y")
+        terminal.wait_for(seen)
+        terminal.send("\x03")
+        assert terminal.wait_for_end() == status
+        assert terminal.read_settings() == terminal.settings
+
+    assert "^C" not in terminal.text

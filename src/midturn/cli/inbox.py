@@ -16,6 +16,7 @@ from midturn.cli.place import Place, StoreAddress, find_place, own_place, place_
 from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, line, presented
 from midturn.cli.used_workspaces import used_workspaces
+from midturn.cli.watching import without_echo
 from midturn.config.places import shown
 from midturn.core.asker import Asker
 from midturn.core.events import AnsweredBy
@@ -97,7 +98,7 @@ def _watch(place: Place, *, as_json: bool) -> ExitStatus:
     if not as_json:
         note("midturn: showing what is asked and answered. Ctrl-C ends this.")
     asked: dict[str, OpenQuestion] = {}
-    with suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt), without_echo():
         for change in place.store.watch_sync():
             if as_json:
                 say_line(change.to_json())

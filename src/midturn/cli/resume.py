@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import click
 from msgspec import Struct
@@ -20,6 +21,7 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.shown import block, line
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
+from midturn.cli.watching import without_echo
 from midturn.compose.command_line import discard_turn
 from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
@@ -134,10 +136,11 @@ def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
     statuses: list[ExitStatus] = []
     if resume.watch:
         note("midturn: going on with every turn as its questions are answered. Ctrl-C ends this.")
-    for conversation in _ready(place, watch=resume.watch):
-        statuses.append(_resume_one(resume, place, conversation))
-        if statuses[-1] == ExitStatus.ENDED_BY_USER:
-            break
+    with without_echo() if resume.watch else nullcontext():
+        for conversation in _ready(place, watch=resume.watch):
+            statuses.append(_resume_one(resume, place, conversation))
+            if statuses[-1] == ExitStatus.ENDED_BY_USER:
+                break
     if not statuses:
         note("midturn: no turn is ready. `midturn inbox` lists what waits for an answer.")
     return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
