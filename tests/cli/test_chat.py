@@ -271,7 +271,7 @@ def test_midturn_alone_opens_a_chat_where_a_model_is_set_and_else_says_how_to_st
 
 def test_a_file_that_is_not_trusted_is_said_to_name_the_model(midturn: CommandLine) -> None:
     midturn.workspace_file(f'[assistant]\nmodel.id = "{midturn.script({"text": "Hello."})}"\n')
-    said = "The model that .midturn/config.toml names answers once you have approved the file."
+    said = "The model that .midturn/config.toml names answers once you have approved the file: `midturn trust`."
 
     with midturn.on_a_terminal(size=(160, 40)) as session:
         assert session.wait_for_end() == 2

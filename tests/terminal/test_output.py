@@ -9,6 +9,7 @@ import re
 
 import pytest
 
+from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
 from midturn.core.subject import ToolCall
 from midturn.ports import (
     ConsultFinished,
@@ -102,6 +103,13 @@ def test_tools_and_notices_go_to_stderr() -> None:
 
     assert watched.out.getvalue() == ""
     assert watched.err.getvalue() == "· deploy\n· deploy failed: no such\nmidturn: tried⟨U+001B⟩ again\n"
+
+
+@pytest.mark.parametrize("told", [INPUT_CANCELLED, TURN_ENDED])
+def test_a_call_that_ended_with_its_turn_did_not_fail_and_speaks_of_nobody_as_the_user(told: str) -> None:
+    watched = Watched().show(ToolBegan(CALL), ToolEnded(CALL, told, is_error=True))
+
+    assert SGR.sub("", watched.err.getvalue()) == "· deploy\n· deploy: not finished: the turn was ended\n"
 
 
 def test_hidden_tools_are_not_mentioned() -> None:

@@ -99,7 +99,7 @@ def model_to_be_trusted(loaded: Loaded) -> str | None:
     if loaded.settings.assistant.model.id is not None:
         return None
     files = (file for file in loaded.files if not file.approved and any(one.key == _MODEL for one in file.enables))
-    return next((f"The model that {file.name} names answers once you have approved the file. {_HOW_TO_TRUST}" for file in files), None)
+    return next((f"The model that {file.name} names answers once you have approved the file: `midturn trust`." for file in files), None)
 
 
 def said_of_ignored(loaded: Loaded) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
 from midturn.core.subject import ToolCall
 from midturn.core.visible import exact
 from midturn.prompts.cells import clip, continued_rows, hang
@@ -36,6 +37,8 @@ class Asides:
         name = f"{self._sign} {clip(label(call), _LONGEST_LABEL)}"
         if fate is not None:
             self._say([f"{name}: {clip(fate, _LONGEST_ERROR)}"], _DIM)
+        elif error in (INPUT_CANCELLED, TURN_ENDED):  # these are for the model: they speak of whoever reads here as "the user"
+            self._say([f"{name}: not finished: the turn was ended"], _DIM)
         elif error is None:
             self._say([f"{name}: ok"], _DIM)
         else:
