@@ -78,7 +78,7 @@ class Errands:
         asker = replace(self._asker, always=always)
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
         async with self._room_for(arguments):
-            return await self._opened(errand, f"{tool}: {_shortened(arguments)}", to_permit=True)
+            return await self._opened(errand, f"{tool}: {_shortened(arguments)}", permission)
 
     async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         """Ask the questions of a form."""
@@ -87,7 +87,7 @@ class Errands:
             return known
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
         async with self._room_for(arguments):
-            errand = await self._opened(asking, form.questions[0].text, to_permit=False)
+            errand = await self._opened(asking, form.questions[0].text)
             await self._collect(errand, Form(form.questions))
             return errand
 
@@ -229,11 +229,12 @@ class Errands:
             asker = replace(errand.asker, refused=True)
             await self._write(errand, lambda turn: asked_by(turn, asker, self._ids))
 
-    async def _opened(self, asking: Errand, words: str, *, to_permit: bool) -> Errand:
+    async def _opened(self, asking: Errand, words: str, *asks: Callable[[Errand], Event]) -> Errand:
+        """Record an errand, with what is asked of a person at once."""
         async with await self._store.create(f"{self._asker.name}: {words}") as journal:
             call = next(self._ids)
             errand = replace(asking, conversation=journal.conversation, call=call, id=asking.id or call, tool=tool_name(asking.tool))
-            events = [*begin(errand, words), *([permission(errand)] if to_permit else [])]
+            events = [*begin(errand, words), *(ask(errand) for ask in asks)]
             named = [event if event.event_id else replace(event, event_id=next(self._ids)) for event in events]
             await journal.append(stamped(named, self._clock))
         await self._store.port.describe(errand.conversation, labels=_labels(self._asker))

@@ -30,14 +30,14 @@ def command(*, url: str, store: StoreAddress | None) -> ExitStatus:
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError(f"`--url {url}` is no address of a server, such as http://127.0.0.1:4096.")
     place = place_in(Path.cwd(), store, local=True)
-    clock, room = SYSTEM, Room()
+    room = Room()
 
     def errands(session: str) -> Errands:
         here = mark(os.getpid())
         asker = Asker(name=NAME, agent=NAME, session=session, via="hook", cwd=str(Path.cwd()), process=here, serves=here)
-        return Errands(place.store, asker, clock, room)
+        return Errands(place.store, asker, SYSTEM, room)
 
-    bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, clock)
+    bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, SYSTEM)
     note("midturn: what opencode asks at {} waits in `midturn inbox`, too. Ctrl-C ends this.", url)
     asyncio.run(_carry(bridge))
     return ExitStatus.DONE

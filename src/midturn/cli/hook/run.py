@@ -62,15 +62,14 @@ def _run(agent: HookAgent, document: JsonObject, wait: float, store: StoreAddres
     cwd = Path(text(document.get("cwd")) or ".")
     place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
     note_use(place.workspace)
-    clock = SYSTEM
     asker = asker_of(agent, document, given)
     remember(asker.itself, asker.name)
     run = HookRun(
         agent=agent,
         document=document,
         environment=given,
-        errands=Errands(place.store, asker, clock),
-        clock=clock,
+        errands=Errands(place.store, asker, SYSTEM),
+        clock=SYSTEM,
         wait=min(wait, agent.wait),
         say=sink,
         needed=agent_lives(asker),
