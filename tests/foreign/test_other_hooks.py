@@ -173,6 +173,12 @@ def test_a_question_of_codexs_model_that_nobody_has_answered_is_left_to_its_own_
     assert [answers(events) for events in stored(midturn)] == [[], []]
 
 
+def test_a_secret_is_left_to_codexs_own_dialog(midturn: CommandLine) -> None:
+    secret = {"questions": [ENV, {**ENV, "question": "Which key?", "isSecret": True}]}
+    assert Session(midturn, "codex", given="tui").run("PreToolUse", tool_name="request_user_input", tool_input=secret) is None
+    assert stored(midturn) == []
+
+
 FIELDS = {
     "env": {"type": "string", "title": "Which env?", "enum": ["prod", "dev"]},
     "parts": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}},

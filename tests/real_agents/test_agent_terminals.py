@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -325,6 +326,18 @@ def test_its_models_question_is_answered_in_its_own_dialog(midturn: CommandLine,
     assert "prod" in provider.results[0]
     (closed,) = answers(until(lambda: stored(midturn)[0], lambda events: bool(answers(events))))
     assert closed["reason"] == "superseded"
+
+
+def test_where_the_hook_is_killed_copilots_model_hears_that_and_no_answer(midturn: CommandLine) -> None:
+    agent = found("copilot", midturn)
+    with at_a_terminal(midturn, agent, [[ASKING["copilot"].call], "All done."]) as (session, provider):
+        watched(session, midturn)
+        os.kill(stored(midturn)[0][0]["metadata"]["asker"]["process"]["pid"], signal.SIGKILL)
+        session.wait_for("All done.", seconds=PATIENCE)
+
+    assert "hook errored" in provider.results[0]
+    assert "The user" not in provider.results[0]
+    assert [event.get("answered_by") for events in stored(midturn) for event in answers(events)] in ([], [None])
 
 
 def asked_over_mcp(midturn: CommandLine) -> Agent:

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, text
+from midturn.core.loose_json import members, objects, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
@@ -40,10 +40,7 @@ class Codex(SpeaksLikeClaude):
             case "PermissionRequest":
                 return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=False, seconds=_HIDDEN)
             case "PreToolUse" if tool == _ASKS:
-                asked = questions_of(arguments, gates=alone)
-                id = text(document.get("tool_use_id"))  # noqa: A001
-                seconds = None if alone else _HIDDEN
-                return replace(asked, id=id, tool=_ASKS, seconds=seconds) if isinstance(asked, PutForm) else asked
+                return _question(document, arguments, gates=alone)
             case "PreToolUse" if alone:
                 return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=True)
             case "Stop":
@@ -63,6 +60,16 @@ class Codex(SpeaksLikeClaude):
     def answered(self, document: JsonObject, occasion: PutForm, outcome: Decided) -> Said:
         """Tell what was answered: it takes answers only as the words of a denial."""
         return self.answered_by_denying(document, occasion, outcome)
+
+
+def _question(document: JsonObject, arguments: JsonObject, *, gates: bool) -> Occasion:
+    """Return what its model asks. A secret is not asked for here: nothing may write it down."""
+    if any(asked.get("isSecret") is True for asked in objects(arguments.get("questions"))):
+        return Nothing()
+    asked = questions_of(arguments, gates=gates)
+    if not isinstance(asked, PutForm):
+        return asked
+    return replace(asked, id=text(document.get("tool_use_id")), tool=_ASKS, seconds=None if gates else _HIDDEN)
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -114,5 +114,6 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         written="copilot",
         beside={"version": 1} if project else {},
         advice="Its own dialog opens after 20 seconds if nobody has answered. A project's hooks run only in a folder that you trust.",
-        killed="If the hook is killed, Copilot CLI's own dialog decides; without a terminal it denies.",
+        killed="If the hook is killed, Copilot CLI's own dialog decides; without a terminal it denies. "
+        "A question of its model is not asked then.",
     )
