@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Sequence
@@ -9,6 +10,9 @@ from typing import Any, cast
 
 from support.fake_provider import Reply
 from support.listening import JsonHandler, Listening
+
+_NUMBERS = itertools.count(1)
+"""Of calls: a session that goes on with another provider has no id twice."""
 
 
 class FakeMessages(Listening):
@@ -21,7 +25,6 @@ class FakeMessages(Listening):
     def __init__(self, replies: Sequence[Reply]) -> None:
         self._replies = list(replies)
         self._lock = threading.Lock()
-        self._calls = 0
         self.requests: list[dict[str, Any]] = []
         owner = self
 
@@ -42,6 +45,11 @@ class FakeMessages(Listening):
                     self.send_json(200, _message(content))
 
         super().__init__(Handler)
+
+    def then(self, *replies: Reply) -> None:
+        """Say these, once what was to be said is said."""
+        with self._lock:
+            self._replies += replies
 
     @property
     def results(self) -> list[str]:
@@ -68,8 +76,7 @@ class FakeMessages(Listening):
         with self._lock:
             blocks: list[dict[str, Any]] = []
             for name, given in calls:
-                self._calls += 1
-                blocks.append({"type": "tool_use", "id": f"toolu_{self._calls:04}", "name": name, "input": given})
+                blocks.append({"type": "tool_use", "id": f"toolu_{next(_NUMBERS):04}", "name": name, "input": given})
             return blocks
 
 
