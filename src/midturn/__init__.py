@@ -78,16 +78,10 @@ def __getattr__(name: str) -> object:
 
 
 def _loaded(home: str) -> object:
-    """Load a module. Nothing becomes garbage meanwhile, so nobody looks for any."""
-    import gc  # only where something is loaded
+    from midturn.collector import loading  # only where something is loaded
 
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with loading():
         return import_module(home, __name__)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def __dir__() -> list[str]:

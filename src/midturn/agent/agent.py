@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, overload
 
+from midturn.collector import loading
 from midturn.store.sync_forms import in_a_loop, refuse_inside_a_loop
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class Agent(Generic[Deps]):
             ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
             TypeError: Something of an altogether different kind was passed.
         """
-        from midturn.agent.turns import Turns  # who imports the name, and makes no agent, does without all that runs one
+        with loading():  # who imports the name, and makes no agent, does without all that runs one
+            from midturn.agent.turns import Turns
 
         self._turns = Turns(
             model,

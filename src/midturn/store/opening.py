@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from midturn.collector import loading
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import ConfigError
 
@@ -52,9 +53,10 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, s
 
 
 def _file_store(path: str | os.PathLike[str], limits: Limits, *, sealed: bool) -> ConversationStore:
-    from pathlib import Path  # who imports `open_store`, and opens none, needs no files
+    with loading():  # who imports `open_store`, and opens none, needs no files
+        from pathlib import Path
 
-    from midturn.store.file_store import FileStore
+        from midturn.store.file_store import FileStore
 
     return FileStore(Path(path), limits=limits, sealed=sealed)
 

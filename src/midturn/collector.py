@@ -1,0 +1,19 @@
+"""The garbage collector while much is loaded at once."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+
+
+@contextmanager
+def loading() -> Generator[None]:
+    """Let what is imported in this block be: nothing of it becomes garbage, so nobody looks for any meanwhile."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
