@@ -438,6 +438,19 @@ def test_a_question_is_answered_while_its_agent_waits_at_another_terminal(midtur
     assert terminal.text.endswith("Done.")
 
 
+def test_a_reply_from_elsewhere_has_its_row_where_the_agent_waits(midturn: CommandLine) -> None:
+    midturn.asker()
+    midturn.hasty()
+    with midturn.on_a_terminal("query", "-m", midturn.script(calls("deploy", ask=[asks()])), "Ship it", plain=False) as terminal:
+        terminal.wait_for("all keys")
+        (question,) = midturn.ok("inbox", "--json").json
+        midturn.ok("answer", question["id"], "--reply", "Not before Monday.")
+        assert terminal.wait_for_end() == 0
+
+    assert terminal.text.count("Deploy to staging? (reply) Not before Monday.  (said elsewhere)") == 1
+    assert "· deploy: not run; the reply went to the assistant" in terminal.text
+
+
 def test_ready_goes_on_with_every_turn_that_was_answered(midturn: CommandLine) -> None:
     midturn.asker()
     model = midturn.script(calls("deploy", ask=asks()))

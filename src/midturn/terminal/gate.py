@@ -46,6 +46,8 @@ class Gate:
         self.at_line_start = True
         self.prompts = 0
         """How many prompts have had the screen."""
+        self.answered: set[str] = set()
+        """What was answered on it: the `event_id`s of the requests."""
 
     @property
     def closed(self) -> bool:

@@ -68,7 +68,7 @@ class TerminalDisplay:
         self._reasoning = StreamedMessage(page, "reasoning")
         self._asides = Asides(page)
         self._spinner = Spinner(gate, page.err, clock) if page.look.moves and page.err.is_terminal else None
-        self._ledger = Ledger()
+        self._ledger = Ledger(gate.answered)
         self._heartbeat = Heartbeat(self._beat)
 
     def show(self, happening: Happening) -> None:

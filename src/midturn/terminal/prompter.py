@@ -111,6 +111,7 @@ class TerminalPrompter(Prompter):
             device.check()
             return Unavailable()
         reply = await self._ask(prompt, device)
+        self._gate.answered.add(prompt.event)
         if isinstance(reply, EndedTurn):
             await asyncio.sleep(_HANGING_UP)
             device.check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -15,7 +15,9 @@ from midturn.core.events import (
     InquiryRedacted,
     InquiryRequest,
     ToolCallRequest,
+    ToolCallResponse,
 )
+from midturn.core.form.steps import Cancelled
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import is_foretold
 from midturn.core.subject import ToolCall, asked_text
@@ -41,9 +43,11 @@ class Told(Struct, frozen=True):
 
 
 class Ledger:
-    """Follows a turn, event by event."""
+    """Follows a turn, event by event. `answered_here` names the requests that had their row at this terminal, as they are answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, answered_here: Collection[str] = ()) -> None:
+        self._answered_here = answered_here
+        self._replied: dict[str, InquiryRequest] = {}
         self._requests: dict[str, InquiryRequest] = {}
         self._calls: dict[str, ToolCallRequest] = {}
         self._fates: dict[str, str] = {}
@@ -59,7 +63,10 @@ class Ledger:
             case InquiryAnswered() | InquiryRedacted():
                 return self._answered(event)
             case InquiryCancelled(reason="reply") if request := self._requests.get(event.id):
-                self._fates[request.call] = "not run; your reply went to the assistant"
+                return self._replied_to(request, event)
+            case ToolCallResponse(content=content) if request := self._replied.pop(event.call, None):
+                cancelled = Cancelled.read(content)
+                return _reply(request, (cancelled.reply if cancelled else None) or "")
             case Approval():
                 return self._decided(event)
             case _:
@@ -70,6 +77,16 @@ class Ledger:
         """Say what became of a call, where a person or a policy decided it; None where it just ran."""
         fate = self._fates.pop(call.event, None)
         return fate if is_error or fate is None or not fate.startswith(_REFUSED) else None
+
+    def _replied_to(self, request: InquiryRequest, event: InquiryCancelled) -> Told | None:
+        """Note a reply; one from elsewhere has its row as soon as its words are known."""
+        here = request.event_id in self._answered_here
+        self._fates[request.call] = f"not run; {'your' if here else 'the'} reply went to the assistant"
+        said = (event.metadata or {}).get("reply")
+        if here or isinstance(said, str):
+            return None if here else _reply(request, str(said))
+        self._replied[request.call] = request
+        return None
 
     def _answered(self, event: InquiryAnswered | InquiryRedacted) -> Told | None:
         request = self._requests.get(event.id)
@@ -123,6 +140,10 @@ class Ledger:
 
 
 _REFUSED = ("not changed", "not done")
+
+
+def _reply(request: InquiryRequest, words: str) -> Told:
+    return Told(one_line(request.question.text), f"(reply) {one_line(words)}" if words else "(reply)", "(said elsewhere)")
 
 
 def _drawn(context: str | None) -> list[str]:

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from midturn.core.events import InquiryCancelled, InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
 from midturn.core.form.steps import Cancelled
-from midturn.core.json_text import NotJson, read_json
 from midturn.core.names import ASK_USER
 
 Responses: TypeAlias = Iterable[InquiryResponse | None]
@@ -50,15 +49,4 @@ def asked_of(call: ToolCallRequest, pairs: Iterable[tuple[InquiryRequest, Inquir
 
 def _marker(result: ToolCallResponse | None) -> Cancelled | None:
     """Read the result of a call that a reply has completed."""
-    if result is None or result.is_error or not result.content.startswith('{"cancelled":'):
-        return None
-    try:
-        found = read_json(result.content)
-    except NotJson:
-        return None
-    if not isinstance(found, dict) or not {"cancelled", "answered"} <= set(found) <= {"cancelled", "answered", "reply"}:
-        return None
-    answered, reply = found["answered"], found.get("reply")
-    if not isinstance(answered, dict) or not (reply is None or isinstance(reply, str)):
-        return None
-    return Cancelled(answered, reply)
+    return None if result is None or result.is_error else Cancelled.read(result.content)

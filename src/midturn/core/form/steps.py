@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
+from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.question import Question
 from midturn.core.secret import SecretValue
@@ -55,6 +56,24 @@ class Cancelled(Struct, frozen=True):
         """Return the marker that the model reads as the result of the call."""
         marker: dict[str, Json] = {"cancelled": True, "answered": self.answered}
         return marker if self.reply is None else {**marker, "reply": self.reply}
+
+    @classmethod
+    def read(cls, content: str) -> Cancelled | None:
+        """Read a result that is such a marker; None where it is anything else.
+
+        Args:
+            content: The result of a call. Whether nobody else can have written it, the caller knows.
+        """
+        if not content.startswith('{"cancelled":'):
+            return None
+        try:
+            found = read_json(content)
+        except NotJson:
+            return None
+        if not isinstance(found, dict) or not {"cancelled", "answered"} <= set(found) <= {"cancelled", "answered", "reply"}:
+            return None
+        answered, reply = found["answered"], found.get("reply")
+        return cls(answered, reply) if isinstance(answered, dict) and (reply is None or isinstance(reply, str)) else None
 
 
 class FormEnded(Struct, frozen=True):
