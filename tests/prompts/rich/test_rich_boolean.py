@@ -163,6 +163,15 @@ def test_who_approves_what_was_cut_off_is_told_and_who_saw_it_is_not() -> None:
     assert pressed(PROMPTS["boolean_cut"], "n").transcript == "Apply all of it? no"
 
 
+def test_what_was_not_viewed_is_said_in_any_width() -> None:
+    keys = Keys(PROMPTS["boolean_cut"], columns=30).press("y")
+
+    assert keys.reply is not None
+    below = keys.prompt.covered(keys.reply, 30)
+    assert keys.transcript == "Apply all of it? yes"
+    assert [row_text(row) for row in below] == ["(80 rows were not viewed)"]
+
+
 def test_enter_sends_a_review_and_back_edits() -> None:
     assert pressed(REVIEW, "enter").reply == Submitted()
     assert pressed(REVIEW, "b").reply == WentBack()

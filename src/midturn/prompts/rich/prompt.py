@@ -23,7 +23,7 @@ from midturn.prompts.rich.key import Key, Press
 from midturn.prompts.rich.listing import Listing
 from midturn.prompts.rich.markup import ContextRows, argument_spans, diff_spans, plain_context
 from midturn.prompts.rich.pager import Pager
-from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row
+from midturn.prompts.rich.screen import Frame, Row, Size, Span, clipped, cut, fitted, joined, row, row_text
 from midturn.prompts.rich.secret import SecretField
 
 GUTTER = Span("│ ", "gutter")
@@ -155,15 +155,22 @@ class RichPrompt:
         return fitted(Frame(joined(above, frame.rows, notes), (at + len(above), column)), size)
 
     def transcript(self, reply: Reply, columns: int) -> Row:
-        """Return the row that stays: the question's last row and what was answered."""
-        approved = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)
-        unseen = f" ({self._unseen} rows were not viewed)" if approved and self._unseen else ""
-        return transcript_row(self._tail, f"{reply_text(self._prompt, reply)}{unseen}", columns)
+        """Return the row that stays: the question's last row and what was answered; and how much nobody saw, where there is room."""
+        answer, unviewed = reply_text(self._prompt, reply), self._unviewed(reply)
+        whole = transcript_row(self._tail, f"{answer} {unviewed}" if unviewed else answer, columns)
+        return whole if row_text(whole).endswith(unviewed) else transcript_row(self._tail, answer, columns)
 
     def covered(self, reply: Reply, columns: int) -> tuple[Row, ...]:
-        """Return the rows below that one: what a remembered answer covers."""
-        text = covered_text(self._prompt, reply)
-        return tuple(row(part, "dim") for part in hang(text, columns, "  ")) if text else ()
+        """Return the rows below that one: what was not viewed, if it is not said there, and what a remembered answer covers."""
+        unviewed = self._unviewed(reply)
+        said = row_text(self.transcript(reply, columns)).endswith(unviewed)
+        texts = [*([] if said else [unviewed]), covered_text(self._prompt, reply)]
+        return tuple(row(part, "dim") for text in texts if text for part in hang(text, columns, "  "))
+
+    def _unviewed(self, reply: Reply) -> str:
+        """Say of how much nobody saw what is approved."""
+        approved = isinstance(reply, Edited) or (isinstance(reply, Answered) and reply.value is True)
+        return f"({self._unseen} rows were not viewed)" if approved and self._unseen else ""
 
     @property
     def _unseen(self) -> int:
