@@ -15,6 +15,7 @@ from midturn.core.stream import log, provider_view
 from midturn.errors import StoreError
 from midturn.store.file_conversations import FileConversations
 from midturn.store.opening import open_store
+from midturn.store.seen_turns import PASTS
 from midturn.store.sync_forms import drive
 from support.stored import append, asking, create, finished, hold, keep, release, reopen
 from support.tapes import Tape
@@ -160,3 +161,7 @@ def test_who_goes_on_with_a_conversation_reads_anew_only_what_has_changed(tmp_pa
     journal = drive(files.open(journal.conversation))
     assert provider_view(journal.events)[0].event_id == "B0"
     journal.close()
+
+    assert PASTS.of(str(journal.path))
+    drive(files.remove(journal.conversation))
+    assert not PASTS.of(str(journal.path))  # what was removed is not kept in memory either

@@ -298,6 +298,7 @@ class FileConversations:
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")
                     self._directories.forget(path)
+                    PASTS.keep(folder.place, NO_PAST)
                     import shutil  # only here is anything removed
 
                     shutil.rmtree(gone)
