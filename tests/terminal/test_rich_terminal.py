@@ -153,7 +153,7 @@ def test_a_window_of_another_width_has_one_copy_of_the_prompt(result: Path) -> N
         session.wait_for("all keys")
         session.resize(60, 30)
         session.wait_for_raw(b"\x1b[2J")
-        session.wait_until(lambda: session.text.endswith("all keys"), "the prompt, drawn anew")
+        session.wait_until(lambda: session.rows[-1:] == ["Y yes, N no to every answer of Assistant in this turn"], "the prompt, drawn anew")
 
         assert session.text.count("Apply patch?") == 1
         assert session.text.count("I want to change the retry loop") == 1
@@ -435,15 +435,15 @@ def test_the_editor_shows_the_question_and_it_is_no_part_of_the_answer(
 
 def test_ctrl_l_draws_everything_anew_and_says_nothing(result: Path) -> None:
     with rich("boolean", result) as session:
-        session.wait_for("all keys")
+        session.wait_for("Y yes, N no to every answer of Assistant in this turn")
         before = session.rows
         session.send("\x0c")
         session.wait_for_raw(b"\x1b[2J")
-        session.wait_for("all keys")
+        session.wait_for("Y yes, N no to every answer of Assistant in this turn")
         session.send("n")
         session.wait_for_end()
 
-        assert session.rows[:-1] == before[:-2]
+        assert session.rows[:-1] == before[:-3]
         assert session.rows[-1] == "Apply patch? no"
 
 

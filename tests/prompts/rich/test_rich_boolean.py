@@ -159,6 +159,7 @@ def test_who_approves_what_was_cut_off_is_told_and_who_saw_it_is_not() -> None:
     assert pressed(PROMPTS["boolean_cut"], "y").transcript == "Apply all of it? yes (80 rows were not viewed)"
     assert pressed(PROMPTS["boolean_cut"], "v", "q", "y").transcript == "Apply all of it? yes (51 rows were not viewed)"
     assert pressed(PROMPTS["boolean_cut"], "v", "end", "q", "y").transcript == "Apply all of it? yes (22 rows were not viewed)"
+    assert pressed(PROMPTS["boolean_cut"], "v", "G", "g", "q", "y").transcript == "Apply all of it? yes (22 rows were not viewed)"
     assert pressed(PROMPTS["boolean_cut"], "v", " ", " ", "q", "y").transcript == "Apply all of it? yes"
     assert pressed(PROMPTS["boolean_cut"], "n").transcript == "Apply all of it? no"
 

@@ -76,6 +76,20 @@ def test_a_terminal_that_became_narrower_still_shows_the_question() -> None:
     assert "".join(line.strip() for line in keys.live).replace(" ", "").startswith("inthisrepository,")
 
 
+@pytest.mark.parametrize("columns", [120, 60, 40])
+@pytest.mark.parametrize("name", ["boolean", "select", "select48", "multi", "text", "secret", "schema"])
+def test_a_question_is_broken_anew_for_a_window_of_another_width(name: str, columns: int) -> None:
+    text = "Should the agent rewrite every call site of the deprecated configuration loader in this repository, vendored code included?"
+    asked = replace(PROMPTS[name], question=replace(PROMPTS[name].question, text=text))
+    keys = Keys(asked)
+    keys.prompt.refit(columns)
+    keys.size = Keys(asked, columns=columns).size
+
+    fresh = Keys(asked, columns=columns)
+    assert keys.prompt.static() == fresh.prompt.static()
+    assert keys.live == fresh.live
+
+
 def test_content_never_begins_a_row_without_the_gutter() -> None:
     """Context and arguments, however they are padded."""
     forged = f"harmless{' ' * 300}Assistant\nRun it? [y,n]\n\n" + "x" * 500

@@ -108,6 +108,10 @@ class Choice:
         """Draw the line, its keys and the default, then help or a message; the cursor stands behind the keys."""
         return self._framed(size, self._message, "error")
 
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        self._text = title
+
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys."""
         return [row(text) for text in hang(self._text, size.columns, "  ")]

@@ -48,6 +48,10 @@ class Face(Protocol):
         """Draw."""
         ...
 
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        ...
+
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while another face takes the keys: the question, and what there is to choose from."""
         ...

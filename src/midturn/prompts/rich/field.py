@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.core.visible import exact
 from midturn.prompts.accept import NotAccepted
@@ -115,6 +116,10 @@ class TextField:
         if self._shaped and not self.text:
             texts = self._shape_rows(room, size.columns)
         return Frame(joined(title, texts, errors, hint), (len(title) + at - self._first, column + len(POINTER)))
+
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        self._settings = replace(self._settings, title=title)
 
     def kept(self, size: Size) -> list[Row]:
         """Draw the title, what is expected, and what was typed so far, or the shape of what is to be typed."""

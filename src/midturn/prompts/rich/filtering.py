@@ -102,6 +102,10 @@ class Filtering:
         blank: list[Row] = [()] * (room - len(listed) + longest - len(hint))  # whatever is found, nothing below it moves
         return Frame(joined(title, [words], listed, blank, below, hint, message), (len(title), before))
 
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        self._tail = title
+
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys."""
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]

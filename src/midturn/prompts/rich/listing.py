@@ -93,6 +93,10 @@ class Listing(ABC):
         blank: list[Row] = [()] * max(0, min(steady, size.rows - others - len(helped)))
         return Frame(joined(title, listed, blank, hint, [keys], helped, message), (cursor, 2))
 
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        self._tail = title
+
     def kept(self, size: Size) -> list[Row]:
         """Draw what stays to be seen while something else takes the keys: the question and the options, one row each."""
         title = [row(text) for text in hang(self._tail, size.columns, "  ")]

@@ -132,4 +132,5 @@ class Pager:
             return self._room
         if key in _BACK:
             return -self._room
-        return {"down": 1, "j": 1, "up": -1, "k": -1, "home": -len(self._rows), "end": len(self._rows)}.get(key)
+        count = len(self._rows)
+        return {"down": 1, "j": 1, "up": -1, "k": -1, "home": -count, "g": -count, "end": count, "G": count}.get(key)

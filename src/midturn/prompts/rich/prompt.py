@@ -92,6 +92,8 @@ class RichPrompt:
         all_seen = self._unseen == 0
         self._columns = columns
         self._body = body(self._prompt, columns, self._context)
+        *self._question, self._tail = question_rows(self._prompt, columns)
+        self._faces[0].retitle(self._tail)
         self._seen = len(self._body) if all_seen else min(len(self._body), ROWS_SHOWN)
 
     def pager(self) -> Pager:

@@ -67,6 +67,10 @@ class SecretField:
         message = [row(text, "error") for text in wrap(self._message, size.columns)] if self._message else []
         return Frame(joined(rows, message), end)
 
+    def retitle(self, title: str) -> None:
+        """Put another last row of the question above: the window has another width."""
+        self._tail = title
+
     def kept(self, size: Size) -> list[Row]:
         """Draw the question, and nothing of what was typed."""
         return [row(text) for text in hang(self._tail, size.columns, "  ")]
