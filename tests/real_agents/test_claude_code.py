@@ -158,6 +158,23 @@ def test_a_time_out_of_our_tool_is_no_no_and_the_answer_comes_with_the_next_look
     assert "Nobody has answered" not in replied
 
 
+def test_an_answer_to_our_tool_that_comes_when_its_turn_is_over_wakes_the_session(midturn: CommandLine, claude_program: Path) -> None:
+    midturn.ok("hook", "install", "claude")
+    servers = midturn.home / "servers.json"
+    servers.write_text(with_options(midturn.ok("mcp", "--print-config", "claude").stdout, "--slice", "1"))
+    asked: Calls = [("mcp__midturn__ask_user", {"question": "Ship it?", "answer_type": "boolean"})]
+    with FakeMessages([asked, "I wait.", "All done."]) as provider:
+        claude = start(midturn, claude_program, provider, "--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+        until(lambda: provider.results, bool)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "n")
+        assert ended(claude) == "All done.\n"
+
+    assert "Nobody has answered yet" in provider.results[0]
+    assert "was answered by the user: no" in provider.said
+    assert len(stored(midturn)) == 1
+
+
 def test_killed_while_it_asks_nothing_is_decided_and_the_answer_of_tomorrow_counts_when_it_is_resumed(
     midturn: CommandLine, claude_program: Path
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from real_agents.agents import AGENTS, Agent, check_again
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
-from support.hooks import answers, stored, wait_for
+from support.hooks import answers, stored, until, wait_for
 from support.installed import Missing
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
@@ -55,3 +55,21 @@ def test_a_time_out_is_no_no_and_the_answer_comes_with_the_next_look(
     (events,) = stored(midturn)
     (answer,) = answers(events)
     assert answer.get("reason") == "reply" or answer["answered_by"]["by"] == "user"
+
+
+@pytest.mark.parametrize("agent", ["codex", "qwen", "copilot"], indirect=True)
+def test_an_answer_that_comes_when_its_turn_is_over_wakes_the_session(midturn: CommandLine, agent: Agent) -> None:
+    """Its hook, at the end of a turn, finds what our server has asked for the same session."""
+    midturn.ok("hook", "install", agent.key)
+    with FakeProvider([[(agent.asks.format("ask_user"), ASKED)], "I wait.", "All done."]) as provider:
+        process = agent.start(midturn, provider)
+        until(lambda: provider.results, bool)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "n")
+        said, errors = process.communicate(timeout=120)
+
+    assert process.returncode == 0, errors
+    assert "All done." in said
+    assert "Nobody has answered yet" in provider.results[0]
+    assert "was answered by the user: no" in provider.said
+    assert len(stored(midturn)) == 1
