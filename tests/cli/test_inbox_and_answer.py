@@ -684,7 +684,19 @@ def test_a_result_that_waits_is_listed_with_what_a_model_would_read(midturn: Com
     midturn.asker(result="ask")
     midturn.run("query", "-m", midturn.script(calls("deploy", say="all\nis well")), "--defer", "Look")
 
-    assert " | all\n" in midturn.ok("inbox").stdout
+    shown = midturn.ok("inbox").stdout
+    assert shown.count(" | all\n") == 1
+    edited = midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], '{"edit": "Nothing to see."}').stderr
+    assert edited.startswith("| Nothing to see.\nDeliver the result of deploy?  yes, edited\n")
+
+
+def test_the_echo_of_an_edit_shows_what_runs_instead(midturn: CommandLine) -> None:
+    midturn.asker(run="ask")
+    midturn.run("query", "-m", midturn.script(calls("deploy", say="production")), "--defer", "Ship it")
+
+    edited = midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], '{"edit": {"say": "staging"}}').stderr
+
+    assert edited.startswith("| say: staging\nRun deploy?  yes, edited\n")
 
 
 def test_the_inbox_is_watched(midturn: CommandLine) -> None:

@@ -46,7 +46,7 @@ def _about(question: OpenQuestion) -> list[str]:
         return []
     prompt = Prompt(question=asked, kind=question.kind, subject=_subject(question), tool=question.tool, arguments=question.arguments)
     context = [text for text in context_lines(prompt) if not text.lstrip().startswith("```")]
-    return [*subject_lines(prompt), *context]
+    return [*subject_lines(prompt), *(context if question.kind != "deliver" else ())]  # a result is its own context
 
 
 def _subject(question: OpenQuestion) -> Subject | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 from msgspec import Struct
 
-from midturn.cli.answer.edits import check_edit
+from midturn.cli.answer.edits import as_edited, check_edit
 from midturn.cli.answer.finding import find_question
 from midturn.cli.answer.submitting import Submitting, Typed, TypedEdit, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
@@ -90,7 +90,7 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
 
 def _say_recorded(question: OpenQuestion, value: Typed) -> None:
     """Say what was recorded, under what a yes or a no was said to; and where a form has more questions, that they are still to come."""
-    for row in answered(question):
+    for row in answered(as_edited(question, value)):
         note(row)
     rows = recorded_rows(question, value)
     for asked, answer in rows:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from midturn.cli.answer.submitting import Typed, TypedEdit
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.place import Place
 from midturn.compose.tools import definition_of, known_tools
+from midturn.core.events import Approval
 from midturn.core.json_value import JsonObject
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
@@ -21,6 +24,15 @@ def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:
     events = place.store.read_sync(question.conversation).events
     tools = known_tools(load_for(place, Flags(), events, question.conversation).settings)
     return definition_of(tools[question.tool]).parameters if question.tool in tools else {}
+
+
+def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
+    """Return the question as if it were about what is used instead; as it is, where nothing was edited."""
+    if not isinstance(typed, TypedEdit):
+        return question
+    if question.kind == "deliver" and isinstance(question.request, Approval):
+        return replace(question, request=replace(question.request, content=str(typed.json)))
+    return replace(question, arguments=typed.json, question=replace(question.question, context=None))
 
 
 def check_edit(place: Place, question: OpenQuestion, typed: Typed) -> None:
