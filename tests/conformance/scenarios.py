@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "node@22.23.3")
 PUSHED, RETURNED = "2025-11-25", "2026-07-28"
 """The two eras: a server sends its question, or returns it."""
+TASKS = "tasks"
+"""An extension, of no era: calls that run on."""
 
 
 class Scenario(Struct, frozen=True):
@@ -54,7 +56,12 @@ SCENARIOS = (
             "validate-input",
         )
     ),
+    *(
+        Scenario("server", f"tasks-{name}", TASKS)
+        for name in ("capability-negotiation", "wire-fields", "request-state-removal", "request-headers", "dispatch-and-envelope")
+    ),
 )
+"""What is left out of tasks: tools that fail, are cancelled for good or ask two things at once, which questions never do."""
 
 
 class Counted(Struct, frozen=True):
@@ -78,7 +85,11 @@ def run(scenario: Scenario) -> Counted:
     """
     binaries = installed("conformance", *PACKAGES)
     program = binaries.parent / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    command = [str(binaries / "node"), str(program), scenario.side, "--scenario", scenario.name, "--spec-version", scenario.era]
+    command = [str(binaries / "node"), str(program), scenario.side, "--scenario", scenario.name]
+    if scenario.era == TASKS:
+        with _server("tasks_under_test.py") as url:
+            return _counted([*command, "--url", url])
+    command += ["--spec-version", scenario.era]
     if scenario.side == "client":
         return _counted([*command, "--command", f"{sys.executable} {HERE / 'client_under_test.py'}"])
     with _server() as url:
@@ -94,8 +105,8 @@ def _counted(command: list[str]) -> Counted:
 
 
 @contextmanager
-def _server() -> Generator[str]:
-    process = subprocess.Popen([sys.executable, str(HERE / "server_under_test.py")], stdout=subprocess.PIPE, text=True)
+def _server(script: str = "server_under_test.py") -> Generator[str]:
+    process = subprocess.Popen([sys.executable, str(HERE / script)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"

@@ -8,7 +8,7 @@ from typing import Any
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp.types import HEADER_MISMATCH, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from midturn.core.json_value import JsonObject
 from midturn.foreign.errand import Errand
@@ -86,6 +86,7 @@ class TaskCalls:
         return self._asking.dialog(caller, errands, errand)
 
     async def _found(self, context: ServerRequestContext[Any], params: TaskParams) -> tuple[Caller, Errands, Errand]:
+        _check_name(context, params.task_id)
         caller = self._asking.returning(context)
         if not caller.has_tasks:
             needed: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
@@ -95,3 +96,14 @@ class TaskCalls:
         if errand is None:
             raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id}.")
         return caller, errands, errand
+
+
+def _check_name(context: ServerRequestContext[Any], id: str) -> None:
+    """Make sure that what a proxy reads in a header of HTTP is what the request is about.
+
+    Raises:
+        MCPError: The header names another task.
+    """
+    named = context.request.headers.get("mcp-name") if context.request is not None else None
+    if named is not None and named != id:
+        raise MCPError(HEADER_MISMATCH, f"The header Mcp-Name is {named!r}, and the task is {id!r}.")
