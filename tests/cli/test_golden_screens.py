@@ -78,7 +78,41 @@ def test_a_conversation_is_shown_with_its_questions_and_answers(midturn: Command
                 assert_golden(f"{mode}_{columns}/conversation_show", session.framed("conversation show"))
 
 
-ID, TIME = re.compile(r"[0-9]{16}-[a-z2-7]{12}"), re.compile(r"\b[0-9]{2}:[0-9]{2}\b")
+def test_the_audit_trail_says_who_asked_and_who_answered(midturn: CommandLine) -> None:
+    a_conversation(midturn)
+
+    for mode in ("rich", "plain"):
+        for columns in (80, 40):
+            assert_golden(f"{mode}_{columns}/inquiries", printed(midturn, mode, columns, "conversation", "show", "--inquiries"))
+
+
+@MODES
+@WIDTHS
+def test_a_chat_has_its_questions_in_place(midturn: CommandLine, mode: str, columns: int) -> None:
+    midturn.asker(run="ask")
+    midturn.hasty()
+    model = midturn.script({"text": "Hello."}, calls("deploy", say="to staging"), {"text": "Shipped."})
+
+    with midturn.on_a_terminal("chat", "-m", model, size=(columns, 60), plain=mode == "plain") as session:
+        for line, answer in (("Good morning", "Hello."), ("/nosuch", "no command"), ("Ship it", "Run deploy?")):
+            ready(session)
+            session.send(f"{line}\r")
+            session.wait_for(answer)
+        session.wait_for("help:" if mode == "plain" else "all keys")
+        session.send("y\r" if mode == "plain" else "y")
+        session.wait_for("Shipped.")
+        ready(session)
+        session.send("/quit\r")
+        assert session.wait_for_end() == 0
+        assert_golden(f"{mode}_{columns}/chat", session.framed("chat"))
+
+
+def ready(session: PtySession) -> None:
+    """Wait until the chat takes a line."""
+    session.wait_until(lambda: session.text.rstrip().endswith(("\u276f", ">")), "the chat's own prompt")
+
+
+ID, TIME = re.compile(r"[0-9]{16}-[a-z2-7]{12}"), re.compile(r"\b[0-9]{2}:[0-9]{2}(:[0-9]{2})?\b")
 FORM = [COLOUR, {**REASON, "when": {"question_id": "colour", "equals": "red"}}, {**LOUD, "optional": True}]
 
 
@@ -102,4 +136,4 @@ def printed(midturn: CommandLine, mode: str, columns: int, *command: str) -> str
     with midturn.on_a_terminal(*command, size=(columns, 60), plain=mode == "plain") as session:
         assert session.wait_for_end() == 0
         drawn = session.framed(command[0])
-    return TIME.sub("09:00", re.sub(r"\b[0-9]{16}\b", "1" * 16, ID.sub(f"{'1' * 16}-{'a' * 12}", drawn)))
+    return TIME.sub(lambda found: "09:00:00"[: len(found[0])], re.sub(r"\b[0-9]{16}\b", "1" * 16, ID.sub(f"{'1' * 16}-{'a' * 12}", drawn)))
