@@ -13,7 +13,7 @@ import pytest
 from midturn import Agent, EndedTurn, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
-from support.installed import Missing, installed
+from support.installed import installed, or_skip
 
 pytestmark = [pytest.mark.real("server-everything", may_be_missing=True), pytest.mark.timeout(120)]
 ADDRESS = "https://example.org/log-in?a=b"
@@ -37,12 +37,9 @@ SAID: dict[str, Any] = {
 
 
 def spec(home: Path, *, asks: bool = True) -> ServerSpec:
-    try:
-        program = installed("everything", "@modelcontextprotocol/server-everything@2026.8.31") / "mcp-server-everything"
-    except Missing as missing:
-        pytest.skip(str(missing))
+    folder = or_skip(lambda: installed("everything", "@modelcontextprotocol/server-everything@2026.8.31"))
     passed = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    return ServerSpec(name="everything", command=(str(program),), environment=passed, cwd=str(home), asks=asks)
+    return ServerSpec(name="everything", command=(str(folder / "mcp-server-everything"),), environment=passed, cwd=str(home), asks=asks)
 
 
 @pytest.fixture

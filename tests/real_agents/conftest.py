@@ -8,16 +8,13 @@ import pytest
 
 from support.cli import CommandLine
 from support.hooks import answers, stored
-from support.installed import Missing, installed
+from support.installed import installed, or_skip
 
 
 @pytest.fixture(scope="session")
 def claude_program() -> Path:
     """Claude Code from npm, beside the packages of the virtual environment."""
-    try:
-        return installed("claude", "@anthropic-ai/claude-code@2.1.330") / "claude"
-    except Missing as missing:
-        pytest.skip(str(missing))
+    return or_skip(lambda: installed("claude", "@anthropic-ai/claude-code@2.1.330")) / "claude"
 
 
 @pytest.fixture

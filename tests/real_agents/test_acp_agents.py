@@ -10,7 +10,7 @@ from real_agents.agents import AGENTS, Agent
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, wait_for
-from support.installed import Missing
+from support.installed import or_skip
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
 STARTED = {
@@ -24,10 +24,7 @@ STARTED = {
 def agent(request: pytest.FixtureRequest) -> Agent:
     """An agent, installed."""
     found = AGENTS[request.param]
-    try:
-        found.program()
-    except Missing as missing:
-        pytest.skip(str(missing))
+    or_skip(found.program)
     return found
 
 

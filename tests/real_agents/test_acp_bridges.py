@@ -13,7 +13,7 @@ from support.cli import CommandLine
 from support.fake_messages import FakeMessages
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, wait_for
-from support.installed import Missing, installed
+from support.installed import installed, or_skip
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
 OPTIONS = [{"label": "prod", "description": "Live"}, {"label": "dev", "description": "Here"}]
@@ -23,10 +23,7 @@ WORKING = "workspace-write"
 
 def program(name: str, version: str) -> Path:
     """Install it."""
-    try:
-        return installed(name, f"@agentclientprotocol/{name}@{version}") / name
-    except Missing as missing:
-        pytest.skip(str(missing))
+    return or_skip(lambda: installed(name, f"@agentclientprotocol/{name}@{version}")) / name
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 from support.cli import CommandLine, asks, calls
 from support.hooks import until, wait_for
-from support.installed import Missing, installed
+from support.installed import installed, or_skip
 
 pytestmark = [pytest.mark.real("acpx", may_be_missing=True), pytest.mark.timeout(300)]
 
@@ -21,10 +21,7 @@ pytestmark = [pytest.mark.real("acpx", may_be_missing=True), pytest.mark.timeout
 @pytest.fixture(scope="session")
 def acpx() -> Path:
     """It, from npm."""
-    try:
-        return installed("acpx", "acpx@0.19.1") / "acpx"
-    except Missing as missing:
-        pytest.skip(str(missing))
+    return or_skip(lambda: installed("acpx", "acpx@0.19.1")) / "acpx"
 
 
 def start(midturn: CommandLine, acpx: Path, model: str, *options: str) -> subprocess.Popen[str]:

@@ -18,7 +18,7 @@ from real_agents.agents import AGENTS, Agent
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider, Reply
 from support.hooks import answers, stored, until
-from support.installed import Missing
+from support.installed import or_skip
 from support.pty_session import PtySession
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(400)]
@@ -70,10 +70,7 @@ HIDDEN = ["codex", "qwen", "copilot"]
 def found(key: str, midturn: CommandLine) -> Agent:
     """Return an agent, installed, with our hooks in the settings of its user."""
     agent = AGENTS[key]
-    try:
-        agent.program()
-    except Missing as missing:
-        pytest.skip(str(missing))
+    or_skip(agent.program)
     midturn.ok("hook", "install", key)
     return agent
 

@@ -8,7 +8,7 @@ from real_agents.agents import AGENTS
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, wait_for
-from support.installed import Missing
+from support.installed import or_skip
 
 pytestmark = [pytest.mark.real("Codex", may_be_missing=True), pytest.mark.timeout(300)]
 CODEX = AGENTS["codex"]
@@ -20,10 +20,7 @@ def escalated(command: str) -> tuple[str, dict[str, str]]:
 
 
 def test_a_yes_and_a_no_from_the_inbox_and_what_was_said_with_it(midturn: CommandLine) -> None:
-    try:
-        program = CODEX.program()
-    except Missing as missing:
-        pytest.skip(str(missing))
+    program = or_skip(CODEX.program)
     with FakeProvider([[escalated("touch one")], [escalated("touch two")], "All done.", "I see."]) as provider:
         environment = {**CODEX.surroundings(midturn, provider), "PATH": f"{program.parent}:{midturn.environment['PATH']}"}
         run = midturn.start("hook", "codex-server", "--prompt", "Go", **environment)

@@ -15,7 +15,7 @@ from real_agents.agents import AGENTS, Agent
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, until, wait_for
-from support.installed import Missing
+from support.installed import or_skip
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
 
@@ -24,10 +24,7 @@ pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.
 def agent(request: pytest.FixtureRequest, midturn: CommandLine) -> Agent:
     """An agent, installed, with our hooks in the settings of its user."""
     found = AGENTS[request.param]
-    try:
-        found.program()
-    except Missing as missing:
-        pytest.skip(str(missing))
+    or_skip(found.program)
     midturn.ok("hook", "install", found.key)
     return found
 

@@ -15,7 +15,7 @@ from real_agents.agents import with_options
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider, Reply
 from support.hooks import answers, stored, until, wait_for
-from support.installed import Missing, installed
+from support.installed import installed, or_skip
 
 pytestmark = [pytest.mark.real("opencode", may_be_missing=True), pytest.mark.timeout(300)]
 CALL: Reply = [("bash", {"command": "touch made", "description": "Make it"})]
@@ -91,10 +91,7 @@ class Server:
 @pytest.fixture(params=[CALL])
 def opencode(midturn: CommandLine, request: pytest.FixtureRequest) -> Iterator[Server]:
     with FakeProvider([request.param, "All done."]) as provider:
-        try:
-            server = Server(midturn, provider)
-        except Missing as missing:
-            pytest.skip(str(missing))
+        server = or_skip(lambda: Server(midturn, provider))
         try:
             server.ask()
             yield server

@@ -10,7 +10,7 @@ from real_agents.agents import AGENTS, Agent, check_again
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
 from support.hooks import answers, stored, until, wait_for
-from support.installed import Missing
+from support.installed import or_skip
 
 pytestmark = [pytest.mark.real("agents of others", may_be_missing=True), pytest.mark.timeout(300)]
 ASKED: dict[str, Any] = {"question": "Ship it?", "answer_type": "boolean"}
@@ -20,10 +20,7 @@ ASKED: dict[str, Any] = {"question": "Ship it?", "answer_type": "boolean"}
 def agent(request: pytest.FixtureRequest, midturn: CommandLine) -> Agent:
     """An agent, installed, with our server, which waits for a second only."""
     found = AGENTS[request.param]
-    try:
-        found.program()
-    except Missing as missing:
-        pytest.skip(str(missing))
+    or_skip(found.program)
     found.told_of_our_server(midturn, "--slice", "1")
     return found
 

@@ -6,13 +6,27 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+Found = TypeVar("Found")
 
 INSTALLED = Path(sys.prefix) / "agents"
 
 
 class Missing(Exception):  # noqa: N818  it says what is the case
     """A program cannot be installed here, and why."""
+
+
+def or_skip(find: Callable[[], Found]) -> Found:
+    """Return what `find` returns; where that needs a program that is not to be had, skip the test, and say why."""
+    try:
+        return find()
+    except Missing as missing:
+        pytest.skip(str(missing))
 
 
 def installed(name: str, *packages: str) -> Path:
