@@ -42,6 +42,18 @@ def test_a_yes_of_a_person_allows_a_call_once(midturn: CommandLine) -> None:
     assert question["arguments"] == {"command": "touch made"}
 
 
+def test_what_an_agent_asks_is_found_from_another_workspace(midturn: CommandLine, tmp_path: Path) -> None:
+    elsewhere = CommandLine(tmp_path / "elsewhere")
+    elsewhere.home = midturn.home
+    run = start(midturn, "permission")
+    (question,) = wait_for(midturn)
+
+    assert [listed["id"] for listed in elsewhere.ok("inbox", "--all", "--json").json] == [question["id"]]
+
+    run.terminate()
+    run.communicate(timeout=60)
+
+
 def test_the_reason_of_a_no_is_the_next_prompt_for_the_protocol_cannot_carry_it(midturn: CommandLine) -> None:
     run = start(midturn, "permission")
     (question,) = wait_for(midturn)

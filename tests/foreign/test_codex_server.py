@@ -101,7 +101,7 @@ def test_what_is_no_message_disturbs_nothing(midturn: CommandLine) -> None:
     assert ended(start(midturn, "garbage")) == "still here"
 
 
-@pytest.mark.parametrize(("prompt", "words"), [("die", "hung up before its turn ended"), ("fail", "the model is away")])
+@pytest.mark.parametrize(("prompt", "words"), [("die", "ended (status 3) before its turn did"), ("fail", "the model is away")])
 def test_a_server_that_fails_is_an_error(midturn: CommandLine, prompt: str, words: str) -> None:
     run = start(midturn, prompt)
     _, errors = run.communicate(timeout=90)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Callable, Sequence
+from asyncio.subprocess import Process
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final
 
-from acp import PROTOCOL_VERSION, Agent, RequestError, connect_to_agent, schema, text_block
-from msgspec import Struct
+from acp import PROTOCOL_VERSION, RequestError, connect_to_agent, schema, text_block
 
 from midturn import __version__
 from midturn.acp.options import choice, kept
@@ -23,103 +20,79 @@ from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members
 from midturn.errors import QuestionError
 from midturn.foreign import words
-from midturn.foreign.child import AgentFailed, ended, started
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
+from midturn.foreign.child import AgentFailed
+from midturn.foreign.errand import AnswersGiven, Decided, Errand, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
+from midturn.foreign.headless import Headless, Inbox, Unsaid
 from midturn.foreign.naming import asker_name
-from midturn.foreign.room import NoRoom, Room
-from midturn.ports import Clock
-from midturn.store.processes import mark
-from midturn.store.store import ConversationStore
+from midturn.foreign.room import NoRoom
 
 VIA = "acp"
+COMPLETED: Final = "end_turn"
 _LOG = logging.getLogger(__name__)
-_PATIENCE = 5.0
 
 
-class AcpRun(Struct, frozen=True, kw_only=True):
-    """What is run: `command` is the agent, in `cwd`, in one of its modes or in the one that it begins in; `say` prints what it says."""
+class AcpRun(Headless, frozen=True, kw_only=True):
+    """An agent, as it is run: in one of its modes, or in the one that it begins in."""
 
-    command: Sequence[str]
-    cwd: Path
-    store: ConversationStore
-    clock: Clock
-    say: Callable[[str], None]
     mode: str | None = None
 
     async def go(self, prompt: str) -> str:
-        """Run one prompt to its end; return why it ended, as the protocol says it (`end_turn`).
-
-        What people said with a no cannot be sent with it: it is the next prompt.
+        """Run one prompt to its end; return why it ended, as the protocol says it (`end_turn`). See `Headless.run`.
 
         Raises:
             AgentFailed: It cannot be started, does not speak the protocol, or ends in the middle. What it asked stays open.
         """
-        process = await started(self.command, self.cwd)
-        client = AskingClient(self, process.pid)
-        connection: Any = connect_to_agent(cast("Any", client), process.stdin, process.stdout, use_unstable_protocol=True)
-        talking = asyncio.ensure_future(client.talk(connection, prompt))
-        ending = asyncio.ensure_future(process.wait())
         try:
-            await asyncio.wait({talking, ending}, return_when=asyncio.FIRST_COMPLETED)
-            if not talking.done():
-                raise await self._gone(ending)
-            return talking.result()
-        except ConnectionError as error:
-            raise await self._gone(ending) from error
+            return await self.run(lambda process: AskingClient(self, process), prompt, COMPLETED)
         except RequestError as error:
             raise AgentFailed(f"{self.command[0]} refuses: {error}. {_details(error)}") from error
-        finally:
-            talking.cancel()
-            ending.cancel()
-            await asyncio.gather(talking, ending, return_exceptions=True)
-            with suppress(ConnectionError):  # what was still to be sent has nobody to read it
-                await connection.close()
-            await ended(process)
-
-    async def _gone(self, ending: asyncio.Future[int]) -> AgentFailed:
-        await asyncio.wait({ending}, timeout=_PATIENCE)
-        how = f"ended (status {ending.result()})" if ending.done() else "hung up"
-        return AgentFailed(f"{self.command[0]} {how} before its turn did. What it asked stays open.")
 
 
 class AskingClient:
     """Our side of the connection: it asks, and shows what the agent says. It offers no files and no terminal: the agent has its own."""
 
-    def __init__(self, run: AcpRun, pid: int) -> None:
+    def __init__(self, run: AcpRun, process: Process) -> None:
+        self.unsaid = Unsaid()
         self._run = run
-        self._pid = pid
+        self._inbox = Inbox(run, process)
         self._name = run.command[0]
         self._session = ""
-        self._unsaid: list[str] = []
-        self._room = Room()
-        self._cancel: Callable[[], Any] = lambda: None
+        self._stopping: asyncio.Task[None] | None = None
+        us: Any = self
+        self._connection: Any = connect_to_agent(us, process.stdin, process.stdout, use_unstable_protocol=True)
 
-    async def talk(self, connection: Agent, prompt: str) -> str:
-        """Begin a session, and prompt until nothing that a person said is left to be told."""
+    async def begin(self) -> None:
+        """Begin a session, in the mode that is wanted."""
         form, url = schema.ElicitationFormCapabilities(), schema.ElicitationUrlCapabilities()
         capabilities = schema.ClientCapabilities(elicitation=schema.ElicitationCapabilities(form=form, url=url))
         ours = schema.Implementation(name="midturn", version=__version__)
-        began = await connection.initialize(PROTOCOL_VERSION, capabilities, ours)
+        began = await self._connection.initialize(PROTOCOL_VERSION, capabilities, ours)
         if began.agent_info:
             self._name = began.agent_info.title or began.agent_info.name
-        session = await connection.new_session(str(self._run.cwd.absolute()))
+        session = await self._connection.new_session(str(self._run.cwd.absolute()))
         self._session = session.session_id
         if self._run.mode is not None:
-            await self._change_mode(connection, self._run.mode, session.modes)
-        self._cancel = lambda: asyncio.ensure_future(connection.cancel(self._session))
-        ended = await connection.prompt(self._session, [text_block(prompt)])
-        while self._unsaid and ended.stop_reason == "end_turn":
-            said, self._unsaid = "\n".join(self._unsaid), []
-            ended = await connection.prompt(self._session, [text_block(said)])
-        return ended.stop_reason
+            await self._change_mode(self._run.mode, session.modes)
 
-    async def _change_mode(self, connection: Agent, mode: str, offered: schema.SessionModeState | None) -> None:
+    async def prompt(self, prompt: str) -> str:
+        """Have a turn; return why it ended."""
+        return (await self._connection.prompt(self._session, [text_block(prompt)])).stop_reason
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._stopping:
+            self._stopping.cancel()
+            await asyncio.gather(self._stopping, return_exceptions=True)
+        with suppress(ConnectionError):  # what was still to be sent has nobody to read it
+            await self._connection.close()
+
+    async def _change_mode(self, mode: str, offered: schema.SessionModeState | None) -> None:
         modes = [known.id for known in offered.available_modes] if offered else []
         if mode not in modes:
             listed = f"it has {', '.join(f'`{known}`' for known in modes)}" if modes else "it has no modes"
             raise AgentFailed(f"{self._name} has no mode `{mode}`: {listed}.")
-        await connection.set_session_mode(self._session, mode)
+        await self._connection.set_session_mode(self._session, mode)
 
     # What the agent calls -----------------------------------------------------------------------------------------------------
 
@@ -202,22 +175,12 @@ class AskingClient:
 
     def _note(self, asked: str, outcome: Decided | None) -> None:
         """Keep what cannot be sent with a decision, and stop what a person has ended."""
-        match outcome:
-            case Refused(reason=None) | Approved(arguments=None):
-                pass
-            case Refused() | RepliedTo() | Approved():
-                self._unsaid.append(words.told(f'"{asked}"', outcome))
-            case TurnStopped():
-                self._cancel()
-            case _:
-                pass
+        self.unsaid.keep(f'"{asked}"', outcome)
+        if isinstance(outcome, TurnStopped):
+            self._stopping = asyncio.ensure_future(self._connection.cancel(self._session))
 
     def _errands(self, session: str) -> Errands:
-        here = mark(os.getpid())
-        name = asker_name(self._name, "ACP agent")
-        agent = mark(self._pid)
-        asker = Asker(name=name, session=session, via=VIA, cwd=str(self._run.cwd), process=here, serves=agent, itself=agent)
-        return Errands(self._run.store, asker, self._run.clock, self._room)
+        return self._inbox.errands(Asker(name=asker_name(self._name, "ACP agent"), session=session, via=VIA))
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Take note of something that only this agent knows of: nothing is to be done then."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable, Mapping, Sequence
+from asyncio.subprocess import Process
+from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
-
-from msgspec import Struct
 
 from midturn import __version__
 from midturn.core.asker import Asker
@@ -20,16 +17,13 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, objects, text
 from midturn.errors import MidturnError, QuestionError
 from midturn.foreign import words
-from midturn.foreign.child import AgentFailed, ended, started
+from midturn.foreign.child import AgentFailed
 from midturn.foreign.claude import questions_of
-from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
+from midturn.foreign.headless import Headless, Inbox, Unsaid
 from midturn.foreign.json_lines import Delivered, HungUp, JsonLines, RequestRefused, unknown
 from midturn.foreign.occasion import PutForm, Unaskable
-from midturn.foreign.room import Room
-from midturn.ports import Clock
-from midturn.store.processes import mark
-from midturn.store.store import ConversationStore
 
 COMMAND: Final = ("codex", "app-server")
 COMPLETED: Final = "completed"
@@ -46,91 +40,74 @@ _CALLS: Final[Mapping[str, str]] = {
 _IDS = ("itemId", "turnId", "threadId", "startedAtMs", "approvalId", "environmentId", "availableDecisions")
 
 
-class CodexServer(Struct, frozen=True, kw_only=True):
-    """What is run: `command` is Codex's app server, in `cwd`; `thread` a session to go on with; `say` prints what it says."""
+class CodexServer(Headless, frozen=True, kw_only=True):
+    """Codex's app server, as it is run; `thread` is a session of Codex to go on with."""
 
-    command: Sequence[str]
-    cwd: Path
-    store: ConversationStore
-    clock: Clock
-    say: Callable[[str], None]
     thread: str = ""
 
     async def go(self, prompt: str) -> str:
-        """Run one prompt to its end; return how it ended, as Codex says it (`completed`, `interrupted`).
-
-        What people said with a no cannot be sent with it: it is the next prompt.
+        """Run one prompt to its end; return how it ended, as Codex says it (`completed`, `interrupted`). See `Headless.run`.
 
         Raises:
             AgentFailed: It cannot be started, refuses, fails, or ends in the middle. What it asked stays open.
         """
-        process = await started(self.command, self.cwd)
-        if process.stdin is None or process.stdout is None:
-            raise AgentFailed(f"{self.command[0]} has no streams to speak over.")
-        talk = _Talk(self, process.pid)
-        talk.lines = JsonLines(process.stdout, process.stdin, talk)
-        listening = asyncio.ensure_future(talk.lines.listen())
-        talking = asyncio.ensure_future(talk.run(prompt))
         try:
-            await asyncio.wait({listening, talking}, return_when=asyncio.FIRST_COMPLETED)
-            if not talking.done():
-                talk.hang_up()
-            return await talking
-        except HungUp as error:
-            raise AgentFailed(f"{self.command[0]} hung up before its turn ended. What it asked stays open.") from error
+            return await self.run(lambda process: _Talk(self, process), prompt, COMPLETED)
         except RequestRefused as error:
             raise AgentFailed(f"{self.command[0]} refuses: {error}.") from error
-        finally:
-            for task in (talking, listening):
-                task.cancel()
-            await asyncio.gather(talking, listening, return_exceptions=True)
-            await ended(process)
 
 
 class _Talk:
     """One conversation with a server."""
 
-    lines: JsonLines
-
-    def __init__(self, run: CodexServer, pid: int) -> None:
+    def __init__(self, run: CodexServer, process: Process) -> None:
+        if process.stdin is None or process.stdout is None:
+            raise AgentFailed(f"{run.command[0]} has no streams to speak over.")
+        self.unsaid = Unsaid()
         self._run = run
-        self._pid = pid
+        self._inbox = Inbox(run, process)
+        self._lines = JsonLines(process.stdout, process.stdin, self)
+        self._listening = asyncio.ensure_future(self._listen())
         self._thread = ""
         self._turn = ""
         self._items: dict[str, JsonObject] = {}
-        self._unsaid: list[str] = []
-        self._room = Room()
-        self._ended: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[JsonObject] | None = None
+        self._stopping: asyncio.Task[None] | None = None
 
-    async def run(self, prompt: str) -> str:
-        """Begin or go on with a session, and prompt until nothing that a person said is left to be told."""
+    async def begin(self) -> None:
+        """Begin a session, or go on with one."""
         client: JsonObject = {"name": "midturn", "title": "midturn", "version": __version__}
-        await self.lines.request("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
-        await self.lines.tell("initialized")
+        await self._lines.request("initialize", {"clientInfo": client, "capabilities": {"experimentalApi": True}})
+        await self._lines.tell("initialized")
         place: JsonObject = {"cwd": str(self._run.cwd.absolute())}
         going_on: JsonObject = {"threadId": self._run.thread, **place}
-        began = await (self.lines.request("thread/resume", going_on) if self._run.thread else self.lines.request("thread/start", place))
+        began = await (self._lines.request("thread/resume", going_on) if self._run.thread else self._lines.request("thread/start", place))
         self._thread = text(members(began.get("thread")).get("id"))
-        status = await self._prompted(prompt)
-        while self._unsaid and status == COMPLETED:
-            said, self._unsaid = "\n".join(self._unsaid), []
-            status = await self._prompted(said)
-        return status
 
-    async def _prompted(self, prompt: str) -> str:
-        self._ended = asyncio.get_running_loop().create_future()
+    async def prompt(self, prompt: str) -> str:
+        """Have a turn; return how it ended."""
+        self._over = asyncio.get_running_loop().create_future()
         given: Json = [{"type": "text", "text": prompt}]
-        turn = await self.lines.request("turn/start", {"threadId": self._thread, "input": given})
+        turn = await self._lines.request("turn/start", {"threadId": self._thread, "input": given})
         self._turn = text(members(turn.get("turn")).get("id"))
-        over = await self._ended
+        over = await self._over
         if over.get("status") == "failed":
             raise AgentFailed(f"Codex failed: {text(members(over.get('error')).get('message')) or 'it does not say why'}")
         return text(over.get("status"))
 
-    def hang_up(self) -> None:
-        """Wait for no end: the server is gone."""
-        if not self._ended.done():
-            self._ended.set_exception(HungUp())
+    async def close(self) -> None:
+        """Listen no more; what waits for an answer stays open."""
+        left = [task for task in (self._listening, self._stopping) if task]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        try:
+            await self._lines.listen()
+        finally:
+            if self._over and not self._over.done():
+                self._over.set_exception(HungUp())
 
     # What the server says -----------------------------------------------------------------------------------------------------
 
@@ -143,9 +120,9 @@ class _Talk:
                 item = members(params.get("item"))
                 self._items[text(item.get("id"))] = item
             case "serverRequest/resolved":
-                self.lines.withdraw(params.get("requestId"))
-            case "turn/completed" if params.get("threadId") == self._thread and not self._ended.done():
-                self._ended.set_result(members(params.get("turn")))
+                self._lines.withdraw(params.get("requestId"))
+            case "turn/completed" if params.get("threadId") == self._thread and self._over and not self._over.done():
+                self._over.set_result(members(params.get("turn")))
             case _:
                 pass
 
@@ -185,7 +162,7 @@ class _Talk:
         errands = self._errands()
         errand = await errands.taken_up(tool, call) or await errands.permission(named, tool, call, _ALWAYS)
         outcome = await self._waited(errands, errand)
-        self._keep(f'"{text(params.get("command")) or tool}"', outcome)
+        self.unsaid.keep(f'"{text(params.get("command")) or tool}"', outcome)
         delivered = _closing(errands, errand, outcome)
         match outcome:
             case Approved(arguments=None, always=always):
@@ -237,7 +214,7 @@ class _Talk:
         return self._unanswered(message, outcome), delivered
 
     def _unanswered(self, asked: str, outcome: Decided) -> JsonObject:
-        self._keep(asked, outcome)
+        self.unsaid.keep(asked, outcome)
         return {"action": "decline" if isinstance(outcome, RepliedTo) else "cancel"}
 
     # The inbox ----------------------------------------------------------------------------------------------------------------
@@ -255,27 +232,16 @@ class _Talk:
         try:
             return await errands.wait(errand) or DecidedElsewhere()
         except asyncio.CancelledError:
-            if self.lines.is_withdrawn():
+            if self._lines.is_withdrawn():
                 await asyncio.shield(errands.close(errand, words.ELSEWHERE))
             raise
 
-    def _keep(self, asked: str, outcome: Decided) -> None:
-        """Keep what cannot be sent with a decision."""
-        match outcome:
-            case Refused(reason=None) | Approved(arguments=None) | TurnStopped() | DecidedElsewhere():
-                pass
-            case _:
-                self._unsaid.append(words.told(asked, outcome))
-
     async def _stop(self) -> None:
         with suppress(RequestRefused, HungUp):
-            await self.lines.request("turn/interrupt", {"threadId": self._thread, "turnId": self._turn})
+            await self._lines.request("turn/interrupt", {"threadId": self._thread, "turnId": self._turn})
 
     def _errands(self) -> Errands:
-        here, codex = mark(os.getpid()), mark(self._pid)
-        cwd = str(self._run.cwd.absolute())
-        asker = Asker(name=_NAME, agent=_AGENT, session=self._thread, via=_VIA, cwd=cwd, process=here, serves=codex, itself=codex)
-        return Errands(self._run.store, asker, self._run.clock, self._room)
+        return self._inbox.errands(Asker(name=_NAME, agent=_AGENT, session=self._thread, via=_VIA))
 
 
 def _closing(errands: Errands, errand: Errand, outcome: Decided) -> Delivered:

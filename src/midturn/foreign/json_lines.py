@@ -38,7 +38,7 @@ class Side(Protocol):
         ...
 
 
-class HungUp(Exception):  # noqa: N818  it says what is the case
+class HungUp(ConnectionError):  # noqa: N818  it says what is the case
     """The other side says nothing any more."""
 
 
@@ -57,6 +57,7 @@ class JsonLines:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._answering: dict[str, asyncio.Task[None]] = {}
+        self._is_over = False
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
         """Ask the other side.
@@ -65,6 +66,8 @@ class JsonLines:
             RequestRefused: It answers with an error.
             HungUp: It went away.
         """
+        if self._is_over:
+            raise HungUp
         self._number += 1
         future = self._waiting[self._number] = asyncio.get_running_loop().create_future()
         await self._send({"method": method, "id": self._number, "params": params})
@@ -92,6 +95,7 @@ class JsonLines:
         except (ValueError, ConnectionError):  # a line without an end, or a stream that breaks
             pass
         finally:
+            self._is_over = True
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(HungUp())

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 
 import click
 
 from midturn.cli.acp.command import check_installed
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.headless import prompt_of, say, to_its_end
+from midturn.cli.headless import headless_place, prompt_of, say, to_its_end
 from midturn.cli.options import with_store
 from midturn.cli.output import note
-from midturn.cli.place import Place, StoreAddress, place_in
+from midturn.cli.place import Place, StoreAddress
 from midturn.clock import SYSTEM
-from midturn.sandbox import marks
 
 
 @click.command("run")
@@ -29,13 +26,12 @@ def command(*, agent: tuple[str, ...], prompt: str | None, mode: str | None, sto
     What it asks waits in `midturn inbox`, for as long as it takes: silence is never an answer.
     """
     check_installed()
-    return asyncio.run(_run(place_in(Path.cwd(), store, local=True), agent, prompt_of(prompt), mode))
+    return asyncio.run(_run(headless_place(store), agent, prompt_of(prompt), mode))
 
 
 async def _run(place: Place, agent: tuple[str, ...], prompt: str, mode: str | None) -> ExitStatus:
     from midturn.acp.running import AcpRun
 
-    marks.mark(os.getpid())  # whatever the agent starts has it, too; this process answers nothing
     run = AcpRun(command=agent, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say, mode=mode)
     ended = await to_its_end(run.go(prompt))
     say("\n")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from pathlib import Path
 
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.headless import prompt_of, say, to_its_end
+from midturn.cli.headless import headless_place, prompt_of, say, to_its_end
 from midturn.cli.options import with_store
 from midturn.cli.output import note
-from midturn.cli.place import StoreAddress, place_in
-from midturn.cli.used_workspaces import note_use
+from midturn.cli.place import StoreAddress
 from midturn.clock import SYSTEM
 from midturn.foreign.codex_server import COMMAND, COMPLETED, CodexServer
-from midturn.sandbox import marks
 
 
 @click.command("codex-server")
@@ -34,9 +30,7 @@ def command(*, server: tuple[str, ...], prompt: str | None, session: str, store:
 
 
 async def _run(server: tuple[str, ...], prompt: str, session: str, store: StoreAddress | None) -> ExitStatus:
-    marks.mark(os.getpid())  # whatever Codex starts has it, too; this process answers nothing
-    place = place_in(Path.cwd(), store, local=True)
-    note_use(place.workspace)
+    place = headless_place(store)
     run = CodexServer(command=server, cwd=place.cwd, store=place.store, clock=SYSTEM, say=say, thread=session)
     ended = await to_its_end(run.go(prompt))
     say("\n")

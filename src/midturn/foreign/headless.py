@@ -1,0 +1,128 @@
+"""Runs an agent where nobody sits before it, in whatever protocol it speaks: what it asks waits in the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from asyncio.subprocess import Process
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct, structs
+
+from midturn.core.asker import Asker
+from midturn.foreign import words
+from midturn.foreign.child import AgentFailed, ended, started
+from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.errands import Errands
+from midturn.foreign.room import Room
+from midturn.ports import Clock
+from midturn.store.processes import mark
+from midturn.store.store import ConversationStore
+
+_PATIENCE = 5.0
+
+
+class Spoken(Protocol):
+    """An agent as its protocol reaches it. What it asks comes in while a prompt is under way.
+
+    Its methods raise `ConnectionError` once the agent is gone.
+    """
+
+    @property
+    def unsaid(self) -> Unsaid:
+        """What it has still to be told."""
+        ...
+
+    async def begin(self) -> None:
+        """Begin a session, or go on with one."""
+        ...
+
+    async def prompt(self, prompt: str) -> str:
+        """Have a turn; return how it ended, as the protocol says it."""
+        ...
+
+    async def close(self) -> None:
+        """Speak with the agent no more."""
+        ...
+
+
+class Headless(Struct, frozen=True, kw_only=True):
+    """What is run: `command` is the agent, in `cwd`; what it asks goes into `store`; `say` prints what it says."""
+
+    command: Sequence[str]
+    cwd: Path
+    store: ConversationStore
+    clock: Clock
+    say: Callable[[str], None]
+
+    async def run(self, speak: Callable[[Process], Spoken], prompt: str, completed: str) -> str:
+        """Run one prompt to its end; return how the last turn ended, as the protocol says it.
+
+        What people said with a no cannot be sent with it: it is the next prompt, where the turn before ended as `completed`.
+
+        Raises:
+            AgentFailed: It cannot be started, or goes away in the middle. What it asked stays open.
+        """
+        process = await started(self.command, self.cwd)
+        agent = speak(process)
+        talking = asyncio.ensure_future(_until_told(agent, prompt, completed))
+        leaving = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait({talking, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return await asyncio.wait_for(talking, _PATIENCE)  # what it said before it ended is still heard
+        except (ConnectionError, TimeoutError) as error:
+            await asyncio.wait({leaving}, timeout=_PATIENCE)
+            how = f"ended (status {leaving.result()})" if leaving.done() else "hung up"
+            raise AgentFailed(f"{self.command[0]} {how} before its turn did. What it asked stays open.") from error
+        finally:
+            for task in (talking, leaving):
+                task.cancel()
+            await asyncio.gather(talking, leaving, return_exceptions=True)
+            await agent.close()
+            await ended(process)
+
+
+class Inbox:
+    """Where the questions of one process go that we run."""
+
+    def __init__(self, run: Headless, process: Process) -> None:
+        self._run = run
+        self._agent = mark(process.pid)
+        self._room = Room()
+
+    def errands(self, asker: Asker) -> Errands:
+        """Return what asks for the agent; of `asker`, which processes those are is filled in here."""
+        cwd = str(self._run.cwd.absolute())
+        named = structs.replace(asker, cwd=cwd, process=mark(os.getpid()), serves=self._agent, itself=self._agent)
+        return Errands(self._run.store, named, self._run.clock, self._room)
+
+
+class Unsaid:
+    """What people said that a protocol cannot carry with a decision: the agent hears it with its next prompt."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+
+    def keep(self, asked: str, outcome: Decided | None) -> None:
+        """Keep what was said about something that was asked."""
+        match outcome:
+            case Refused(reason=str()) | RepliedTo() | Approved(arguments=dict()):
+                self._words.append(words.told(asked, outcome))
+            case None | Refused() | Approved() | AnswersGiven() | TurnStopped() | DecidedElsewhere():
+                pass
+
+    def take(self) -> str:
+        """Return all that was kept, and keep it no more."""
+        said, self._words = "\n".join(self._words), []
+        return said
+
+
+async def _until_told(agent: Spoken, prompt: str, completed: str) -> str:
+    """Prompt until nothing that a person said is left to be told."""
+    await agent.begin()
+    ended = await agent.prompt(prompt)
+    while ended == completed and (said := agent.unsaid.take()):
+        ended = await agent.prompt(said)
+    return ended
