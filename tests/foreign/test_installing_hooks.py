@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from midturn.foreign.agents import INSTALLATIONS
+from midturn.foreign.installing import HookFound, install, installed, wanted
+from midturn.foreign.outdated import faults
 from support.cli import CommandLine
 
 THEIRS: dict[str, Any] = {
@@ -46,13 +50,14 @@ def test_installing_twice_is_installing_once(midturn: CommandLine, settings: Pat
     assert settings.read_text() == before
 
 
-def test_a_group_that_holds_a_hook_of_somebody_else_too_is_left_alone(midturn: CommandLine, settings: Path) -> None:
-    mixed = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "midturn hook claude"}, {"type": "command", "command": "say"}]}]}}
+def test_of_a_group_that_holds_a_hook_of_somebody_else_too_only_ours_is_taken(midturn: CommandLine, settings: Path) -> None:
+    theirs = {"type": "command", "command": "say"}
+    mixed = {"hooks": {"Stop": [{"matcher": "x", "hooks": [{"type": "command", "command": "midturn hook claude"}, theirs, 7]}]}}
     settings.write_text(json.dumps(mixed))
 
     midturn.ok("hook", "uninstall", "claude")
 
-    assert json.loads(settings.read_text()) == mixed
+    assert json.loads(settings.read_text()) == {"hooks": {"Stop": [{"matcher": "x", "hooks": [theirs, 7]}]}}
 
 
 @pytest.mark.parametrize("content", ["{ not json", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
@@ -98,3 +103,117 @@ def test_a_link_of_somebodys_dotfiles_stays_one(midturn: CommandLine, settings: 
 
 def test_an_agent_that_there_is_not_is_a_usage_error(midturn: CommandLine) -> None:
     assert midturn.run("hook", "install", "clode").status == 2
+
+
+# What is outdated -----------------------------------------------------------------------------------------------------------
+
+HERE = f"{sys.executable} -m midturn hook"
+
+
+@pytest.fixture(params=INSTALLATIONS)
+def key(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def found_of(key: str, home: Path, *, project: bool) -> tuple[Path, list[HookFound], list[HookFound]]:
+    """Return where an agent's hooks are, those that are there, and those that this midturn writes."""
+    installation = INSTALLATIONS[key](home, home / "project" if project else None, {})
+    return installation.file, [*installed(installation, key)], [*wanted(installation, f"{HERE} {key}")]
+
+
+@pytest.mark.parametrize("project", [False, True])
+def test_what_is_installed_is_what_would_be_installed(key: str, tmp_path: Path, project: bool) -> None:  # noqa: FBT001
+    installation = INSTALLATIONS[key](tmp_path, tmp_path / "project" if project else None, {})
+    assert install(installation, f"{HERE} {key}", key)
+
+    _, found, expected = found_of(key, tmp_path, project=project)
+
+    assert found == expected
+    assert faults(found, expected) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("/usr/bin/env midturn hook {key}", "they run `/usr/bin/env midturn hook {key}`, and not this midturn's"),
+        ("/gone/bin/python -m midturn hook {key}", "they run /gone/bin/python, which is gone"),
+        ("'/gone/my bin/midturn' hook {key}", "they run /gone/my bin/midturn, which is gone"),
+        ("midturn hook {key} 'x", "they run midturn hook {key} 'x, which is gone"),
+    ],
+)
+def test_hooks_of_another_midturn_are_outdated_and_installing_again_replaces_them(
+    key: str, tmp_path: Path, command: str, said: str
+) -> None:
+    installation = INSTALLATIONS[key](tmp_path, None, {})
+    install(installation, command.format(key=key), key)
+    _, found, expected = found_of(key, tmp_path, project=False)
+
+    (why,) = faults(found, expected)
+    again = install(installation, f"{HERE} {key}", key)
+
+    assert why.startswith(said.format(key=key))
+    assert again
+    assert found_of(key, tmp_path, project=False)[1] == expected
+
+
+def test_a_script_whose_interpreter_is_gone_is_gone(tmp_path: Path) -> None:
+    script = tmp_path / "midturn"
+    script.write_text("#!/gone/venv/bin/python\n")
+    script.chmod(0o700)
+    entry = INSTALLATIONS["codex"](tmp_path, None, {}).entries[0]
+
+    assert faults([HookFound(entry, f"{script} hook codex")], [HookFound(entry, f"{HERE} codex")]) == [
+        "they run /gone/venv/bin/python, which is gone"
+    ]
+
+
+def test_events_that_are_missing_twice_there_or_set_up_otherwise_are_named_and_set_right(key: str, tmp_path: Path) -> None:
+    installation = INSTALLATIONS[key](tmp_path, None, {})
+    install(installation, f"{HERE} {key}", key)
+    settings = json.loads(installation.file.read_text())
+    first, second, *_ = (entry.event for entry in installation.entries)
+    hooks = settings["hooks"]
+    hooks["OfLongAgo"] = hooks.pop(first)
+    hooks[second] = [{**hooks[second][0], "matcher": "Nothing"}, *hooks[second], {"command": "theirs"}]
+    installation.file.write_text(json.dumps(settings))
+    _, found, expected = found_of(key, tmp_path, project=False)
+
+    said = faults(found, expected)
+    install(installation, f"{HERE} {key}", key)
+
+    assert said == [
+        f"{first} is missing",
+        "OfLongAgo is not ours any more",
+        f"{second} is there twice",
+        f"{second} has another matcher or time-out",
+    ]
+    assert sorted(map(str, found_of(key, tmp_path, project=False)[1])) == sorted(map(str, expected))
+    assert json.loads(installation.file.read_text())["hooks"][second][0] == {"command": "theirs"}
+
+
+def test_status_says_what_to_do_about_outdated_hooks_wherever_they_are(midturn: CommandLine, settings: Path) -> None:
+    midturn.ok("hook", "install", "claude")
+    midturn.ok("hook", "install", "claude", "--project", "--policy", "defer")
+    for file in (settings, midturn.root / ".claude" / "settings.json"):
+        file.write_text(file.read_text().replace(sys.executable, "/gone/python"))
+
+    outdated = midturn.run("hook", "status", "claude")
+    for again in ((), ("--project", "--policy", "defer")):
+        assert f"`{' '.join(['midturn hook install claude', *again])}` replaces them." in outdated.stdout
+        midturn.ok("hook", "install", "claude", *again)
+    mended = midturn.ok("hook", "status", "claude").stdout
+
+    assert outdated.status == 1
+    assert outdated.stdout.count("its hooks are outdated: they run /gone/python, which is gone") == 2
+    assert mended.count("asks through midturn") == 2
+
+
+def test_settings_that_cannot_be_read_hide_no_other_agent(midturn: CommandLine, settings: Path) -> None:
+    settings.write_text("{ not json")
+    midturn.ok("hook", "install", "codex")
+
+    status = midturn.run("hook", "status")
+
+    assert status.status == 2
+    assert str(settings) in status.stderr
+    assert "Codex: asks through midturn" in status.stdout

@@ -6,14 +6,14 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from midturn.core.json_value import Json
-from midturn.core.loose_json import members, objects, text
+from midturn.core.json_value import Json, JsonObject
+from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import ConfigError
 
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z-]+)")
@@ -47,14 +47,23 @@ class Installation(Struct, frozen=True, kw_only=True):
     beside: Mapping[str, Json] = {}
 
 
+class HookFound(Struct, frozen=True):
+    """One hook of ours as it stands in the settings: what it is for, and the command that it runs."""
+
+    entry: HookEntry
+    command: str
+
+
 def install(installation: Installation, command: str, key: str) -> bool:
-    """Write our hooks; say whether anything had to be changed.
+    """Write our hooks in the place of those of ours that are there; say whether anything had to be changed.
 
     Raises:
         ConfigError: The file is not what the agent reads; it is left alone.
     """
     settings = _read(installation.file)
     before = json.dumps(settings)
+    if _is_whole(installation, settings, command, key):
+        return False
     _remove(settings, key, installation.file)
     hooks = settings.setdefault("hooks", {})
     for entry in installation.entries:
@@ -78,12 +87,40 @@ def uninstall(installation: Installation, key: str) -> bool:
     return True
 
 
-def installed(installation: Installation, key: str) -> Mapping[str, str]:
-    """Return the events for which our hooks are there, each with the command that it runs."""
-    if not installation.file.exists():
-        return {}
-    hooks = _hooks(_read(installation.file), installation.file)
-    return {event: _commands(group)[0] for event, groups in hooks.items() for group in groups if _is_ours(group, key)}
+def installed(installation: Installation, key: str) -> Sequence[HookFound]:
+    """Return our hooks that are there.
+
+    Raises:
+        ConfigError: The file is not what the agent reads.
+    """
+    return _found(_read(installation.file), key, installation.file)
+
+
+def wanted(installation: Installation, command: str) -> Sequence[HookFound]:
+    """Return the hooks that `install` writes."""
+    return [HookFound(entry, command) for entry in installation.entries]
+
+
+def _is_whole(installation: Installation, settings: dict[str, Any], command: str, key: str) -> bool:
+    """Say whether exactly our hooks are there; where they stand among those of others does not matter."""
+    found, expected = _found(settings, key, installation.file), wanted(installation, command)
+    return len(found) == len(expected) and all(hook in found for hook in expected) and not installation.beside.keys() - settings.keys()
+
+
+def _found(settings: dict[str, Any], key: str, file: Path) -> list[HookFound]:
+    listed = ((event, group) for event, groups in _hooks(settings, file).items() for group in groups)
+    return [_read_hook(event, group, hook) for event, group in listed for hook in _hooks_of(group) if _is_ours(hook, key)]
+
+
+def _read_hook(event: str, group: object, hook: JsonObject) -> HookFound:
+    timeout = hook.get("timeout", hook.get("timeoutSec"))
+    entry = HookEntry(
+        event=event,
+        matcher=text(members(group).get("matcher")) or None,
+        timeout=timeout if isinstance(timeout, int) else 0,
+        beside=hook.get("async") is True,
+    )
+    return HookFound(entry, _command(hook))
 
 
 def _group(entry: HookEntry, command: str) -> dict[str, Any]:
@@ -99,29 +136,39 @@ def _plain(entry: HookEntry, command: str) -> dict[str, Any]:
 
 def _remove(settings: dict[str, Any], key: str, file: Path) -> bool:
     hooks = _hooks(settings, file)
-    found = False
+    before = json.dumps(hooks)
     for event, groups in list(hooks.items()):
-        kept = [group for group in groups if not _is_ours(group, key)]
-        found = found or len(kept) < len(groups)
+        kept = [left for group in groups if (left := _without_ours(group, key)) is not None]
         if kept:
             hooks[event] = kept
         elif groups:
             del hooks[event]
+    found = json.dumps(hooks) != before
     if found and not hooks:
         settings.pop("hooks", None)
     return found
 
 
-def _is_ours(group: object, key: str) -> bool:
-    """Say whether a group, or a hook by itself, is ours and nothing else."""
-    commands = _commands(group)
-    ours = [found for command in commands if (found := _OURS.search(command)) and found[2] == key]
-    return bool(ours) and len(ours) == len(commands)
+def _without_ours(group: Any, key: str) -> Any:
+    """Return a group, or a hook by itself, without what is ours; None where nothing of it is left."""
+    if not any(_is_ours(hook, key) for hook in _hooks_of(group)):
+        return group
+    kept = [hook for hook in items(members(group).get("hooks")) if not _is_ours(members(hook), key)]
+    return {**group, "hooks": kept} if kept else None
 
 
-def _commands(group: object) -> list[str]:
-    hooks = objects(members(group).get("hooks")) or [members(group)]
-    return [text(hook.get("command")) or text(hook.get("bash")) for hook in hooks]
+def _is_ours(hook: JsonObject, key: str) -> bool:
+    found = _OURS.search(_command(hook))
+    return found is not None and found[2] == key
+
+
+def _hooks_of(group: object) -> list[JsonObject]:
+    """Return the hooks of a group; a hook by itself is one."""
+    return objects(members(group).get("hooks")) or [members(group)]
+
+
+def _command(hook: JsonObject) -> str:
+    return text(hook.get("command")) or text(hook.get("bash"))
 
 
 def _hooks(settings: dict[str, Any], file: Path) -> dict[str, list[Any]]:

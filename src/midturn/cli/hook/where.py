@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from midturn.cli.own_program import own_program
@@ -10,8 +12,9 @@ from midturn.cli.place import environment
 from midturn.errors import ConfigError
 from midturn.foreign.agents import AGENTS, DEFERRING, INSTALLATIONS
 from midturn.foreign.claude_deferring import POLICY
-from midturn.foreign.installing import Installation, installed
+from midturn.foreign.installing import HookFound, Installation, installed
 
+_LOG = logging.getLogger(__name__)
 WAIT, DEFER = "wait", f"--policy {POLICY}"
 STOPS = frozenset(("Stop", "AfterAgent", "agentStop"))
 """What agents call the end of a turn: a hook there wakes them."""
@@ -44,7 +47,22 @@ def command_line(key: str, policy: str = WAIT) -> str:
     return shlex.join([*own_program(), "hook", key, *([] if policy == WAIT else ["--policy", policy])])
 
 
+def policy_of(found: Sequence[HookFound]) -> str:
+    """Return the policy with which hooks were installed."""
+    return POLICY if any(DEFER in hook.command for hook in found) else WAIT
+
+
 def woken_agents() -> frozenset[str]:
-    """Return the agents of this user whose sessions our hooks wake: those that wait for an answer."""
-    there = {key: installed(installation_of(key, project=False), key) for key in AGENTS}
-    return frozenset(key for key, events in there.items() if any(DEFER not in events[event] for event in STOPS & set(events)))
+    """Return the agents of this user whose sessions our hooks wake: those that wait for an answer.
+
+    Settings that cannot be read have none.
+    """
+    return frozenset(key for key in AGENTS if any(hook.entry.event in STOPS and DEFER not in hook.command for hook in _there(key)))
+
+
+def _there(key: str) -> Sequence[HookFound]:
+    try:
+        return installed(installation_of(key, project=False), key)
+    except ConfigError as error:
+        _LOG.warning("%s", error)
+        return ()
