@@ -13,6 +13,8 @@ from support.cli import CommandLine
 TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
 HEAVY = ("pydantic", "pydantic_ai", "anthropic", "openai", "google.genai", "mcp", "httpx", "starlette", "uvicorn", "markdown_it", "nh3")
 VALIDATOR = ("jsonschema_rs",)
+FILES_ABOUT = ("platformdirs", "tempfile", "shutil", "random")
+"""What the library for a user's directories brings with it."""
 
 LOADED = """
 import json, sys
@@ -50,6 +52,14 @@ def test_importing_midturn_loads_no_third_party() -> None:
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("inbox",), ("inbox", "--json"), ("conversation", "ls")])
 def test_a_look_loads_no_terminal_model_or_schema_code(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
     assert not {*TERMINAL, *HEAVY, *VALIDATOR} & loaded_by(midturn, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("inbox",), ("conversation", "ls"), ("query", "-m", "scripted:play.json", "hi")])
+def test_where_a_users_files_are_is_known_without_temporary_ones(midturn: CommandLine, arguments: tuple[str, ...]) -> None:
+    midturn.script()
+    midturn.ok("query", "-m", "scripted:play.json", "hi")  # the first of all makes a key
+
+    assert {*FILES_ABOUT} & loaded_by(midturn, *arguments) == set()
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--help",)])

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from platformdirs.unix import Unix
 
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
+from midturn.files.user_directories import user_data
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.opening import store_at
@@ -173,11 +173,6 @@ def _place(workspace: Workspace | None, folders: tuple[Path, ...], cwd: Path) ->
 
 def _store(address: StoreAddress | None, folders: tuple[Path, ...], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
     return FileStore(*folders, limits=limits) if address is None else store_at(address.where, limits, sealed=address.sealed)
-
-
-def user_data() -> Path:
-    """Return the user's data directory (XDG)."""
-    return Unix("midturn", appauthor=False).user_data_path
 
 
 def environment() -> dict[str, str]:

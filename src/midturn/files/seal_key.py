@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from midturn.files.private import create_private, ensure_private, read_private
+from midturn.files.user_directories import user_state
 
 NAME: Final = "seal-key"
 
@@ -13,9 +14,7 @@ NAME: Final = "seal-key"
 def seal_key(state: Path | None = None) -> bytes | None:
     """Return the key, made where there is none yet; None where it can neither be read nor made."""
     if state is None:
-        from platformdirs.unix import Unix  # only where a store is sealed
-
-        state = Unix("midturn", appauthor=False).user_state_path
+        state = user_state()
     found = known_seal_key(state)
     if found:
         return found

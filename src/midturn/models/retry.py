@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import os
 from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal, TypeAlias
 
@@ -71,6 +71,11 @@ class Retrying(Struct, frozen=True):
         return f"{who}{self.error} Trying again in {seconds} s (retry {self.retry} of {self.max_retries})."
 
 
+def _chance() -> float:
+    """Return any number from 0 up to 1. For the length of a pause nobody needs a generator, and loading one takes a moment."""
+    return int.from_bytes(os.urandom(4)) / 2**32
+
+
 class RetryingModel(Wrapper):
     """A model that is asked again when it fails, but never after text was shown.
 
@@ -84,7 +89,7 @@ class RetryingModel(Wrapper):
         *,
         policy: RetryPolicy | None = None,
         report: Callable[[Retrying], None] = lambda _: None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = _chance,
     ) -> None:
         super().__init__(model)
         self._clock = clock

@@ -10,10 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from platformdirs.unix import Unix
-
 from midturn.core.asker import ProcessMark
 from midturn.files.private import create_private, ensure_private, read_private
+from midturn.files.user_directories import user_state
 from midturn.sandbox import marks
 from midturn.sandbox.ancestry import ancestors, boot, process
 
@@ -70,4 +69,4 @@ def _named(pid: int, started: str) -> str:
 
 
 def _notes() -> Path:
-    return Unix("midturn", appauthor=False).user_state_path / "agents"
+    return user_state() / "agents"

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from midturn.files.seal_key import seal_key
+from midturn.files.user_directories import user_data
 from midturn.store.tail import mark
 
 SealVerdict: TypeAlias = Literal["sealed", "unsealed", "changed"]
@@ -54,9 +55,7 @@ class Seals(Struct, frozen=True):
 @cache
 def _own(*_environment: str | None) -> str:
     """Return the real path of the user's data directory, once for each environment that says where it is."""
-    from platformdirs.unix import Unix  # only where a store is written
-
-    return os.path.realpath(Unix("midturn", appauthor=False).user_data_path)
+    return os.path.realpath(user_data())
 
 
 class SealChain:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from midturn.core.visible import exact
 from midturn.files.own import is_kept, is_within
+from midturn.files.user_directories import user_config, user_data, user_state
 from midturn.tools.returned import Rejected
 
 _OWN = frozenset({".midturn", ".git"})
@@ -92,7 +93,4 @@ def _folded(part: str) -> str:
 
 def _user_folders() -> tuple[Path, ...]:
     """Return where the user's own configuration and data are: below the root when the root is the home directory."""
-    from platformdirs import PlatformDirs
-
-    ours = PlatformDirs("midturn")
-    return (ours.user_config_path, ours.user_data_path, ours.user_state_path)
+    return (user_config(), user_data(), user_state())
