@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from midturn.foreign import words
 from support.cli import CommandLine
+from support.floods import flood
 from support.hooks import answers, stored, until, wait_for
 
 SERVER = Path(__file__).parents[1] / "support" / "codex_app_server.py"
@@ -35,9 +37,14 @@ def answered(midturn: CommandLine, prompt: str, *value: str) -> Any:
     run = start(midturn, prompt)
     (question,) = wait_for(midturn)
     midturn.ok("answer", question["id"], *value)
-    said = ended(run, 130 if value == ("--cancel",) else 0)
+    sent, then = said_and_then(ended(run, 130 if value == ("--cancel",) else 0))
+    return question, sent[0], then
+
+
+def said_and_then(said: str) -> tuple[Any, str]:
+    """Return what the server was sent, which it says, and what it said afterwards."""
     sent, end = json.JSONDecoder().raw_decode(said)
-    return question, sent[0], said[end:]
+    return sent, said[end:]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +88,29 @@ def test_two_at_once_are_answered_in_the_other_order(midturn: CommandLine) -> No
     assert json.loads(ended(run)) == [{"decision": "accept"}, {"decision": "decline"}]
 
 
-@pytest.mark.parametrize("prompt", ["secret", "nested", "future"])
-def test_what_cannot_be_asked_is_an_error_there_and_nothing_here(midturn: CommandLine, prompt: str) -> None:
-    (error,) = json.loads(ended(start(midturn, prompt)))
+@pytest.mark.parametrize(("prompt", "asked"), [("secret", "Which env?"), ("nested", "Where to?"), ("future", "")])
+def test_what_cannot_be_asked_is_an_error_there_and_nothing_here_and_its_model_reads_that_nobody_was_asked(
+    midturn: CommandLine, prompt: str, asked: str
+) -> None:
+    (error,), then = said_and_then(ended(start(midturn, prompt)))
 
     assert error["message"]
     assert "The user said no" not in error["message"]
+    assert then.startswith(f'heard: midturn: "{asked}": {words.FAILED}' if asked else "")
     assert stored(midturn) == []
+
+
+def test_a_flood_is_not_asked_and_its_model_reads_once_that_nobody_was(midturn: CommandLine) -> None:
+    """Codex itself tells its model that an approval without an answer was refused."""
+    flood(midturn, "Codex", "codex", "t1")
+    (error, again), then = said_and_then(ended(start(midturn, "both")))
+
+    for words_said in (error["message"], again["message"], then):
+        assert "50 questions of this session of Codex wait for the user already" in words_said
+        assert "nobody has decided. This is not a no." in words_said
+        assert "The user said no" not in words_said
+    assert then.startswith('heard: midturn: "touch made" and 1 more: midturn could not ask the user')
+    assert len(stored(midturn)) == 50
 
 
 def test_what_was_decided_elsewhere_is_closed_without_a_name(midturn: CommandLine) -> None:

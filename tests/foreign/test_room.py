@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 from midturn.core.json_value import JsonObject
 from midturn.foreign import room
 from midturn.foreign.agents import AGENTS
+from midturn.foreign.room import Room
 from midturn.store.file_store import FileStore
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
+from support.stored import finished, keep
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -74,25 +77,78 @@ def test_an_agent_that_takes_another_session_each_time_comes_to_an_end_too(store
     asyncio.run(work())
 
 
+class Today(FakeClock):
+    """It is now, by which conversations are named, and later by what was slept."""
+
+    def now(self) -> datetime:
+        """Return the time."""
+        return datetime.now(UTC) + timedelta(seconds=self.monotonic())
+
+
 def test_an_agent_that_withdraws_each_question_for_the_next_is_slowed_down(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each hook is a process of its own, so what is counted is what they have recorded."""
     monkeypatch.setattr(room, "IN_AN_HOUR", 5)
 
     async def work() -> None:
-        hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), FakeClock()
+        hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), Today()
         for number in range(5):
-            await hooks.run(call(number), clock, wait=0)
-            await store.answer((await store.pending())[0].id, approve=False, via="inbox")
+            await hooks.run(call(number, f"s{number}"), clock, wait=0)
+            if number:
+                await store.answer((await store.pending())[-1].id, approve=False, via="inbox")
 
-        assert "Claude Code has asked 5 times in an hour" in denial(await hooks.run(call(5), clock, wait=0))
+        why = denial(await hooks.run(call(5), clock, wait=0))
+        assert "Other agents have asked 5 times in the last hour" in why
+        assert "nobody has decided. This is not a no." in why
+        assert [question.asker.refused for question in await store.pending() if question.asker] == [True]
         await clock.sleep(3_600)
         assert "Nobody has answered yet" in denial(await hooks.run(call(5), clock, wait=0))
 
     asyncio.run(work())
 
 
-def test_what_asks_at_the_same_time_is_counted_one_after_the_other(store: FileStore) -> None:
+def test_turns_of_ours_count_for_nothing(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "IN_AN_HOUR", 3)
+
+    for _ in range(20):
+        keep(store, finished())
+
     async def work() -> None:
-        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
+        hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), Today()
+        for number in range(3):
+            assert "Nobody has answered yet" in denial(await hooks.run(call(number), clock, wait=0))
+        assert "have asked 3 times" in denial(await hooks.run(call(3), clock, wait=0))
+
+    asyncio.run(work())
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_from_asking(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "IN_AN_HOUR", 3)
+
+    async def work() -> None:
+        hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), Today()
+        for number in range(3):
+            await hooks.run(call(number), clock, wait=0)
+        clock.slept.append(-86_400)
+        assert "Nobody has answered yet" in denial(await hooks.run(call(3), clock, wait=0))
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("field", ["session_id", "tool_name", "tool_input"])
+def test_what_is_too_large_is_not_asked_wherever_it_stands(store: FileStore, field: str) -> None:
+    async def work() -> None:
+        much = "x" * room.LARGEST
+        document = {**call(1), field: {"command": much} if field == "tool_input" else much}
+        why = denial(await HookRuns(store, AGENTS["claude"], CLAUDE_ALONE).run(document, wait=0))
+        assert "no question may have more than 1,048,576. It was not asked." in why
+        assert await store.ids() == []
+
+    asyncio.run(work())
+
+
+def test_what_asks_at_the_same_time_in_one_process_is_counted_one_after_the_other(store: FileStore) -> None:
+    async def work() -> None:
+        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE, Room())
         await asyncio.gather(*(hooks.run(call(number), FakeClock(), wait=0) for number in range(room.MOST + 10)))
         assert len(await store.pending()) == room.MOST
 

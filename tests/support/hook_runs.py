@@ -25,20 +25,23 @@ _GONE = ProcessMark(pid=os.getpid(), started="before")  # a hook that has ended 
 
 
 class HookRuns:
-    """Runs the hooks of one agent, each to its end; `environment` is what the agent gives them."""
+    """Runs the hooks of one agent, each to its end, as processes of their own do; `environment` is what the agent gives them.
 
-    def __init__(self, store: FileStore, agent: HookAgent, environment: Mapping[str, str]) -> None:
+    `room` is what runs share that are one process.
+    """
+
+    def __init__(self, store: FileStore, agent: HookAgent, environment: Mapping[str, str], room: Room | None = None) -> None:
         self.store = store
         self._agent = agent
         self._environment = environment
-        self._room = Room()
+        self._room = room
 
     async def run(self, document: JsonObject, clock: FakeClock | None = None, wait: float = 1) -> Any:
         """Run one; return what it printed, None where that is nothing."""
         said: list[Said] = []
         ticking = clock or FakeClock()
         asker = replace(asker_of(self._agent, document, self._environment), process=_GONE)
-        errands = Errands(self.store, asker, ticking, self._room)
+        errands = Errands(self.store, asker, ticking, self._room or Room())
         going = HookRun(
             agent=self._agent,
             document=document,

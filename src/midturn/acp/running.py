@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from asyncio.subprocess import Process
 from contextlib import suppress
 from typing import Any, Final
@@ -29,7 +28,6 @@ from midturn.foreign.room import NoRoom
 
 VIA = "acp"
 COMPLETED: Final = "end_turn"
-_LOG = logging.getLogger(__name__)
 
 
 class AcpRun(Headless, frozen=True, kw_only=True):
@@ -115,7 +113,7 @@ class AskingClient:
         try:
             errand = await errands.permission(tool_call.tool_call_id, str(tool_call.kind or "tool"), arguments, kept(options))
         except NoRoom as full:
-            _LOG.warning("%s", full)
+            self.unsaid.keep_unasked(f'"{title}"', str(full))
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
         outcome = await errands.wait(errand)
         chosen = choice(outcome, options)
@@ -130,7 +128,7 @@ class AskingClient:
         try:
             return await self._elicited(message, mode)
         except NoRoom as full:
-            _LOG.warning("%s", full)
+            self.unsaid.keep_unasked(f'"{message}"', str(full))
             return schema.CancelElicitationResponse(action="cancel")
 
     async def _elicited(self, message: str, mode: schema.ElicitationMode) -> schema.CreateElicitationResponse:
@@ -141,7 +139,7 @@ class AskingClient:
         try:
             elicited = form_of(requested, message)
         except QuestionError as error:
-            _LOG.warning("%s asks something that cannot be shown: %s", self._name, error)
+            self.unsaid.keep_unasked(f'"{message}"', str(error))
             return schema.CancelElicitationResponse(action="cancel")
         errands, errand, outcome = await self._asked(session, {"message": message, "requested_schema": requested}, elicited.form)
         try:

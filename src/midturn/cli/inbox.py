@@ -150,7 +150,7 @@ def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
         return []
     session = line(", session {}", asker.session) if asker.session else line("")
     waits = line("it waits") if asker.waits else line("its process is gone")
-    more = line("; more of its questions were refused, since so many wait") if asker.refused else line("")
+    more = line("; more of its questions were not taken, since it asked so many") if asker.refused else line("")
     return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more))]
 
 

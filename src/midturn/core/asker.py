@@ -28,8 +28,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
     `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
     `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent keeps of a yes
-    to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: too much
-    waits already.
+    to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: it
+    asked too much.
     """
 
     name: str

@@ -15,7 +15,7 @@ from midturn.core.form.elicitation import form_of
 from midturn.core.form.web_address import opens, web_address_form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, objects, text
-from midturn.errors import MidturnError, QuestionError
+from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.child import AgentFailed
 from midturn.foreign.claude import questions_of
@@ -38,6 +38,10 @@ _CALLS: Final[Mapping[str, str]] = {
 }
 """What it asks permission for, by the name that its hooks have for it."""
 _IDS = ("itemId", "turnId", "threadId", "startedAtMs", "approvalId", "environmentId", "availableDecisions")
+
+
+class Unshown(MidturnError):  # noqa: N818  it says what is the case
+    """Nobody can be shown what the server asks; the message says why."""
 
 
 class CodexServer(Headless, frozen=True, kw_only=True):
@@ -135,6 +139,7 @@ class _Talk:
         try:
             return await self._put(method, params)
         except MidturnError as error:
+            self.unsaid.keep_unasked(_named(method, params), str(error))
             raise RequestRefused(f"{words.FAILED} ({error})") from error
 
     async def _put(self, method: str, params: JsonObject) -> tuple[JsonObject, Delivered]:
@@ -162,7 +167,7 @@ class _Talk:
         errands = self._errands()
         errand = await errands.taken_up(tool, call) or await errands.permission(named, tool, call, _ALWAYS)
         outcome = await self._waited(errands, errand)
-        self.unsaid.keep(f'"{text(params.get("command")) or tool}"', outcome)
+        self.unsaid.keep(_named(method, params), outcome)
         delivered = _closing(errands, errand, outcome)
         match outcome:
             case Approved(arguments=None, always=always):
@@ -176,10 +181,10 @@ class _Talk:
         """Ask its model's questions."""
         asked = objects(params.get("questions"))
         if any(one.get("isSecret") is True for one in asked):
-            raise RequestRefused("A secret is not asked for here: nothing may write it down.")
+            raise Unshown("A secret is not asked for here: nothing may write it down.")
         occasion = questions_of({"questions": [*asked]}, gates=True)
         if not isinstance(occasion, PutForm):
-            raise RequestRefused(f"{words.FAILED} ({occasion.why if isinstance(occasion, Unaskable) else 'there is nothing in it'})")
+            raise Unshown(occasion.why if isinstance(occasion, Unaskable) else "there is nothing in it")
         outcome, delivered = await self._form("request_user_input", {"questions": [*asked]}, occasion.form)
         names = [text(one.get("id")) for one in asked]
         match outcome:
@@ -197,10 +202,7 @@ class _Talk:
         message = f"The MCP server {text(params.get('serverName')) or '(no name)'} asks: {text(params.get('message'))}"
         if params.get("mode") == "url":
             return await self._address(message, text(params.get("url")))
-        try:
-            elicited = form_of(params.get("requestedSchema"), message)
-        except QuestionError as error:
-            raise RequestRefused(f"{words.FAILED} ({error})") from error
+        elicited = form_of(params.get("requestedSchema"), message)
         asked: JsonObject = {"message": message, "requested_schema": params.get("requestedSchema")}
         outcome, delivered = await self._form(_ELICITS, asked, elicited.form)
         if isinstance(outcome, AnswersGiven):
@@ -242,6 +244,13 @@ class _Talk:
 
     def _errands(self) -> Errands:
         return self._inbox.errands(Asker(name=_NAME, agent=_AGENT, session=self._thread, via=_VIA))
+
+
+def _named(method: str, params: JsonObject) -> str:
+    """Return how its model is told again of something that was asked."""
+    questions = [text(asked.get("question")) for asked in objects(params.get("questions"))]
+    asked = text(params.get("command")) or text(params.get("message")) or " ".join(questions) or _CALLS.get(method, method)
+    return f'"{asked}"'
 
 
 def _closing(errands: Errands, errand: Errand, outcome: Decided) -> Delivered:

@@ -36,7 +36,7 @@ from midturn.foreign.errand import (
     waits,
 )
 from midturn.foreign.naming import is_nameless, tool_name
-from midturn.foreign.room import NoRoom, Room
+from midturn.foreign.room import SESSION, NoRoom, Room
 from midturn.inquirer.call import InquirerCall
 from midturn.inquirer.inquirer import Inquirer
 from midturn.ports import Clock
@@ -50,6 +50,7 @@ _LOOK = 0.1  # seconds between two looks for an answer
 _LOOK_LATER = 0.5
 _SOON = 60.0  # seconds for which somebody may answer at once
 _LOCKED_TRIES = 100
+_UNNAMED = "unnamed"
 _RECENT = 200  # conversations among which a call is looked for that was made before
 
 
@@ -77,7 +78,7 @@ class Errands:
             return known
         asker = replace(self._asker, always=always)
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
-        async with self._room_for(arguments):
+        async with self._room_for(errand):
             return await self._opened(errand, f"{tool}: {_shortened(arguments)}", permission)
 
     async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
@@ -86,7 +87,7 @@ class Errands:
         if known:
             return known
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
-        async with self._room_for(arguments):
+        async with self._room_for(asking):
             errand = await self._opened(asking, form.questions[0].text)
             await self._collect(errand, Form(form.questions))
             return errand
@@ -209,14 +210,15 @@ class Errands:
         raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
 
     @asynccontextmanager
-    async def _room_for(self, arguments: JsonObject) -> AsyncGenerator[None]:
+    async def _room_for(self, asking: Errand) -> AsyncGenerator[None]:
         """Let the block ask one more question.
 
         Raises:
             NoRoom: Too much waits already.
         """
+        call: JsonObject = {"id": asking.id, "tool": asking.tool, "arguments": asking.arguments}
         try:
-            async with self._room.taken(self._store, self._asker, arguments, self._clock):
+            async with self._room.taken(self._store, asking.asker, call, self._clock):
                 yield
         except NoRoom as full:
             await self._note_refusal(full)
@@ -279,7 +281,7 @@ def _leave_open(call: InquirerCall, form: Form) -> None:
 
 
 def _labels(asker: Asker) -> tuple[str, ...]:
-    return tuple(label for label in (asker.agent or asker.name, f"session:{asker.session}" if asker.session else "") if label)
+    return asker.agent or asker.name, f"{SESSION}{asker.session or _UNNAMED}"
 
 
 def _is_same(asked: Asker, now: Asker) -> bool:

@@ -100,10 +100,16 @@ class Inbox:
 
 
 class Unsaid:
-    """What people said that a protocol cannot carry with a decision: the agent hears it with its next prompt."""
+    """What a protocol cannot carry with a decision: the agent hears it with its next prompt.
+
+    That is what people said; and once in a run, what nobody was asked about, for agents tell their models in such a case that the user has
+    refused. An agent that asks without end is not told so without end.
+    """
 
     def __init__(self) -> None:
         self._words: list[str] = []
+        self._unasked: dict[str, str] = {}
+        self._has_told = False
 
     def keep(self, asked: str, outcome: Decided | None) -> None:
         """Keep what was said about something that was asked."""
@@ -113,10 +119,17 @@ class Unsaid:
             case None | Refused() | Approved() | AnswersGiven() | TurnStopped() | DecidedElsewhere():
                 pass
 
+    def keep_unasked(self, asked: str, why: str) -> None:
+        """Keep that nobody was asked about something, and why."""
+        self._unasked[asked] = why
+
     def take(self) -> str:
         """Return all that was kept, and keep it no more."""
-        said, self._words = "\n".join(self._words), []
-        return said
+        said, self._words = self._words, []
+        if self._unasked and not self._has_told:
+            said.append(words.unasked([*self._unasked], next(iter(self._unasked.values()))))
+            self._has_told = True
+        return "\n".join(said)
 
 
 async def _until_told(agent: Spoken, prompt: str, completed: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from urllib.error import HTTPError
@@ -19,13 +18,13 @@ from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Errand, RepliedTo
 from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import PutForm
+from midturn.foreign.occasion import PutForm, Unaskable
 from midturn.foreign.room import NoRoom
 from midturn.ports import Clock
 
 NAME = "opencode"
-_LOG = logging.getLogger(__name__)
 _LOOK = 0.3  # seconds between two looks at what waits there
+_ROOM = 2.0  # seconds until it is tried again to put into the inbox what there was no room for
 _SILENCE = 20.0
 _GONE = 404
 
@@ -103,9 +102,17 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 class Bridge:
-    """Carries what an opencode server asks. `errands` returns what a session of it asks here."""
+    """Carries what an opencode server asks.
 
-    def __init__(self, server: Opencode, errands: Callable[[str], Errands], clock: Clock) -> None:
+    Args:
+        server: The server.
+        errands: Returns what a session of it asks here.
+        clock: What time it is.
+        tell: Says something to whoever has started the bridge.
+    """
+
+    def __init__(self, server: Opencode, errands: Callable[[str], Errands], clock: Clock, tell: Callable[[str], None]) -> None:
+        self._tell = tell
         self._server = server
         self._errands = errands
         self._clock = clock
@@ -143,10 +150,16 @@ class Bridge:
                 self._asked[id] = asyncio.create_task(self._carried(kind, id, one))
 
     async def _carried(self, kind: str, id: str, asked: JsonObject) -> None:
-        try:
-            await (self._permit(id, asked) if kind == "permission" else self._ask(id, asked))
-        except NoRoom as full:
-            _LOG.warning("%s It waits at opencode's own prompt.", full)
+        """Carry one thing; where there is no room for it here, it waits at opencode's own prompt until there is."""
+        is_told = False
+        while True:
+            try:
+                return await (self._permit(id, asked) if kind == "permission" else self._ask(id, asked))
+            except NoRoom as full:
+                if not is_told:
+                    self._tell(f"{full} It waits at opencode's own prompt.")
+                is_told = True
+                await self._clock.sleep(_ROOM)
 
     async def _permit(self, id: str, asked: JsonObject) -> None:
         errands = self._errands(text(asked.get("sessionID")))
@@ -169,7 +182,8 @@ class Bridge:
         questions: list[Json] = [{**one, "multiSelect": one.get("multiple") is True} for one in objects(asked.get("questions"))]
         occasion = questions_of({"questions": questions}, gates=False)
         if not isinstance(occasion, PutForm):
-            _LOG.warning("what opencode asks cannot be shown here, and waits at its own prompt: %s", occasion)
+            why = occasion.why if isinstance(occasion, Unaskable) else "there is nothing in it"
+            self._tell(f"A question of opencode cannot be shown here ({why}). It waits at opencode's own prompt.")
             return
         errand = await errands.questions(id, NAME, {"questions": asked.get("questions")}, occasion.form)
         outcome = await self._waited(errands, errand)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -22,8 +21,12 @@ MOST_OF_ALL: Final = 500
 LARGEST: Final = 1024 * 1024
 """Bytes of what one question is about."""
 IN_AN_HOUR: Final = 600
-"""Questions that one process asks in an hour, also where each is withdrawn before the next: what is withdrawn stays recorded."""
-_HOUR = 3_600.0
+"""Questions of all other agents in an hour, also where each is withdrawn before the next: what is withdrawn stays recorded."""
+SESSION: Final = "session:"
+"""How the label begins that each conversation of another agent has: what follows is its own name for its session."""
+_HOUR = 3_600_000_000  # microseconds, as ids of conversations count them
+_LOOKED_AT = 4 * IN_AN_HOUR  # of the newest conversations of that hour, so that whoever asks waits no longer where turns of ours are many
+_ID = 16  # digits
 _AGAIN = 1.0  # seconds for which an agent that was refused is refused again without another look
 
 
@@ -36,21 +39,24 @@ class NoRoom(MidturnError):  # noqa: N818  it says what is the case
 
 
 class Room:
-    """Whatever asks in one process shares one of these, so that questions at the same time are counted one after the other."""
+    """Whatever asks in one process shares one of these, so that questions at the same time are counted one after the other.
+
+    What is counted is what the store holds, for each run of a hook is a process of its own. Processes that ask at the same moment may each
+    find the last place free.
+    """
 
     def __init__(self) -> None:
         self._one_at_a_time = asyncio.Lock()
-        self._asked: deque[float] = deque()
         self._refused: dict[tuple[str, str], tuple[float, NoRoom]] = {}
 
     @asynccontextmanager
-    async def taken(self, store: ConversationStore, asker: Asker, arguments: JsonObject, clock: Clock) -> AsyncGenerator[None]:
-        """Let the block ask one more question.
+    async def taken(self, store: ConversationStore, asker: Asker, call: JsonObject, clock: Clock) -> AsyncGenerator[None]:
+        """Let the block ask about one more call; `call` is all that the agent says about it.
 
         Raises:
             NoRoom: It is too large, or too many wait.
         """
-        size = len(canonical(arguments))
+        size = len(canonical(call)) + len(canonical(asker.metadata()))
         if size > LARGEST:
             raise NoRoom(f"What {asker.name} asks about has {size:,} bytes; no question may have more than {LARGEST:,}. It was not asked.")
         async with self._one_at_a_time:
@@ -59,25 +65,33 @@ class Room:
             if refused and clock.monotonic() - before < _AGAIN:
                 raise refused
             try:
-                self._check_pace(asker, clock.monotonic())
+                await _check_pace(store, asker, clock)
                 await _check(store, asker)
             except NoRoom as full:
                 self._refused[who] = (clock.monotonic(), full)
                 raise
-            self._asked.append(clock.monotonic())
             yield
 
-    def _check_pace(self, asker: Asker, now: float) -> None:
-        while self._asked and now - self._asked[0] >= _HOUR:
-            self._asked.popleft()
-        if len(self._asked) >= IN_AN_HOUR:
-            raise NoRoom(f"{asker.name} has asked {len(self._asked)} times in an hour, and no more is taken for now. This was not asked.")
+
+async def _check_pace(store: ConversationStore, asker: Asker, clock: Clock) -> None:
+    """Count what was begun in the last hour by its ids, which are times; only where that is much, look whose it is."""
+    now = int(clock.now().timestamp() * 1_000_000)
+    since, until = f"{now - _HOUR:0{_ID}}", f"{now:0{_ID}}"
+    ids = await store.port.ids(after=since)
+    begun = [since, *(id for id in ids if id <= until)]  # noqa: A001  what a clock that was set back has left in the future is not recent
+    if len(begun) <= IN_AN_HOUR:
+        return
+    named = await store.port.described(after=begun[-_LOOKED_AT - 1 :][0], limit=_LOOKED_AT)
+    count = sum(any(label.startswith(SESSION) for label in metadata.labels) for _, metadata in named)
+    if count >= IN_AN_HOUR:
+        oldest = next((question.conversation for question in await _waiting(store) if _who(question)[0] == asker.name), "")
+        raise NoRoom(f"Other agents have asked {count} times in the last hour, and no more is taken for now. This was not asked.", oldest)
 
 
 async def _check(store: ConversationStore, asker: Asker) -> None:
     if len(await store.port.ids(which="open")) < MOST:
         return
-    foreign = [question for question in await store.port.questions() if question.asker]
+    foreign = await _waiting(store)
     own = [question for question in foreign if _who(question) == (asker.name, asker.session)]
     advice = "no more are taken until some of them are answered. This one was not asked."
     if len(own) >= MOST:
@@ -85,6 +99,11 @@ async def _check(store: ConversationStore, asker: Asker) -> None:
     if len(foreign) >= MOST_OF_ALL:
         oldest = next((question for question in foreign if _who(question)[0] == asker.name), foreign[0])
         raise NoRoom(f"{len(foreign)} questions of other agents wait for the user already, and {advice}", oldest.conversation)
+
+
+async def _waiting(store: ConversationStore) -> list[OpenQuestion]:
+    """Return the open questions of other agents, the oldest first."""
+    return [question for question in await store.port.questions() if question.asker]
 
 
 def _who(question: OpenQuestion) -> tuple[str, str]:

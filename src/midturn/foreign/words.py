@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from midturn.core.json_value import Json, canonical
 from midturn.core.loose_json import members, text
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
@@ -14,6 +16,12 @@ ENDED = "The user ended the turn. Stop here."
 ELSEWHERE = "This was decided at the agent's own prompt."
 ALLOWED = "The user allowed it."
 FAILED = "midturn could not ask the user, so nobody has decided. This is not a no. Do not try the same thing another way."
+
+
+def unasked(asked: Sequence[str], why: str) -> str:
+    """Say of one thing or several that nobody was asked about them, whatever the agent has told its model of that."""
+    more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+    return f"midturn: {asked[0]}{more}: {FAILED} ({why})"
 
 
 def refused(reason: str | None) -> str:

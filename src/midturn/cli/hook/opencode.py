@@ -37,7 +37,7 @@ def command(*, url: str, store: StoreAddress | None) -> ExitStatus:
         asker = Asker(name=NAME, agent=NAME, session=session, via="hook", cwd=str(Path.cwd()), process=here, serves=here)
         return Errands(place.store, asker, SYSTEM, room)
 
-    bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, SYSTEM)
+    bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, SYSTEM, lambda words: note("midturn: {}", words))
     note("midturn: what opencode asks at {} waits in `midturn inbox`, too. Ctrl-C ends this.", url)
     asyncio.run(_carry(bridge))
     return ExitStatus.DONE
