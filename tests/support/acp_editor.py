@@ -17,6 +17,7 @@ from acp.stdio import spawn_agent_process
 
 from midturn.cli.acp.serving import editor_agent
 from midturn.cli.loading import Flags
+from midturn.cli.place import StoreAddress
 from midturn.clock import SYSTEM, SystemClock
 from midturn.config.assign import Assignment
 from midturn.servers.acp.agent import serve
@@ -145,12 +146,12 @@ _CANCEL = schema.CancelElicitationResponse(action="cancel")
 
 
 @asynccontextmanager
-async def beside(midturn: CommandLine, editor: Editor, model: str = "") -> AsyncGenerator[Editor]:
+async def beside(midturn: CommandLine, editor: Editor, model: str = "", store: StoreAddress | None = None) -> AsyncGenerator[Editor]:
     """Talk with the agent in this very process, which is fast; the user and the workspace are the test's."""
     assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
     ours, theirs = socket.socketpair()
     with patch.dict(os.environ, midturn.environment, clear=True):
-        agent = editor_agent(Flags(assignments=assignments), None, SYSTEM if editor.reading else _StandingClock())
+        agent = editor_agent(Flags(assignments=assignments), store, SYSTEM if editor.reading else _StandingClock())
         from_editor, to_editor = await asyncio.open_connection(sock=ours)
         serving = asyncio.ensure_future(serve(agent, to_editor, from_editor))
         from_agent, to_agent = await asyncio.open_connection(sock=theirs)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from typing import Protocol
 
 from msgspec import Struct
@@ -121,12 +122,16 @@ class Watch:
         return list(happened(id, events, before, known))
 
 
-class Stirring(Watched, Protocol):
-    """What is looked at, and says when."""
+class Stirring(Protocol):
+    """What says when something may have happened."""
 
     async def stirred(self, since: int) -> int:
         """Return when something may have happened; see `StorePort.stirred`."""
         ...
+
+
+class WatchedStirring(Watched, Stirring, Protocol):
+    """What is looked at, and says when."""
 
 
 async def time_to_look(since: int) -> int:
@@ -136,11 +141,19 @@ async def time_to_look(since: int) -> int:
     return since + 1
 
 
-async def changes(watched: Stirring, conversation: str | None) -> AsyncGenerator[StoreChange]:
-    """Yield what happens from now on; what is open already comes first."""
-    watch, since = Watch(watched, conversation), 0
+async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
+    """Yield at once, and then whenever something may have happened. Who is slow with a look is given more time before the next."""
+    since = 0
     while True:
-        since, begun = await watched.stirred(since), time.monotonic()
-        for change in await watch.look():
-            yield change
+        since, begun = await stirring.stirred(since), time.monotonic()
+        yield
         await pause((time.monotonic() - begun) * _SHARE)
+
+
+async def changes(watched: WatchedStirring, conversation: str | None) -> AsyncGenerator[StoreChange]:
+    """Yield what happens from now on; what is open already comes first."""
+    watch = Watch(watched, conversation)
+    async with aclosing(times_to_look(watched)) as times:
+        async for _ in times:
+            for change in await watch.look():
+                yield change

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal, TypeAlias
 
 from acp import RequestError
@@ -23,10 +23,11 @@ from midturn.servers.acp.turns import Interrupt, Turns
 from midturn.servers.acp.updates import Updates
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.readiness import is_due
+from midturn.store.watching import times_to_look
 
 EditorStopReason: TypeAlias = Literal["end_turn", "cancelled"]
 _LOG = logging.getLogger(__name__)
-_LOOK = 0.1  # seconds between two looks whether a turn that waits can go on
+_AGAIN = 0.1  # seconds between two tries
 _TRIES = 100
 _FAILED = -32603
 
@@ -150,19 +151,33 @@ class EditorSession:
             self._interrupt = None
 
     async def _waited(self, wanted: int) -> bool:
-        """Wait until an open turn can go on here; False where it is over: somebody else went on with it."""
-        while wanted == self._cancels:
-            held = await self._turns.store.port.look(self._known)
-            if open_turn(held.turn.events) is None:
-                self._updates.tell((await self._turns.store.read(self._known)).events)
-                return False
-            if not isinstance(held, HeldBy) and is_due(held.turn) and (held.turn.handed or _length(held.turn.events) != self._left):
-                return True
-            await self._clock.sleep(_LOOK)
-        return True
+        """Wait until an open turn can go on here, or is cancelled; False where it is over: somebody else went on with it."""
+        if wanted != self._cancels:
+            return True
+        waiting = asyncio.create_task(self._goes_on())
+        self._interrupt = waiting.cancel
+        try:
+            await asyncio.wait({waiting})
+            return waiting.cancelled() or waiting.result()
+        finally:
+            self._interrupt = None
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+    async def _goes_on(self) -> bool:
+        async with aclosing(times_to_look(self._turns.store.port)) as times:
+            async for _ in times:
+                held = await self._turns.store.port.look(self._known)
+                if open_turn(held.turn.events) is None:
+                    self._updates.tell((await self._turns.store.read(self._known)).events)
+                    return False
+                changed = held.turn.handed or _length(held.turn.events) != self._left
+                if not isinstance(held, HeldBy) and is_due(held.turn) and changed:
+                    return True
+        raise AssertionError("times to look do not end")
 
     async def _ended(self) -> None:
-        """End a turn that waits; another process that holds it just now is waited for."""
+        """End a turn that waits; another process that holds it just now is waited for. Nothing tells when it lets go, so that is tried."""
         for _ in range(_TRIES):
             try:
                 async with await self._turns.store.open(self._known) as journal:
@@ -170,7 +185,7 @@ class EditorSession:
                         await self._turns.end(journal)
                     return
             except StoreLocked:
-                await self._clock.sleep(_LOOK)
+                await self._clock.sleep(_AGAIN)
         raise StoreError("Another process goes on with this turn, so that it cannot be ended here.")
 
     async def _look(self) -> LastTurn:

@@ -10,7 +10,7 @@ from midturn.runtime.driver import RunEnding
 from midturn.store.held import HeldConversation
 from midturn.store.store import ConversationStore
 
-Interrupt: TypeAlias = Callable[[], None]
+Interrupt: TypeAlias = Callable[[], object]
 
 
 class Turns(Protocol):
