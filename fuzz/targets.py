@@ -19,7 +19,8 @@ import midturn as mt
 from midturn.config.load import LoadRequest, load
 from midturn.core.codec import decode_event, decode_lines, encode_event
 from midturn.core.events import OpaqueEvent
-from midturn.core.form import FormWalker, MisplacedReplyError
+from midturn.core.form.misplaced import MisplacedReplyError
+from midturn.core.form.walker import FormWalker
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.outcome import NeedsInput
 from midturn.core.question import Question

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias, cast
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.form import Ask, Cancelled, Completed, Form, FormEnded, Review, Step
+from midturn.core.form import Form
+from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
 from midturn.core.json_value import Json
 from midturn.core.question import Question, When
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack

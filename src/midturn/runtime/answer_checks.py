@@ -12,7 +12,7 @@ from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
-from midturn.tools.asker import Check, refused
+from midturn.tools.own_rule import Check, refused
 from midturn.tools.scrub import scrub
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from midturn.core.form import Form
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.source import USER, Source
+from midturn.core.turn.inputs import FormToAsk
 from midturn.errors import MidturnError, QuestionError
 from midturn.ports import Tool, ToolRun
 from midturn.runtime.asked_form import fit_to_be_asked
@@ -40,6 +41,15 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     except (Exception, SystemExit) as error:  # noqa: BLE001  a tool is anybody's code: the model is told, and the turn goes on
         return failed(run, error)
     return Executed(deliverable(returned, run), source=source)
+
+
+def may_be_asked(tool: Tool, run: ToolRun, asking: FormToAsk) -> FormToAsk:
+    """Return what a running tool asks as it may be asked, by whoever the tool is.
+
+    Raises:
+        QuestionError: It may not.
+    """
+    return FormToAsk(fit_to_be_asked(asking.form, run), source_of(tool), asking.on_failure)
 
 
 def _stopped(error: BaseException) -> Exception:

@@ -14,10 +14,7 @@ from midturn.core.subject import ToolCall
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
 from midturn.core.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool
-from midturn.runtime.asked_form import fit_to_be_asked
-from midturn.runtime.executing import execute
 from midturn.runtime.surroundings import Surroundings
-from midturn.tools.source import source_of
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -56,6 +53,8 @@ class ToolRuns:
         return self._exceptions.pop(call, None)
 
     async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
+        from midturn.runtime.executing import execute, may_be_asked  # who only talks runs no tool
+
         tool = self._tools[call.name]
         self._secrets.of(call.event).learn(answers.values())
         numbers = itertools.count(1)
@@ -65,8 +64,7 @@ class ToolRuns:
             """Ask what the tool may ask, as whoever it is."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
-            form = fit_to_be_asked(asking.form, run)
-            return await self._ask(call.event, next(numbers), FormToAsk(form, source_of(tool), asking.on_failure))
+            return await self._ask(call.event, next(numbers), may_be_asked(tool, run, asking))
 
         run = self._surroundings.of_run(call, answers, ask)
         try:

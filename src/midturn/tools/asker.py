@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from contextvars import ContextVar
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from midturn.core.form import Form
 from midturn.core.json_value import Json
@@ -18,11 +17,10 @@ from midturn.core.turn.inputs import OnFailure
 from midturn.ports import AnswerChecks
 from midturn.tools.answers import Answer, FormAnswers, Unanswered
 from midturn.tools.call_life import CallLife
+from midturn.tools.own_rule import Check, refused
 
 T = TypeVar("T")
 _FAILED = "A question has no answer; the call has failed."
-Check: TypeAlias = Callable[[T], str | Awaitable[str | None] | None]
-"""A tool's own rule for an answer: None where it holds, else the sentence that the person is shown."""
 
 
 class CanAsk(ABC):
@@ -138,12 +136,6 @@ class CanAsk(ABC):
         if not isinstance(cast("object", form), Form):
             raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
         return await self._given(form, on_failure)
-
-
-async def refused(check: Check[T], value: T) -> str | None:
-    """Return what a rule says against an answer."""
-    said = check(value)
-    return await said if inspect.isawaitable(said) else said
 
 
 def _id(question: object) -> str:

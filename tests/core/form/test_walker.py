@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET
 
-from midturn.core.form import Ask, Cancelled, Completed, Form, FormEnded, FormReply, FormWalker, MisplacedReplyError, Review, Step
+from midturn.core.form import Form
+from midturn.core.form.misplaced import MisplacedReplyError
+from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review, Step
+from midturn.core.form.walker import FormReply, FormWalker
 from midturn.core.json_value import Json
 from midturn.core.question import Question, When
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted, WentBack

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import UNSET
 
-from midturn.core.form import Ask, Completed, Form, FormWalker, MisplacedReplyError, Review, Step
+from midturn.core.form import Form
+from midturn.core.form.misplaced import MisplacedReplyError
+from midturn.core.form.steps import Ask, Completed, Review, Step
+from midturn.core.form.walker import FormWalker
 from midturn.core.json_value import json_equal
 from midturn.core.reply import Answered, WentBack
 from midturn.core.secret import SecretValue

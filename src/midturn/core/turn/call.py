@@ -12,7 +12,7 @@ from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
 from midturn.core.question import Question
-from midturn.core.reply import Answered, Submitted
+from midturn.core.reply import Answered, Reply, Submitted
 from midturn.core.routing import messages
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.secret import SecretValue
@@ -38,7 +38,7 @@ from midturn.core.turn.decision import (
 )
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunTool, StopAssistant, StopTool
 from midturn.core.turn.executable import control_problem
-from midturn.core.turn.inputs import FormToAsk
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
 from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.memory import answer_key
 from midturn.core.turn.record import CallRecord
@@ -46,6 +46,7 @@ from midturn.core.turn.replay import Replay
 from midturn.core.turn.stage import STAGES, Move, Stage
 from midturn.core.turn.state import DeskPlace, Ticket, TurnState
 from midturn.core.turn.walk import Walk
+from midturn.core.turn.whole_form import answers_to_form
 
 
 class Call:
@@ -82,6 +83,15 @@ class Call:
     def walk(self, id: str) -> Walk | None:
         """Return the walk that waits for a decision, where it is one of a form."""
         return self._asks.walk(id)
+
+    def answers_to_form(self, id: str, reply: Reply) -> dict[str, Answered] | None:
+        """Return the answers to the whole form that waits for a decision, by question id; None where the reply is no such map.
+
+        Raises:
+            AnswerError: The map does not fit the form.
+        """
+        walk = self._asks.walk(id)
+        return answers_to_form(walk.walker, reply) if walk else None
 
     @property
     def answers(self) -> Mapping[str, Json | SecretValue]:
@@ -231,6 +241,13 @@ class Call:
                 return
             self.close(ticket.id, closing)
             self.advance()
+
+    def consulted(self, ticket: Ticket, happened: AssistantReplied | AssistantFailed) -> None:
+        """Close the question that a model was asked: models decide nothing else."""
+        if isinstance(ticket.decision, Inquiry):
+            inquiry = ticket.decision
+            closing = inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened)
+            self.close(ticket.id, closing)
 
     def _follow(self, id: str, then: Then) -> None:
         match then:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
 
@@ -21,9 +21,8 @@ from midturn.core.events import (
 from midturn.core.exchange import Part, ToolCallPart, recorded
 from midturn.core.json_value import json_equal
 from midturn.core.outcome import Success, ToolError
-from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable
+from midturn.core.reply import EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
-from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.core.turn.ending import Ending, ended_by_user, failed, out_of_time, write_ending
@@ -50,14 +49,15 @@ from midturn.core.turn.inputs import (
     TurnResumed,
     UserReplied,
 )
-from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.limits import why_the_model_is_not_asked
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.stage import Stage
 from midturn.core.turn.state import Ticket, TurnState
-from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AnswerError
+
+if TYPE_CHECKING:
+    from midturn.core.turn.call import Call
 
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed
 
@@ -246,17 +246,13 @@ class Turn:
         if ticket is None:
             return
         try:
-            answers = self._answers_to_form(ticket, happened.reply)
+            answers = self._calls[ticket.call].answers_to_form(ticket.id, happened.reply)
         except AnswerError:
             return  # whoever answered hears that it was not accepted
         if answers is None:
             self._take(ticket, happened.reply, happened.who)
         else:
             self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
-
-    def _answers_to_form(self, ticket: Ticket, reply: Reply) -> dict[str, Answered] | None:
-        walk = self._calls[ticket.call].walk(ticket.id)
-        return answers_to_form(walk.walker, reply) if walk else None
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
@@ -275,11 +271,9 @@ class Turn:
     def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
         """Close a question that a model was asked, unless it was closed meanwhile."""
         ticket = self._state.desk.find(happened.id)
-        if ticket is None or ticket.place != "model" or not isinstance(ticket.decision, Inquiry):
-            return
-        ticket.place = "back"
-        inquiry = ticket.decision
-        self._close(ticket, inquiry.model_said(happened) if isinstance(happened, AssistantReplied) else inquiry.model_failed(happened))
+        if ticket is not None and ticket.place == "model":
+            ticket.place = "back"
+            self._calls[ticket.call].consulted(ticket, happened)
 
     def _interrupted(self, parts: Sequence[Part]) -> None:
         """Ctrl-C with no prompt open: the questions that are open close, and the turn ends."""
@@ -322,6 +316,8 @@ class Turn:
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
+        from midturn.core.turn.call import Call  # who only talks calls nothing, and calls are most of the machine
+
         self._calls[record.request.event_id] = call = Call(self._state, record, policy)
         call.begin()
 

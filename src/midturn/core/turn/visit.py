@@ -11,13 +11,13 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, In
 from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
+from midturn.core.reply import EndedTurn, Reply, Unavailable, WentBack
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.core.turn.asks import TELLS_REPLIES
 from midturn.core.turn.call import Call
-from midturn.core.turn.decision import Closing, Misfit, Spoken
+from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.effects import Record
 from midturn.core.turn.ending import ended_by_user, write_ending
 from midturn.core.turn.inputs import FormToAsk
@@ -25,7 +25,6 @@ from midturn.core.turn.record import CallRecord, Chain, TurnRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import Ticket, TurnState
-from midturn.core.turn.whole_form import answers_to_form
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, Problem
 
 _EVERYBODY_WAITS = DetachedPolicies(run="defer", deliver="defer", tool="defer")
@@ -112,7 +111,7 @@ class Visit:
                 self._call.abandon()
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])
-            case _ if (answers := self._whole_form(ticket, reply)) is not None:
+            case _ if (answers := self._call.answers_to_form(ticket.decision.id, reply)) is not None:
                 self._call.take_all(ticket.decision.id, answers, who)
                 keeps_all = True
             case _:
@@ -141,10 +140,6 @@ class Visit:
         now = self.prompt()
         if shown is None or now is None or (shown.kind, shown.question) != (now.kind, now.question):
             raise NotOpen("Somebody else went on with the turn meanwhile, and it waits for something else.")
-
-    def _whole_form(self, ticket: Ticket, reply: Spoken) -> dict[str, Answered] | None:
-        walk = self._call.walk(ticket.decision.id)
-        return answers_to_form(walk.walker, reply) if walk else None
 
     def _close(self, ticket: Ticket, closing: Closing | Misfit) -> None:
         if isinstance(closing, Misfit):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from midturn.core.form import Ask, FormWalker
+from midturn.core.form.steps import Ask
+from midturn.core.form.walker import FormWalker
 from midturn.core.json_value import Json, json_equal, shown
 from midturn.core.question import Question
 from midturn.core.reply import Answered, Reply
