@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from midturn.collector import loading
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from midturn.agent.history import HistoryMessage
     from midturn.agent.result import RunResult
     from midturn.agent.turn_stream import OnEvent, SyncTurnStream, TurnStream
+    from midturn.agent.turns import Turns
     from midturn.compose.given import GivenTarget, GivenTool
     from midturn.core.json_value import Json, JsonObject
     from midturn.core.limits import Limits
@@ -34,6 +36,15 @@ else:
     from typing import TypeVar
 
     Deps = TypeVar("Deps")
+
+
+@cache
+def _turns() -> type[Turns]:
+    """Load all that runs an agent: who imports the name, and makes none, does without it."""
+    with loading():
+        from midturn.agent.turns import Turns
+
+    return Turns
 
 
 class Agent(Generic[Deps]):
@@ -80,10 +91,7 @@ class Agent(Generic[Deps]):
             ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
             TypeError: Something of an altogether different kind was passed.
         """
-        with loading():  # who imports the name, and makes no agent, does without all that runs one
-            from midturn.agent.turns import Turns
-
-        self._turns = Turns(
+        self._turns = _turns()(
             model,
             tools=tools,
             instructions=instructions,

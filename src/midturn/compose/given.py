@@ -162,7 +162,7 @@ def _tool(given: object) -> Tool:
 
 
 def _is_tool(given: object) -> bool:
-    return not inspect.isclass(given) and all(hasattr(given, name) for name in _OF_A_TOOL)
+    return not inspect.isclass(given) and hasattr(given, "definition") and hasattr(given, "execute")
 
 
 def _is_built_in(tool: Tool) -> bool:

@@ -37,14 +37,13 @@ from midturn.ports import Clock, Notice, ToolBegan, ToolEnded
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.foretold import foretold
+from midturn.runtime.happenings import Happenings
 from midturn.runtime.model_response import ModelResponse
 from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Observed, Recorder
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
 from midturn.runtime.tool_runs import ToolRuns
-
-_BREATHS = 10  # rounds of the event loop: a task group, a gather, or both inside each other begin their tasks in fewer
 
 
 class RunEnding(Struct, frozen=True):
@@ -67,8 +66,9 @@ class Driver:
         self._observed = Observed(services.display)
         self._services = services = replace(services, display=self._observed)
         self._surroundings = surroundings
-        self._happenings: asyncio.Queue[Happened] = asyncio.Queue()
-        report = self._happenings.put_nowait
+        self._happenings = Happenings()
+        self.report = report = self._happenings.report
+        """Feed the machine with something that did not happen in here."""
         self._recorder = Recorder(services.journal, services.clock, services.display)
         self._tools = ToolRuns(services.tools, surroundings, report)
         self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
@@ -104,11 +104,7 @@ class Driver:
 
     def interrupt(self) -> None:
         """Ctrl-C with no prompt open: the turn ends."""
-        self._happenings.put_nowait(Interrupted(self._response.said_so_far()))
-
-    def report(self, happened: Happened) -> None:
-        """Feed the machine with something that did not happen in here."""
-        self._happenings.put_nowait(happened)
+        self.report(Interrupted(self._response.said_so_far()))
 
     async def _loop(self, effects: Sequence[Effect]) -> RunEnding:
         seconds = self._surroundings.limits.seconds
@@ -119,7 +115,7 @@ class Driver:
             ended = self._turn.record.ended
             return RunEnding(ended.status if ended else "open", ended.error if ended else None)
         while self._ending is None:
-            if self._turn.only_people_can_move_it and await self._is_quiet():
+            if self._turn.only_people_can_move_it and not await self._happenings.are_coming():
                 await self._perform(self._turn.rest())
                 continue
             happened = await self._next()
@@ -132,39 +128,32 @@ class Driver:
 
     async def _next(self) -> Happened:
         """Return what happens next. Only a run that has to wait for it need listen to what is handed over meanwhile."""
-        if not self._listens and await self._is_quiet():
+        if not self._listens and not await self._happenings.are_coming():
             self._listens = True
             self._spawn(self._elsewhere.listen(self._services.clock))
-        return await self._happenings.get()
-
-    async def _is_quiet(self) -> bool:
-        """Whether nothing has happened that the machine has yet to hear: tasks that a tool has begun get to the point where they ask."""
-        for _ in range(_BREATHS):
-            if not self._happenings.empty():
-                return False
-            await asyncio.sleep(0)
-        return self._happenings.empty()
+        return await self._happenings.next()
 
     async def _perform(self, effects: Sequence[Effect]) -> None:
         """Make the records durable, as one batch; then begin everything else, in order."""
         batch = [effect.event for effect in effects if isinstance(effect, Record)]
         if batch:
             await self._recorder.append(batch)
-        for effect in effects:
+            for event in batch:
+                if isinstance(event, ToolCallResponse):
+                    self._show_result(event)
+        for effect in effects[len(batch) :]:  # a step's records come first
             self._begin(effect)
 
     def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect
         match effect:
-            case Record(ToolCallResponse() as response):
-                self._show_result(response)
             case Record():
-                pass  # `Recorded` has shown it
+                raise AssertionError("what a step records comes first")
             case CallModel():
                 self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
             case StopModel():
                 self._response.stop()
             case Foretell(call):
-                self._happenings.put_nowait(foretold(self._services.tools, self._surroundings, call))
+                self.report(foretold(self._services.tools, self._surroundings, call))
             case RunTool(call):
                 self._services.display.show(ToolBegan(call, again=call.event in self._started))
                 self._started.add(call.event)
@@ -212,7 +201,7 @@ class Driver:
 
     async def _watch(self, seconds: float) -> None:
         await expire(seconds, self._services.clock, lambda: self._prompts.any_open)
-        self._happenings.put_nowait(TimeIsUp(seconds))
+        self.report(TimeIsUp(seconds))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(work)

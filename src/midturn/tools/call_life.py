@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError as WaitCancelled, Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from midturn.tools.pending_ask import PendingAsk
@@ -119,11 +120,6 @@ class CallLife:
 
     async def _stop(self, task: asyncio.Task[T]) -> None:
         """Cancel the work and wait until it is through; every further cancellation is passed on to it."""
-        while not task.done():
-            task.cancel()
-            try:
-                await self._through(task)
-            except asyncio.CancelledError:
-                continue
-        if not task.cancelled():
-            task.exception()  # seen: the call is over, and its result is dropped
+        task.cancel()
+        with suppress(BaseException):  # whatever it is: the call is over, and its result is dropped
+            await task

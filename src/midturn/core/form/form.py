@@ -36,8 +36,10 @@ class Form(Struct, frozen=True):
         problems = _strangers(questions) or form_problems([QuestionRead.of(question) for question in questions], self.limit)
         if problems:
             raise QuestionError(problems)
-        by_id = {question.id: question for question in questions}
-        force_setattr(self, "questions", tuple(_canonical(question, by_id) for question in questions))
+        if any(question.when for question in questions):
+            by_id = {question.id: question for question in questions}
+            questions = tuple(_canonical(question, by_id) for question in questions)
+        force_setattr(self, "questions", questions)
 
     @classmethod
     def from_json(cls, questions: Json, *, review: bool = False, limits: Limits = DEFAULT_LIMITS) -> Form:

@@ -57,24 +57,27 @@ def when_in(obj: Json) -> When | None:
 
 def form_problems(entries: Sequence[QuestionRead], limit: int) -> list[Problem]:
     """Return every problem of a form, in the order of its questions; an empty list means that it may be asked."""
-    found = list(_count(len(entries), limit))
+    found = _count(len(entries), limit)
+    earlier: dict[str, QuestionRead] = {}
     for place, entry in enumerate(entries):
         at = f"/questions/{place}"
-        found.extend(Problem(at + problem.pointer, problem.message) for problem in entry.problems)
-        earlier = {e.id: e for e in reversed(entries[:place]) if e.id is not None}
+        found += [Problem(at + problem.pointer, problem.message) for problem in entry.problems]
         if entry.id in earlier:
             first = next(i for i, e in enumerate(entries) if e.id == entry.id)
             found.append(Problem(f"{at}/id", f"the id `{entry.id}` is taken by /questions/{first}; give every question its own."))
         if entry.when is not None:
             later = any(e.id == entry.when.question_id for e in entries[place + 1 :])
-            found.extend(Problem(f"{at}/when{p.pointer}", p.message) for p in _gate(entry, entry.when, earlier, later=later))
+            found += [Problem(f"{at}/when{p.pointer}", p.message) for p in _gate(entry, entry.when, earlier, later=later)]
+        if entry.id is not None:
+            earlier.setdefault(entry.id, entry)
     return found
 
 
-def _count(count: int, limit: int) -> Iterator[Problem]:
-    if not 1 <= count <= limit:
-        has = "no questions" if count == 0 else f"{count} questions"
-        yield Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")
+def _count(count: int, limit: int) -> list[Problem]:
+    if 1 <= count <= limit:
+        return []
+    has = "no questions" if count == 0 else f"{count} questions"
+    return [Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")]
 
 
 def _gate(entry: QuestionRead, when: When, earlier: dict[str, QuestionRead], *, later: bool) -> Iterator[Problem]:
@@ -98,7 +101,7 @@ def _choose(earlier: dict[str, QuestionRead]) -> str:
     names = [e.id for e in earlier.values() if e.id and not (e.question and isinstance(e.question.answer_type, SecretType))]
     if not names:
         return "no question comes before it that it could depend on: leave `when` out."
-    return f"name a question that comes before it: {', '.join(f'`{name}`' for name in reversed(names))}."
+    return f"name a question that comes before it: {', '.join(f'`{name}`' for name in names)}."
 
 
 def _equals(named: Question[Any], equals: Json) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from typing import overload
 from midturn.core.codec import clean, decode_event, decode_stream, decode_visible
 from midturn.core.events import Event, VisibleEvent
 from midturn.core.stream.provider_view import provider_view, whole_view
-from midturn.core.stream.window import TurnByTurn, Window, begins, last_turn, starts_turn
+from midturn.core.stream.window import TurnByTurn, Window, begins, last_start, last_turn
 
 
 class Past:
@@ -92,7 +92,7 @@ class EventLog(TurnByTurn, Sequence[Event]):
 
     def provider_view(self) -> list[VisibleEvent]:
         """Return what a provider sees. What is over is found out once."""
-        start = next((place for place in range(len(self._events) - 1, -1, -1) if starts_turn(self._events[place])), 0)
+        start = last_start(self._events)
         seen = self._past.view if self._seen is None else self._seen
         if start > self._seen_to:
             seen = [*seen, *provider_view(self._events[self._seen_to : start])]

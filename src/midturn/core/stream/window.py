@@ -66,10 +66,18 @@ def last_turn(events: Sequence[Event]) -> Window | None:
     """Return the last turn, found from the end: what came before it costs nothing. The events may begin anywhere before its start."""
     if isinstance(events, TurnByTurn):
         return events.last_turn()
-    start = next((place for place in range(len(events) - 1, -1, -1) if starts_turn(events[place])), 0)
+    start = last_start(events)
     has_begun = start > 0 and any(begins(event) for event in itertools.islice(events, start))
     part = events[start:] if has_begun else events
     return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
+
+
+def last_start(events: Sequence[Event]) -> int:
+    """Return the place at which the last turn starts; 0 where none does."""
+    for place in range(len(events) - 1, 0, -1):
+        if starts_turn(events[place]):
+            return place
+    return 0
 
 
 def open_turn(events: Sequence[Event]) -> Window | None:
