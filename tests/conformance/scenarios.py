@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,26 +16,44 @@ from support.installed import Missing, installed
 
 HERE = Path(__file__).parent
 PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "node@22.23.3")
-PUSHED, RETURNED = "2025-11-25", "2026-07-28"
-"""The two eras: a server sends its question, or returns it."""
+OLD, PUSHED, RETURNED = "2025-06-18", "2025-11-25", "2026-07-28"
+"""The two eras: a server sends its question (in the first revision that has questions, too), or returns it."""
 TASKS = "tasks"
 """An extension, of no era: calls that run on."""
 
 
 class Scenario(Struct, frozen=True):
-    """One of them."""
+    """One of them.
+
+    Args:
+        side: Which side of ours it tries.
+        name: What the tests call it.
+        era: The revision of the protocol.
+        out: The checks that cannot apply to us, by their ids, and why. They fail, and have to: one that passes is a failure of this table.
+    """
 
     side: str
     name: str
     era: str
+    out: Mapping[str, str] = {}
 
     def __str__(self) -> str:
         return f"{self.side} {self.name} {self.era}"
 
 
+_ONE_AT_A_TIME = (
+    "it wants a tool of a reference server that puts two requests at once. A task of ours is one question or one form: one request. "
+    'The protocol: "A server MAY accept a partial set of responses".'
+)
+_NOTHING_BEFORE = (
+    "it wants a tool that asks once before it becomes a task, and a task whose result repeats the answer. Our question is the task, and "
+    "agents are told to take nothing that a task brings for a person's word: it says that check_answer reads it. "
+    'The protocol speaks of "Server implementations that use multi round-trip requests in conjunction with task creation".'
+)
 SCENARIOS = (
     Scenario("client", "elicitation-sep1034-client-defaults", PUSHED),
     Scenario("client", "sep-2322-client-request-state", RETURNED),
+    Scenario("server", "tools-call-elicitation", OLD),
     *(Scenario("server", name, PUSHED) for name in ("tools-call-elicitation", "elicitation-sep1034-defaults", "elicitation-sep1330-enums")),
     *(
         Scenario("server", f"input-required-result-{name}", RETURNED)
@@ -58,23 +76,62 @@ SCENARIOS = (
     ),
     *(
         Scenario("server", f"tasks-{name}", TASKS)
-        for name in ("capability-negotiation", "wire-fields", "request-state-removal", "request-headers", "dispatch-and-envelope")
+        for name in (
+            "lifecycle",
+            "capability-negotiation",
+            "wire-fields",
+            "request-state-removal",
+            "request-headers",
+            "dispatch-and-envelope",
+            "required-task-error",
+        )
     ),
+    Scenario("server", "tasks-mrtr-input", TASKS, {"tasks-mrtr-partial-fulfillment": _ONE_AT_A_TIME}),
+    Scenario("server", "tasks-mrtr-composition", TASKS, {"sep-2663-mrtr-synchronous-before-task-creation": _NOTHING_BEFORE}),
 )
-"""What is left out of tasks: tools that fail, are cancelled for good or ask two things at once, which questions never do."""
+"""Everything that the tests have about asking."""
+NOT_RUN = {
+    "tasks-status-notifications": "the tests have nothing in it yet: they skip it themselves, until it is rewritten",
+    "tools-call-sampling": "it asks the client's model, not a person; midturn asks people, and refuses to be a model for a server",
+}
+"""What is named like asking and is not run, and why."""
+_COLOR = re.compile(r"\x1b\[[0-9;]*m")
+_CHECK = re.compile(r"^\S+Z \[(\S+) *\] ([A-Z]+) ", re.MULTILINE)
+_ABOUT_ASKING = re.compile(r"elicit|input-required|request-state|mrtr|task|sampling")
 
 
 class Counted(Struct, frozen=True):
-    """How many checks of a scenario passed, of how many, and what was printed."""
+    """What became of a scenario's checks, by their ids, and what was printed. An id may have several checks."""
 
-    passed: int
+    failed: tuple[str, ...]
     total: int
     printed: str
 
     @property
-    def is_whole(self) -> bool:
-        """Every check passed."""
-        return 0 < self.passed == self.total
+    def passed(self) -> int:
+        """How many checks passed."""
+        return self.total - len(self.failed)
+
+    def is_whole(self, out: Mapping[str, str]) -> bool:
+        """Say whether every check passed that can, and none that cannot."""
+        return self.total > 0 and sorted(self.failed) == sorted(out)
+
+
+def offered() -> dict[str, list[str]]:
+    """Return the names of all scenarios that the installed tests have, and that sound like asking, with their eras.
+
+    Raises:
+        Missing: The tests cannot be installed here.
+    """
+    listed = subprocess.run([*_program(), "list"], capture_output=True, text=True, check=True, timeout=120).stdout
+    found = re.findall(r"^  - (\S+) \[(.*)\]$", listed, re.MULTILINE)
+    assert len(found) > len(SCENARIOS), listed
+    return {name: eras.split(",") for name, eras in found if _ABOUT_ASKING.search(name)}
+
+
+def _program() -> list[str]:
+    binaries = installed("conformance", *PACKAGES)
+    return [str(binaries / "node"), str(binaries.parent / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
 
 
 def run(scenario: Scenario) -> Counted:
@@ -83,9 +140,7 @@ def run(scenario: Scenario) -> Counted:
     Raises:
         Missing: The tests cannot be installed here.
     """
-    binaries = installed("conformance", *PACKAGES)
-    program = binaries.parent / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    command = [str(binaries / "node"), str(program), scenario.side, "--scenario", scenario.name]
+    command = [*_program(), scenario.side, "--scenario", scenario.name]
     if scenario.era == TASKS:
         with _server("tasks_under_test.py") as url:
             return _counted([*command, "--url", url])
@@ -100,8 +155,9 @@ def _counted(command: list[str]) -> Counted:
     environment = {**os.environ, "NO_COLOR": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     printed = done.stdout + done.stderr
-    found = re.search(r"Passed: (\d+)/(\d+)", printed)
-    return Counted(int(found[1]), int(found[2]), printed) if found else Counted(0, 0, printed)
+    checks = _CHECK.findall(_COLOR.sub("", printed))
+    counted = [(id, status) for id, status in checks if status != "INFO"]
+    return Counted(tuple(id for id, status in counted if status != "SUCCESS"), len(counted), printed)
 
 
 @contextmanager
@@ -116,20 +172,29 @@ def _server(script: str = "server_under_test.py") -> Generator[str]:
 
 
 def main() -> int:
-    """Run all of them; the status is 1 if a check failed, 0 also where they cannot be installed, which is said."""
-    passed = total = 0
+    """Run all of them; the status is 1 if a check failed that should not, 0 also where they cannot be installed, which is said."""
+    passed = total = out = 0
+    whole = True
     for scenario in SCENARIOS:
         try:
             counted = run(scenario)
         except Missing as missing:
             print(f"SKIPPED: {missing}")  # noqa: T201
             return 0
-        passed, total = passed + counted.passed, total + max(counted.total, 1)
+        passed, total, out = passed + counted.passed, total + max(counted.total, 1), out + len(scenario.out)
         print(f"{counted.passed:3} of {counted.total:3}  {scenario}", flush=True)  # noqa: T201
-        if not counted.is_whole:
+        for check, reason in scenario.out.items():
+            print(f"            does not apply: {check}: {reason}")  # noqa: T201
+        if not counted.is_whole(scenario.out):
+            whole = False
             print(counted.printed)  # noqa: T201
-    print(f"{passed} of {total} checks passed, in {len(SCENARIOS)} scenarios.")  # noqa: T201
-    return 0 if passed == total else 1
+    for name, reason in NOT_RUN.items():
+        print(f"  not run   {name}: {reason}")  # noqa: T201
+    unknown = set(offered()) - {scenario.name for scenario in SCENARIOS} - set(NOT_RUN)
+    for name in sorted(unknown):
+        print(f"  not run   {name}: nobody has looked at it")  # noqa: T201
+    print(f"{passed} of {total} checks passed, in {len(SCENARIOS)} scenarios; {out} do not apply, as said above.")  # noqa: T201
+    return 0 if whole and not unknown else 1
 
 
 if __name__ == "__main__":

@@ -1,12 +1,17 @@
-"""The server of `midturn mcp` with the tools that the conformance tests of tasks demand: each asks, and somebody answers after a while."""
+"""The server of `midturn mcp` with the tools that the conformance tests of tasks demand: each asks, and something becomes of its question.
+
+What the tests hear is said by the product, of what it finds on record: an answer from the inbox, a question that was withdrawn, one that
+was removed from the store.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +20,22 @@ from mcp import types
 from mcp.server.context import ServerRequestContext
 
 from midturn.clock import SYSTEM
+from midturn.core.stream import OpenQuestion
+from midturn.foreign.errands import Errands
 from midturn.servers.mcp.asking import AskingSettings
+from midturn.servers.mcp.caller import Caller
 from midturn.servers.mcp.server import make_server
+from midturn.servers.mcp.task_calls import require_tasks
 from midturn.store.file_store import FileStore
-from midturn.store.store import ConversationStore
 
 _GREET = types.Tool(name="greet", description="Say hello.", input_schema={"type": "object"})
-_QUESTIONS = {"slow_compute": "Is it computed?", "failing_job": "Did it fail?", "confirm_delete": "Shall it be deleted?"}
+_QUESTIONS = {
+    "slow_compute": "Is it computed?",
+    "failing_job": "Did it fail?",
+    "protocol_error_job": "Is it still there?",
+    "confirm_delete": "Shall it be deleted?",
+}
+_NEEDS_TASKS = "failing_job"  # to one scenario it is a tool that can do nothing else than run on
 _SOON = 0.1
 
 
@@ -32,21 +46,53 @@ async def list_tools(context: ServerRequestContext[Any], params: types.Paginated
     )
 
 
-async def answer_later(store: ConversationStore, text: str, seconds: float) -> None:
-    """Answer a question after a while, as a person does in the inbox."""
-    await asyncio.sleep(seconds)
-    while not (found := [question for question in await store.pending() if question.question.text == text]):  # noqa: ASYNC110  nothing tells
-        await asyncio.sleep(_SOON)
-    await store.answer(found[0].id, {"confirm": True} if found[0].form else True, via="inbox")
+class Person:
+    """What happens to the questions meanwhile, each time to the one with a text."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._store = FileStore(folder)
+
+    async def answer(self, text: str, seconds: float) -> None:
+        """Answer after a while, as in the inbox."""
+        await asyncio.sleep(seconds)
+        question = await self._found(text)
+        await self._store.answer(question.id, {"confirm": True} if question.form else True, via="inbox")
+
+    async def withdraw(self, text: str) -> None:
+        """Close it, as when its agent has gone on without it."""
+        question = await self._found(text)
+        assert question.asker is not None
+        errands = Errands(self._store, question.asker, SYSTEM)
+        errand = await errands.found(question.conversation)
+        assert errand is not None
+        await errands.close(errand, "The agent has gone on.")
+
+    async def remove(self, text: str) -> None:
+        """Remove it from the store, as somebody may who tidies up."""
+        question = await self._found(text)
+        (directory,) = self._folder.rglob(f"{question.conversation}-*")
+        shutil.rmtree(directory)
+
+    async def _found(self, text: str) -> OpenQuestion:
+        while not (found := [question for question in await self._store.pending() if question.question.text == text]):  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(_SOON)
+        return found[0]
 
 
 def main(arguments: Sequence[str]) -> None:
     """Serve on loopback; the port is printed."""
-    store = FileStore(Path(tempfile.mkdtemp()))
-    server = make_server(store, {}, SYSTEM, AskingSettings(slice=30, quickest=0))
+    folder = Path(tempfile.mkdtemp())
+    person = Person(folder)
+    server = make_server(FileStore(folder), {}, SYSTEM, AskingSettings(slice=30, quickest=0))
     ask = server.get_request_handler("tools/call")
     assert ask is not None
-    answering: set[asyncio.Task[None]] = set()
+    happening: set[asyncio.Task[None]] = set()
+    happens: dict[str, Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, None]]] = {
+        "slow_compute": lambda text, given: person.answer(text, float(given.get("seconds", 0))),
+        "failing_job": lambda text, _: person.withdraw(text),
+        "protocol_error_job": lambda text, _: person.remove(text),
+    }
     asked = 0
 
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
@@ -54,10 +100,14 @@ def main(arguments: Sequence[str]) -> None:
         given = params.arguments or {}
         if params.name == "greet":
             return types.CallToolResult(content=[types.TextContent(type="text", text=f"Hello, {given.get('name')}!")])
+        if params.name not in _QUESTIONS:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=f"There is no tool {params.name}.")], is_error=True)
+        if params.name == _NEEDS_TASKS:
+            require_tasks(Caller.of(context, {}))
         asked += 1
         text = f"{_QUESTIONS[params.name]} ({asked})"
-        if params.name == "slow_compute":
-            answering.add(asyncio.create_task(answer_later(store, text, float(given.get("seconds", 0)))))
+        if params.name in happens:
+            happening.add(asyncio.create_task(happens[params.name](text, given)))
         arguments = {"questions": [{"id": "confirm", "text": text, "answer_type": "boolean"}]}
         renamed = params.model_copy(update={"name": "ask_user", "arguments": arguments})
         return await ask.handler(context, renamed)

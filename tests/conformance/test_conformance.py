@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.scenarios import SCENARIOS, Scenario, run
+from conformance.scenarios import NOT_RUN, OLD, PUSHED, RETURNED, SCENARIOS, TASKS, Scenario, offered, run
 from support.installed import or_skip
 
 pytestmark = [pytest.mark.real("the conformance tests of MCP", may_be_missing=True), pytest.mark.timeout(300)]
@@ -13,4 +13,11 @@ pytestmark = [pytest.mark.real("the conformance tests of MCP", may_be_missing=Tr
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
 def test_a_scenario_passes(scenario: Scenario) -> None:
     counted = or_skip(lambda: run(scenario))
-    assert counted.is_whole, counted.printed
+    assert counted.is_whole(scenario.out), counted.printed
+
+
+def test_every_scenario_about_asking_is_run_in_all_its_eras_or_named_with_a_reason() -> None:
+    eras = {"extension": TASKS, **{era: era for era in (OLD, PUSHED, RETURNED)}}
+    asked = {(name, eras[era]) for name, found in or_skip(offered).items() for era in found if name not in NOT_RUN}
+    assert asked == {(scenario.name, scenario.era) for scenario in SCENARIOS}
+    assert set(NOT_RUN) <= set(offered())

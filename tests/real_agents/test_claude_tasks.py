@@ -25,8 +25,8 @@ def with_our_server(midturn: CommandLine) -> list[str]:
     return ["--mcp-config", str(servers), "--allowedTools", "mcp__midturn"]
 
 
-def reading(conversation: str) -> list[tuple[str, dict[str, Any]]]:
-    return [("mcp__midturn__check_answer", {"id": conversation, "ticket": 0})]
+def reading(id: str) -> list[tuple[str, dict[str, Any]]]:
+    return [("mcp__midturn__check_answer", {"id": id, "ticket": 0})]
 
 
 def test_the_turn_goes_on_and_an_answer_in_the_inbox_wakes_it(midturn: CommandLine, claude_program: Path) -> None:
@@ -37,7 +37,7 @@ def test_the_turn_goes_on_and_an_answer_in_the_inbox_wakes_it(midturn: CommandLi
         (question,) = wait_for(midturn)
         session.wait_for("I go on meanwhile.", seconds=90)
         session.wait_for(LATER, seconds=90)
-        provider.then(reading(question["conversation"]), "All done.")
+        provider.then(reading(question["id"]), "All done.")
         midturn.ok("answer", question["id"], "dev")
         session.send(ESCAPE)  # its dialog is open until somebody leaves it, whoever has answered
         session.wait_for("All done.", seconds=90)
@@ -56,7 +56,7 @@ def test_a_session_that_was_killed_is_woken_by_the_answer_when_it_goes_on(midtur
     midturn.ok("answer", question["id"], "prod")
 
     with (
-        FakeMessages(["I am back.", reading(question["conversation"]), "All done."]) as provider,
+        FakeMessages(["I am back.", reading(question["id"]), "All done."]) as provider,
         at_a_terminal(midturn, claude_program, provider, "--continue", *options) as session,
     ):
         session.wait_for("All done.", seconds=90)

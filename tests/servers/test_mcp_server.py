@@ -371,7 +371,7 @@ def test_an_answer_that_a_killed_client_never_read_is_none_to_the_same_question_
         async with connected(midturn, name="opencode") as later:
             result, _ = await asyncio.gather(later.call_tool("ask_user", SURE), answer(midturn, "no"))
             assert data(result)["answer"] is False
-            earlier = await later.call_tool("check_answer", {"id": question["conversation"], "ticket": 1})
+            earlier = await later.call_tool("check_answer", {"id": question["id"], "ticket": 1})
             assert data(earlier)["answer"] is True, "who knows of it reads it"
 
     run(work())
@@ -483,7 +483,7 @@ def test_a_client_that_is_killed_leaves_its_question_and_its_next_session_finds_
 
     async def look() -> None:
         async with connected(midturn, "--slice", "0.2", era=era, CLAUDE_CODE_SESSION_ID="s1") as later:
-            checked = data(await later.call_tool("check_answer", {"id": question["conversation"], "ticket": 1}))
+            checked = data(await later.call_tool("check_answer", {"id": question["id"], "ticket": 1}))
             assert checked.get("answer") is False, checked
             same: Any = {"claudecode/toolUseId": "toolu_1"}
             assert data(await later.call_tool("ask_user", SURE, meta=same))["answer"] is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, types
 from mcp.server.lowlevel import Server
-from mcp.types import INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from midturn.clock import SYSTEM
 from midturn.core.events import InquiryAnswered
+from midturn.foreign.errands import Errands
 from midturn.servers.mcp.asking import AskingSettings
 from midturn.servers.mcp.server import make_server
 from midturn.store.file_store import FileStore
@@ -79,6 +81,22 @@ async def read(client: Client, id: str) -> dict[str, Any]:
     result = await client.call_tool("check_answer", {"id": id, "ticket": 0})
     assert result.structured_content is not None
     return result.structured_content
+
+
+def conversation(id: str) -> str:
+    """Return the number of a task's conversation."""
+    return id.partition("-")[0]
+
+
+def directory(folder: Path, id: str) -> Path:
+    """Return where a task is stored."""
+    (found,) = folder.rglob(f"{conversation(id)}-*")
+    return found
+
+
+async def waiting(folder: Path) -> list[str]:
+    """Return the conversations that wait for a person."""
+    return [question.conversation for question in await FileStore(folder).pending()]
 
 
 def accept(**content: Any) -> dict[str, Any]:
@@ -213,18 +231,144 @@ def test_a_task_outlives_the_server_and_the_client(midturn: CommandLine) -> None
 
 
 def test_a_cancelled_task_leaves_its_question_until_something_else_is_asked(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
-
     async def work() -> None:
         async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
             id = await begun(client, tasks, SURE)
             await about_task(client, "tasks/cancel", id)
-            assert [question.conversation for question in await store.pending()] == [id]
-            assert (await about_task(client, "tasks/get", id)).status == "input_required"
+            assert await waiting(tmp_path) == [conversation(id)]
+            assert (await about_task(client, "tasks/get", id)).status == "cancelled"
             other = await begun(client, tasks, ENV)
-            assert [question.conversation for question in await store.pending()] == [other]
+            assert await waiting(tmp_path) == [conversation(other)]
             assert (await read(client, id))["status"] == "withdrawn"
+            assert (await about_task(client, "tasks/get", id)).status == "cancelled", "what is over stays as it was"
         assert await recorded(tmp_path) == []
+
+    asyncio.run(work())
+
+
+def test_a_cancelled_task_stays_cancelled_and_the_same_call_is_a_new_task_about_the_same_question(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            first = await begun(client, tasks, SURE)
+            (shown,) = (await until(client, first, "input_required")).input_requests
+            await about_task(client, "tasks/cancel", first)
+            (question,) = await FileStore(tmp_path).pending()
+            assert question.asker is not None
+            assert (question.asker.waits, question.asker.cancelled) == (False, True)
+            await about_task(client, "tasks/update", first, inputResponses={shown: accept(answer=True)})
+            assert await recorded(tmp_path) == [], "the dialog of a cancelled call is nobody's any more"
+            second = await begun(client, tasks, SURE)
+            assert second != first
+            assert await waiting(tmp_path) == [conversation(first)], "nobody is asked twice"
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, _):  # started anew
+            assert (await about_task(client, "tasks/get", first)).status == "cancelled"
+            assert (await about_task(client, "tasks/get", second)).status == "input_required"
+            await FileStore(tmp_path).answer(question.id, True, via="inbox")
+            await until(client, second, "completed")
+            assert (await about_task(client, "tasks/get", first)).status == "cancelled"
+            for id in (first, question.id):
+                assert (await read(client, id))["answer"] is True, "an answer is there for whoever looks for it"
+
+    asyncio.run(work())
+
+
+def test_people_are_told_that_a_call_was_cancelled_and_answer_all_the_same(midturn: CommandLine) -> None:
+    async def work() -> None:
+        async with leaving(midturn) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            await about_task(client, "tasks/cancel", id)
+            listed = await asyncio.to_thread(midturn.ok, "inbox")
+            assert "it has cancelled its call" in listed.stdout
+            (question,) = await asyncio.to_thread(wait_for, midturn)
+            said = await asyncio.to_thread(midturn.ok, "answer", question["id"], "yes")
+            assert "Claude Code has cancelled its call; it reads this when it asks again." in said.stderr
+            assert (await read(client, id))["answer"] is True
+
+    asyncio.run(work())
+
+
+def test_a_task_that_was_answered_cannot_be_cancelled_any_more(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            (question,) = await FileStore(tmp_path).pending()
+            await FileStore(tmp_path).answer(question.id, False, via="inbox")
+            await about_task(client, "tasks/cancel", id)
+            assert (await about_task(client, "tasks/get", id)).status == "completed"
+            assert (await read(client, id))["answer"] is False
+
+    asyncio.run(work())
+
+
+# What became of the store -----------------------------------------------------------------------------------------------
+
+
+def test_a_task_whose_question_was_removed_has_failed_and_that_is_no_no(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            shutil.rmtree(directory(tmp_path, id))
+            lost = await about_task(client, "tasks/get", id)
+            assert (lost.status, lost.task_id) == ("failed", id)
+            assert lost.error is not None
+            assert "This is not a no." in lost.error["message"]
+            await about_task(client, "tasks/cancel", id)
+            await about_task(client, "tasks/update", id, inputResponses={})
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            with pytest.raises(MCPError) as raised:
+                await about_task(client, "tasks/get", id)
+            assert raised.value.code == INVALID_PARAMS
+
+    asyncio.run(work())
+
+
+def test_a_task_whose_question_cannot_be_read_just_now_is_there_again_afterwards(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            events = directory(tmp_path, id) / "events.jsonl"
+            events.rename(events.with_suffix(".aside"))
+            events.symlink_to("/dev/null")  # nothing that it would read
+            with pytest.raises(MCPError) as raised:
+                await about_task(client, "tasks/get", id)
+            assert raised.value.code == INTERNAL_ERROR
+            assert "This is not a no." in str(raised.value)
+            events.with_suffix(".aside").rename(events)
+            assert (await about_task(client, "tasks/get", id)).status == "input_required"
+
+    asyncio.run(work())
+
+
+def test_a_withdrawn_question_ends_its_task_with_an_error_that_says_so(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            (question,) = await FileStore(tmp_path).pending()
+            assert question.asker is not None
+            errands = Errands(FileStore(tmp_path), question.asker, SYSTEM)
+            errand = await errands.found(question.conversation)
+            assert errand is not None
+            await errands.close(errand, "")
+            done = await until(client, id, "completed")
+            assert done.result is not None
+            assert done.result["isError"] is True
+            assert done.result["content"][0]["text"] == "The question was withdrawn; nobody has answered it."
+        assert await recorded(tmp_path) == []
+
+    asyncio.run(work())
+
+
+def test_nobody_finds_a_question_by_guessing(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            number, _, secret = id.partition("-")
+            for guess in (number, f"{number}-", f"{number}-{'a' * 12}", f"-{secret}", secret, f"{id}-", f"{id}.1", f"{id}.0", f"{id}.x"):
+                with pytest.raises(MCPError) as raised:
+                    await about_task(client, "tasks/get", guess)
+                assert raised.value.code == INVALID_PARAMS, guess
+            checked = await client.call_tool("check_answer", {"id": number, "ticket": 1})
+            assert checked.is_error
 
     asyncio.run(work())
 
@@ -236,10 +380,10 @@ def test_two_questions_at_once_are_two_tasks_answered_in_the_other_order(tmp_pat
         async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
             first, second = await begun(client, tasks, SURE), await begun(client, tasks, ENV)
             questions = {question.conversation: question.id for question in await store.pending()}
-            await store.answer(questions[second], "dev", via="inbox")
+            await store.answer(questions[conversation(second)], "dev", via="inbox")
             await until(client, second, "completed")
             assert (await about_task(client, "tasks/get", first)).status == "input_required"
-            await store.answer(questions[first], True, via="inbox")
+            await store.answer(questions[conversation(first)], True, via="inbox")
             await until(client, first, "completed")
             assert [(await read(client, id))["answer"] for id in (first, second)] == [True, "dev"]
 

@@ -85,6 +85,7 @@ class Task(types.Result):
     status: str = ""
     input_requests: dict[str, Any] = Field(default_factory=dict)
     result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
 
 
 class TaskRequest(types.Request[dict[str, Any], str]):

@@ -149,7 +149,8 @@ def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
     if asker is None:
         return []
     session = line(", session {}", asker.session) if asker.session else line("")
-    waits = line("it waits") if asker.waits else line("its process is gone")
+    gone = line("it has cancelled its call") if asker.cancelled else line("its process is gone")
+    waits = line("it waits") if asker.waits else gone
     more = line("; more of its questions were not taken, since it asked so many") if asker.refused else line("")
     return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more))]
 

@@ -29,7 +29,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
     `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent keeps of a yes
     to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: it
-    asked too much.
+    asked too much. `cancelled` says that it has cancelled its call, which leaves the question open; `round` is how often it has done that
+    and asked the same again.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     waits: bool = False
     always: str = ""
     refused: bool = False
+    cancelled: bool = False
+    round: int = 0
 
     @property
     def source(self) -> Source:
@@ -53,7 +56,8 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Return what everybody may see of it."""
         always: dict[str, Json] = {"always": self.always} if self.always else {}
         refused: dict[str, Json] = {"refused": True} if self.refused else {}
-        return {"name": self.name, "session": self.session, "waits": self.waits, **always, **refused}
+        cancelled: dict[str, Json] = {"cancelled": True} if self.cancelled else {}
+        return {"name": self.name, "session": self.session, "waits": self.waits, **always, **refused, **cancelled}
 
     def metadata(self) -> dict[str, Json]:
         """Return what the first event of its turn carries, and a later one where this has changed."""

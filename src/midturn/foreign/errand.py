@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from hmac import compare_digest
 from typing import TypeAlias
 
 import msgspec
@@ -36,6 +37,11 @@ class Errand(Struct, frozen=True, kw_only=True):
     tool: str
     arguments: JsonObject
     asker: Asker
+
+    @property
+    def handle(self) -> str:
+        """What finds it again, and is told to its asker alone: nobody else can guess it, since the id of the call is random."""
+        return f"{self.conversation}-{self.call}"
 
 
 class Approved(Struct, frozen=True):
@@ -102,6 +108,12 @@ def errand_of(conversation: str, turn: Sequence[Event]) -> Errand | None:
         return None
     arguments = members(call.arguments)
     return Errand(conversation=conversation, call=call.event_id, id=call.id, tool=call.name, arguments=arguments, asker=asker)
+
+
+def is_called(errand: Errand, turn: Sequence[Event], name: str) -> bool:
+    """Say whether this is the handle of an errand, or the id under which a person finds one of its questions in the inbox."""
+    questions = (f"{errand.conversation}-{event.event_id}" for event in turn if isinstance(event, InquiryRequest))
+    return any(compare_digest(known.encode(), name.encode("utf-8", "replace")) for known in (errand.handle, *questions))
 
 
 def is_over(turn: Sequence[Event]) -> bool:

@@ -131,6 +131,14 @@ class Errands:
         except StoreError:
             return None
 
+    async def is_unreadable(self, conversation: str) -> bool:
+        """Say whether a conversation is there, and cannot be read just now."""
+        try:
+            await self._turn(conversation)
+        except StoreError:
+            return conversation in await self._store.port.ids()
+        return False
+
     async def open_question(self, errand: Errand) -> OpenQuestion | None:
         """Return what a person is asked just now."""
         return next(iter(pending(await self.turn(errand), errand.conversation)), None)
@@ -147,6 +155,16 @@ class Errands:
             raise NotOpen(f"What {errand.asker.name} asked was answered meanwhile.")
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
         await self._store.answer(question.id, value, via=via, user=errand.asker.name)
+
+    async def cancel(self, errand: Errand) -> None:
+        """Record that its asker has cancelled the call, and waits no more. The question stays open."""
+        asker = replace(errand.asker, cancelled=True)
+        await self._write(errand, lambda turn: asked_by(turn, asker, self._ids) if waits(turn) else ())
+
+    async def asked_again(self, errand: Errand) -> Errand:
+        """Take up a question whose asker has cancelled its call, and now makes the same call again."""
+        now = await self.found(errand.conversation) or errand
+        return (await self._take(now) or now) if now.asker.cancelled else now
 
     async def leave(self, errand: Errand, via: str) -> None:
         """Record that a person did not want to answer, at the agent's own prompt."""
@@ -190,7 +208,8 @@ class Errands:
     async def _take(self, errand: Errand | None) -> Errand | None:
         if errand is None:
             return None
-        asker = replace(self._asker, always=errand.asker.always, refused=errand.asker.refused)
+        before = errand.asker
+        asker = replace(self._asker, always=before.always, refused=before.refused, round=before.round + before.cancelled)
         await self._write(errand, lambda turn: asked_by(turn, asker, self._ids))
         return replace(errand, asker=asker)
 

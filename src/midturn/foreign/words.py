@@ -17,6 +17,8 @@ ELSEWHERE = "This was decided at the agent's own prompt."
 ALLOWED = "The user allowed it."
 FAILED = "midturn could not ask the user, so nobody has decided. This is not a no. Do not try the same thing another way."
 
+UNKNOWN = "midturn could not look or write just now, so nobody's answer is known. This is not a no. Ask again later."
+
 
 def unasked(asked: Sequence[str], why: str) -> str:
     """Say of one thing or several that nobody was asked about them, whatever the agent has told its model of that."""

@@ -33,7 +33,7 @@ def lives(process: ProcessMark | None) -> bool:
 def looked_at(question: OpenQuestion) -> OpenQuestion:
     """Return the question with what is so just now: whether the process that asked still waits."""
     asker = question.asker
-    return question if asker is None else replace(question, asker=replace(asker, waits=lives(asker.process)))
+    return question if asker is None else replace(question, asker=replace(asker, waits=not asker.cancelled and lives(asker.process)))
 
 
 def parent(pid: int) -> int:

@@ -103,6 +103,8 @@ def _say_recorded(question: OpenQuestion, value: Typed) -> None:
 def _told(asker: Asker) -> Shown:
     if asker.waits:
         return line("midturn: answered. {}, which waits for it, goes on.", asker.name)
+    if asker.cancelled:
+        return line("midturn: answered and kept. {} has cancelled its call; it reads this when it asks again.", asker.name)
     return line("midturn: answered and kept. The process of {} that asked is gone; its session reads it when it asks again.", asker.name)
 
 
@@ -163,7 +165,7 @@ def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatu
 def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
     if question.asker:
         note(_told(question.asker))
-        return _go_on_there(question.asker) if given.resume and not question.asker.waits else ExitStatus.DONE
+        return _go_on_there(question.asker) if given.resume and not (question.asker.waits or question.asker.cancelled) else ExitStatus.DONE
     if held:
         note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
         return ExitStatus.DONE

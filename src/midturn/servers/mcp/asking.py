@@ -22,7 +22,7 @@ from midturn.core.loose_json import members
 from midturn.core.names import ASK_USER
 from midturn.errors import MidturnError, QuestionError
 from midturn.foreign.agents import AGENTS
-from midturn.foreign.errand import Decided, Errand
+from midturn.foreign.errand import Decided, Errand, is_called
 from midturn.foreign.errands import Errands
 from midturn.foreign.naming import nameless_session
 from midturn.foreign.room import Room
@@ -77,6 +77,8 @@ class AskUserCalls:
         self._left: list[Errand] = []
         self._states: dict[str, str] = {}
         self._number = 0
+        self.begun: dict[str, dict[str, Any]] = {}
+        """The tasks that this process has begun, by their ids: what was said of each."""
         self._room = Room()
 
     def caller(self, context: ServerRequestContext[Any]) -> Caller:
@@ -121,8 +123,11 @@ class AskUserCalls:
             or await errands.questions(self._id(caller), ASK_USER, arguments, asked.form)
         )
         await self._withdraw(errands, errand)
+        errand = await errands.asked_again(errand)
         if caller.has_tasks and await errands.outcome(errand) is None:
-            return created(errand, await errands.turn(errand), self._clock)
+            task = created(errand, await errands.turn(errand), self._clock)
+            self.begun[task["taskId"]] = task
+            return task
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
         try:
             return await self._raced(call, ticket=1)
@@ -142,10 +147,12 @@ class AskUserCalls:
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=read_arguments(errand.arguments))
         return await self._raced(call, ticket=(ticket if isinstance(ticket, int) else 0) + 1)
 
-    async def found(self, errands: Errands, id: str) -> Errand | None:
-        """Find what a client has asked earlier, perhaps through another process."""
-        errand = await errands.found(id)
-        return errand if errand is not None and errand.asker.via == VIA else None
+    async def found(self, errands: Errands, handle: str) -> Errand | None:
+        """Find what a client has asked earlier, perhaps through another process, by what it was told then."""
+        errand = await errands.found(handle.partition("-")[0])
+        if errand is None or (errand.asker.via, errand.tool) != (VIA, ASK_USER):
+            return None
+        return errand if is_called(errand, await errands.turn(errand), handle) else None
 
     def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
         """Return the client's own dialog about a question."""
@@ -169,7 +176,7 @@ class AskUserCalls:
         if outcome is None:
             outcome = await self._waited(call, dialog)
         if outcome is None:
-            return results.waiting(call.errand.conversation, ticket, self._advice(call.caller, ticket)).result()
+            return results.waiting(call.errand.handle, ticket, self._advice(call.caller, ticket)).result()
         answer = results.answered(call.asked, outcome)
         await call.errands.close(call.errand, answer.text)
         return answer.result()
@@ -226,7 +233,7 @@ class AskUserCalls:
     async def _again(self, errands: Errands, params: types.CallToolRequestParams, arguments: JsonObject) -> Errand | None:
         """Find the question of a call that is made again: with our form's answer, or after it was given up."""
         wanted = canonical(arguments)
-        state = await errands.found(self._stated(params.request_state)) if params.request_state else None
+        state = await self.found(errands, self._stated(params.request_state)) if params.request_state else None
         for errand in [*([state] if state else []), *self._left]:
             if errand.tool == ASK_USER and canonical(errand.arguments) == wanted:
                 self._left = [left for left in self._left if left.conversation != errand.conversation]
@@ -240,9 +247,9 @@ class AskUserCalls:
     def _state_of(self, errand: Errand) -> str:
         """Return what a client brings again with the answer of its form; where others may guess it, something that nobody can."""
         if not self._settings.shared:
-            return errand.conversation
+            return errand.handle
         state = secrets.token_urlsafe(16)
-        self._states[state] = errand.conversation
+        self._states[state] = errand.handle
         return state
 
     def _stated(self, state: str) -> str:

@@ -19,11 +19,13 @@ class CallReply(Struct, frozen=True):
 
     text: str
     data: dict[str, Json]
+    is_error: bool = False
 
     def result(self) -> types.CallToolResult:
         """Return it as the protocol has it."""
         content: Any = {**self.data, "text": self.text}
-        return types.CallToolResult(content=[types.TextContent(type="text", text=self.text)], structured_content=content)
+        text = types.TextContent(type="text", text=self.text)
+        return types.CallToolResult(content=[text], structured_content=content, is_error=self.is_error)
 
     def wire(self) -> dict[str, Any]:
         """Return it as it stands in a message."""
@@ -40,7 +42,12 @@ def answered(asked: AskedFor, outcome: Decided) -> CallReply:
         case TurnStopped():
             return CallReply(words.ENDED, {"status": "ended"})
         case Approved() | Refused() | DecidedElsewhere():
-            return CallReply("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"})
+            return withdrawn()
+
+
+def withdrawn() -> CallReply:
+    """Say that there will be no answer, and that none is known: it is an error, so that no model goes on as if it had one."""
+    return CallReply("The question was withdrawn; nobody has answered it.", {"status": "withdrawn"}, is_error=True)
 
 
 def waiting(id: str, ticket: int, advice: str) -> CallReply:
@@ -53,8 +60,8 @@ def waiting(id: str, ticket: int, advice: str) -> CallReply:
 
 
 def there(id: str) -> CallReply:
-    """Say that there is an answer, and how it is read."""
-    text = f'The question was answered, or withdrawn: call check_answer {{"id": "{id}", "ticket": 0}} to read what was said.'
+    """Say that there is an answer, or something else that was said, and how it is read."""
+    text = f'The user has responded: call check_answer {{"id": "{id}", "ticket": 0}} to read what was said.'
     return CallReply(text, {"status": "there", "id": id, "ticket": 0})
 
 

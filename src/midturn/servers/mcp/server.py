@@ -6,13 +6,15 @@ import logging
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
+from mcp.types import INTERNAL_ERROR
 
 from midturn import __version__
 from midturn.errors import MidturnError
@@ -27,6 +29,8 @@ from midturn.servers.mcp.task_calls import TaskCalls, TaskParams, UpdateParams
 from midturn.servers.mcp.tools import ASK, CHECK, PERMIT, tools
 from midturn.store.store import ConversationStore
 
+Params = TypeVar("Params", bound=TaskParams)
+_TaskCall: TypeAlias = Callable[[ServerRequestContext[Any], Params], Awaitable[dict[str, Any]]]
 _LOG = logging.getLogger(__name__)
 _INSTRUCTIONS = "Ask the user with `ask_user`. If nobody has answered yet, that is not a no: `check_answer` brings the answer later."
 
@@ -65,9 +69,21 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
 def _offer_tasks(server: Server[Any], tasks: TaskCalls) -> None:
     """Let clients leave a call to run on that can."""
     server.extensions[TASKS] = {}
-    server.add_request_handler("tasks/get", TaskParams, tasks.get)
-    server.add_request_handler("tasks/update", UpdateParams, tasks.update)
-    server.add_request_handler("tasks/cancel", TaskParams, tasks.cancel)
+    server.add_request_handler("tasks/get", TaskParams, _in_words(tasks.get))
+    server.add_request_handler("tasks/update", UpdateParams, _in_words(tasks.update))
+    server.add_request_handler("tasks/cancel", TaskParams, _in_words(tasks.cancel))
+
+
+def _in_words(handle: _TaskCall[Params]) -> _TaskCall[Params]:
+    """Let a client read what went wrong, where that is ours to say."""
+
+    async def call(context: ServerRequestContext[Any], params: Params) -> dict[str, Any]:
+        try:
+            return await handle(context, params)
+        except MidturnError as error:
+            raise MCPError(INTERNAL_ERROR, f"{words.UNKNOWN} ({told(error)})") from error
+
+    return call
 
 
 async def serve_http(server: Server[Any], host: str, port: int, ready: Callable[[str, str], None]) -> None:

@@ -8,17 +8,23 @@ from typing import Any
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import HEADER_MISMATCH, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp.types import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
+from msgspec import Struct
 
 from midturn.core.json_value import JsonObject
-from midturn.foreign.errand import Errand
+from midturn.errors import MidturnError
+from midturn.foreign import words
+from midturn.foreign.errand import DecidedElsewhere, Errand
 from midturn.foreign.errands import Errands
 from midturn.ports import Clock
 from midturn.servers.mcp import results
 from midturn.servers.mcp.asking import AskUserCalls
 from midturn.servers.mcp.caller import Caller
 from midturn.servers.mcp.dialog import CallDialog, DialogShown
-from midturn.servers.mcp.task import TASKS, described
+from midturn.servers.mcp.task import TASKS, described, is_cancelled, named
+
+_CANCELLED = "This call was cancelled, so nobody waits for its answer. The question stays open: nobody has said no."
+_LOST = "The question is not in the store any more: somebody removed or damaged it. No answer will come. This is not a no."
 
 
 class TaskParams(types.RequestParams):
@@ -33,6 +39,15 @@ class UpdateParams(TaskParams):
     input_responses: Mapping[str, Any]
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """What a request is about: who makes it, and which task of which question it means."""
+
+    caller: Caller
+    errands: Errands
+    errand: Errand
+    is_cancelled: bool
+
+
 class TaskCalls:
     """`tasks/get`, `tasks/update` and `tasks/cancel`: tasks are in the store, and outlive this process."""
 
@@ -44,15 +59,20 @@ class TaskCalls:
 
     async def get(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
         """Say how it stands. The answer itself is read with `check_answer`: a task's result is nothing that a model may take for a yes."""
-        caller, errands, errand = await self._found(context, params)
-        turn = await errands.turn(errand)
-        common = described(errand, turn, self._clock)
-        if await errands.outcome(errand) is not None:
-            return {"status": "completed", **common, "result": results.there(errand.conversation).wire()}
+        asked = await self._asked(context, params)
+        if asked is None:
+            return self._lost(params.task_id)
+        errand, errands = asked.errand, asked.errands
+        common = {**described(errand, await errands.turn(errand), self._clock), "taskId": params.task_id}
+        if asked.is_cancelled:
+            return {"status": "cancelled", **common, "statusMessage": _CANCELLED}
+        if (outcome := await errands.outcome(errand)) is not None:
+            reply = results.withdrawn() if isinstance(outcome, DecidedElsewhere) else results.there(errand.handle)
+            return {"status": "completed", **common, "result": reply.wire()}
         question = await errands.open_question(errand)
         how = f"midturn answer {question.id}" if question else "midturn inbox"
         waiting = {**common, "statusMessage": f"Waiting for the user: {how}"}
-        shown = await self._dialog(caller, errands, errand).next()
+        shown = await self._dialog(asked).next()
         if shown is None or shown.key in self._returned:
             return {"status": "working", **waiting}
         self._shown.setdefault(shown.key, self._clock.monotonic())
@@ -61,18 +81,28 @@ class TaskCalls:
 
     async def update(self, context: ServerRequestContext[Any], params: UpdateParams) -> dict[str, Any]:
         """Record what a person said in the client's dialog; what nobody can have said leaves the question open."""
-        caller, errands, errand = await self._found(context, params)
-        dialog = self._dialog(caller, errands, errand)
+        asked = await self._asked(context, params)
+        if asked is None or asked.is_cancelled:
+            return {}
+        dialog = self._dialog(asked)
         shown = await dialog.next()
-        if shown is not None and shown.key in self._shown and shown.key in params.input_responses:
-            self._returned.add(shown.key)
+        if shown is None or shown.key not in self._shown or shown.key not in params.input_responses or shown.key in self._returned:
+            return {}
+        self._returned.add(shown.key)
+        try:
             await self._take(dialog, shown, params.input_responses[shown.key])
+        except MidturnError:
+            self._returned.discard(shown.key)  # it was said, and could not be written down: it may be sent again
+            raise
         return {}
 
     async def cancel(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
         """Take note that nobody waits for it there. The question stays open until its asker asks something else."""
-        _, _, errand = await self._found(context, params)
-        self._asking.give_up(errand)
+        asked = await self._asked(context, params)
+        if asked is None or asked.is_cancelled or await asked.errands.outcome(asked.errand) is not None:
+            return {}
+        self._asking.give_up(asked.errand)
+        await asked.errands.cancel(asked.errand)
         return {}
 
     async def _take(self, dialog: CallDialog, shown: DialogShown, response: JsonObject) -> None:
@@ -82,20 +112,43 @@ class TaskCalls:
             return  # it is no response to a form
         await dialog.take(shown, said, self._clock.monotonic() - self._shown[shown.key])
 
-    def _dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
-        return self._asking.dialog(caller, errands, errand)
+    def _dialog(self, asked: Asked) -> CallDialog:
+        return self._asking.dialog(asked.caller, asked.errands, asked.errand)
 
-    async def _found(self, context: ServerRequestContext[Any], params: TaskParams) -> tuple[Caller, Errands, Errand]:
+    async def _asked(self, context: ServerRequestContext[Any], params: TaskParams) -> Asked | None:
+        """Find what a request is about; None where this process has begun it, and it is not in the store any more.
+
+        Raises:
+            MCPError: There is no such task, or it cannot be read just now, or the client may not ask.
+        """
         _check_name(context, params.task_id)
         caller = self._asking.returning(context)
-        if not caller.has_tasks:
-            needed: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-            raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This client does not say that it can leave calls to run on.", needed)
+        require_tasks(caller)
+        handle, round = named(params.task_id)  # noqa: A001  what it is called everywhere
         errands = self._asking.errands(caller)
-        errand = await self._asking.found(errands, params.task_id)
-        if errand is None:
-            raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id}.")
-        return caller, errands, errand
+        errand = await self._asking.found(errands, handle)
+        if errand is not None and round <= errand.asker.round:
+            return Asked(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
+        if await errands.is_unreadable(handle.partition("-")[0]):
+            raise MCPError(INTERNAL_ERROR, words.UNKNOWN)
+        if params.task_id not in self._asking.begun:
+            raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id!r}.")
+        return None
+
+    def _lost(self, id: str) -> dict[str, Any]:
+        begun = {key: value for key, value in self._asking.begun[id].items() if key != "resultType"}
+        return {**begun, "status": "failed", "statusMessage": _LOST, "error": {"code": INTERNAL_ERROR, "message": _LOST}}
+
+
+def require_tasks(caller: Caller) -> None:
+    """Make sure that a client can leave calls to run on.
+
+    Raises:
+        MCPError: It does not say so on this request.
+    """
+    if not caller.has_tasks:
+        needed: JsonObject = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, "This client does not say that it can leave calls to run on.", needed)
 
 
 def _check_name(context: ServerRequestContext[Any], id: str) -> None:
