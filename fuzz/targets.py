@@ -77,7 +77,7 @@ def _read_from_the_end(data: bytes) -> None:
     try:
         os.unlink(name)  # noqa: PTH108 (it is only a descriptor from now on)
         os.write(descriptor, data)
-        file = FileEnd(descriptor)
+        file = FileEnd(descriptor, len(data))
         end = committed_end(file)
         assert 0 <= end <= len(data)
         assert not end or data[end - 1 : end] == b"\n"

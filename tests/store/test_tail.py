@@ -22,7 +22,7 @@ def opened(content: bytes) -> Generator[FileEnd]:
     fd = os.memfd_create("events")
     try:
         os.write(fd, content)
-        yield FileEnd(fd)
+        yield FileEnd(fd, len(content))
     finally:
         os.close(fd)
 
@@ -101,7 +101,7 @@ def test_the_last_turn_is_found_behind_a_long_history(tmp_path: Path) -> None:
 
     fd = os.open(path, os.O_RDONLY)
     try:
-        file = FileEnd(fd)
+        file = FileEnd(fd, path.stat().st_size)
         found = last_turn(file, committed_end(file))
     finally:
         os.close(fd)

@@ -188,7 +188,7 @@ def decode_lines(lines: Iterable[bytes], file: str, first: int = 1, limits: Limi
     """Read the lines of `file`, whose numbers begin with `first`: `decode_event`, for many, and much faster where nothing is wrong."""
     events: list[Event] = []
     for part in _parts(lines):
-        events += _decoded_whole(part, limits) or _decoded_one_by_one(part, file, first + len(events), limits)
+        events += decode_plain(part, limits) or _decoded_one_by_one(part, file, first + len(events), limits)
     return events
 
 
@@ -213,7 +213,7 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield part
 
 
-def _decoded_whole(lines: list[bytes], limits: Limits) -> list[Event] | None:
+def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> list[Event] | None:
     """Read lines of which each keeps all rules and has an id; None where one does not."""
     try:
         wires = list(map(_decoder().decode, lines))

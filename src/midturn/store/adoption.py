@@ -26,12 +26,12 @@ from midturn.core.events import (
 )
 from midturn.core.json_value import Json
 from midturn.store.batch import numbered
-from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.handover import handed_elsewhere
 from midturn.store.reader import EventReader
 from midturn.store.seal import SealChain, batches_of, without_seal
 from midturn.store.submission import HandedOver
+from midturn.store.tail import NAME
 
 
 def adopt(folder: Folder, chain: SealChain) -> None:

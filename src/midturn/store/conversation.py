@@ -14,12 +14,12 @@ from midturn.core.codec import decode_lines
 from midturn.core.events import ChatRequest, Event, OpaqueEvent, VisibleEvent
 from midturn.core.stream import InquiryPair, OpenQuestion, Window
 from midturn.core.turn.pending import pending
-from midturn.store.event_file import NAME
 from midturn.store.folder import Folder
 from midturn.store.ids import conversation_id, title
 from midturn.store.jp.folder import EVENTS, is_jp
 from midturn.store.metadata import Metadata, decode_metadata, read_metadata
 from midturn.store.reader import EventReader, ReadStream
+from midturn.store.tail import NAME
 
 
 class Conversation:

@@ -7,16 +7,16 @@ a new file makes its name and those of its new directories durable, too; elsewhe
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from midturn.clock import now_in_a_name
 from midturn.errors import StoreError
-from midturn.store.folder import Folder, refusal, sync, telling, write_all
-from midturn.store.tail import FileEnd, committed_end
-
-NAME = "events.jsonl"
+from midturn.store.ending import read_ending
+from midturn.store.folder import PRIVATE, Folder, refusal, sync, telling, write_all
+from midturn.store.tail import NAME, FileEnd
 
 
 class EventFile:
@@ -32,14 +32,16 @@ class EventFile:
         self.syncs = 0
         self._broken = ""
         with telling("open", folder, NAME):
-            self.fd = folder.open(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self.fd, there = folder.opened(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             with telling("repair", folder, NAME):
-                self.found = FileEnd(self.fd)
+                if stat.S_IMODE(there.st_mode) != PRIVATE:
+                    os.fchmod(self.fd, PRIVATE)
+                self.found = FileEnd(self.fd, there.st_size)
                 """What the file held when it was opened."""
-                if not self.found.is_private:
-                    os.fchmod(self.fd, 0o600)
-                self.end = committed_end(self.found)
+                self.ending = read_ending(self.found, folder)
+                """How it ended then."""
+                self.end = self.ending.end
                 if self.end < self.found.size:
                     self._cut_torn_end()
         except BaseException:

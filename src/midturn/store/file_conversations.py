@@ -24,7 +24,7 @@ from midturn.store import adoption, lock, reader
 from midturn.store.answer_bell import AnswerBell, ring
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
-from midturn.store.event_file import NAME, EventFile
+from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
 from midturn.store.folder_seals import FolderSeals
 from midturn.store.handover import FileAnswers
@@ -38,6 +38,7 @@ from midturn.store.readiness import is_due, was_answered
 from midturn.store.seal import SealVerdict, sealed_anew
 from midturn.store.seen_turns import PASTS, Seen, SeenTurns, unfinished_turn
 from midturn.store.submission import HandedOver
+from midturn.store.tail import NAME
 from midturn.store.trying_again import may_try
 
 _LOG = logging.getLogger("midturn.store")

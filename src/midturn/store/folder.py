@@ -16,7 +16,7 @@ from typing import Self
 from midturn.errors import StoreError
 
 _BLOCK = 65_536
-_PRIVATE = 0o600
+PRIVATE = 0o600
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: a fifo that somebody put in our way must not hang us before we have seen that it is not ours.
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -142,15 +142,20 @@ class Folder:
         Raises:
             OSError: As `os.open`; `ELOOP` for a symbolic link, `EINVAL` for anything else that is not a regular file.
         """
-        fd = os.open(name, flags | _FILE, _PRIVATE, dir_fd=self.fd)
+        return self.opened(name, flags)[0]
+
+    def opened(self, name: str, flags: int) -> tuple[int, os.stat_result]:
+        """Open a regular file as `open` does; return what it was then, too."""
+        fd = os.open(name, flags | _FILE, PRIVATE, dir_fd=self.fd)
         try:
-            mode = _mode_of_regular(fd)
-            if flags & os.O_EXCL and stat.S_IMODE(mode) != _PRIVATE:
-                os.fchmod(fd, _PRIVATE)  # what the umask took away
+            found = os.fstat(fd)
+            _check_regular(found)
+            if flags & os.O_EXCL and stat.S_IMODE(found.st_mode) != PRIVATE:
+                os.fchmod(fd, PRIVATE)  # what the umask took away
         except BaseException:
             os.close(fd)
             raise
-        return fd
+        return fd, found
 
     def read(self, name: str) -> bytes:
         """Return what a file in here holds."""
@@ -222,11 +227,9 @@ class Folder:
             os.close(fd)
 
 
-def _mode_of_regular(fd: int) -> int:
-    mode = os.fstat(fd).st_mode
-    if not stat.S_ISREG(mode):
+def _check_regular(found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
-    return mode
 
 
 def write_all(fd: int, content: bytes) -> None:

@@ -13,7 +13,8 @@ from midturn.core.stream import last_turn, open_turn
 from midturn.core.stream.log import NO_PAST, EventLog, Past
 from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
-from midturn.store.event_file import NAME, EventFile
+from midturn.store.ending import NOTHING
+from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.ids import NEW, conversation_id
@@ -21,9 +22,8 @@ from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.open_requests import outdated
 from midturn.store.port import LastTurn
-from midturn.store.reader import turn_of
 from midturn.store.seal import SealChain
-from midturn.store.tail import last_turn as last_turn_lines
+from midturn.store.tail import NAME
 
 
 class Writer:
@@ -38,9 +38,8 @@ class Writer:
         self._lock = lock
         try:
             self.file = EventFile(folder)
-            self._found = last_turn_lines(self.file.found, self.file.end)
             if chain:
-                chain.follow(line.text for line in self._found)
+                chain.follow(self.file.ending.lines)
         except BaseException:
             lock.release()
             raise
@@ -68,7 +67,7 @@ class Writer:
 
     def last_turn(self) -> LastTurn:
         """Return the last turn as it was when the file was opened, and what was handed over."""
-        events = turn_of(self.file.found, self._found, self.folder)
+        events = self.file.ending.events
         foreign = self.needs_adoption and open_turn(events) is not None
         return LastTurn(events, self.answers.collect(), foreign, self._chain is not None)
 
@@ -77,12 +76,11 @@ class Writer:
 
         `known` is what was before the last turn at an earlier time.
         """
-        begin, found = self._found[0].offset if self._found else 0, self.file.found
-        events = list(turn_of(found, self._found, self.folder))
-        past = known.grown(found.pass_by(0, begin), f"{self.folder.place}/{NAME}")
+        ending, found = self.file.ending, self.file.found
+        past = known.grown(found.pass_by(0, ending.begin), f"{self.folder.place}/{NAME}")
         found.forget()
-        self._found = []
-        return events, past
+        self.file.ending = NOTHING
+        return list(ending.events), past
 
     @property
     def needs_adoption(self) -> bool:

@@ -17,10 +17,9 @@ from msgspec import Struct
 
 from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.store.folder import Folder, telling
+from midturn.store.folder import PRIVATE, Folder, telling
 
 NAME = "lock"
-_PRIVATE = 0o600
 _STEP = 0.005  # seconds between two tries while somebody holds it for a moment
 _TRIES = 1_000
 
@@ -125,8 +124,8 @@ class Lock:
 
     def _sign(self, holder: Holder, there: os.stat_result) -> None:
         """Say who holds it. Only now, under the lock, is anything changed; the old text is overwritten before it is cut."""
-        if stat.S_IMODE(there.st_mode) != _PRIVATE:
-            os.fchmod(self._fd, _PRIVATE)
+        if stat.S_IMODE(there.st_mode) != PRIVATE:
+            os.fchmod(self._fd, PRIVATE)
         text = msgspec.json.encode(holder) + b"\n" if holder.pid else b""
         self._is_signed = bool(text)
         if text:

@@ -16,7 +16,8 @@ from midturn.core.stream.log import NO_PAST, Past
 from midturn.core.turn.pending import pending_in
 from midturn.store.folder import Folder
 from midturn.store.jp.folder import is_jp
-from midturn.store.reader import NAME, EventReader
+from midturn.store.reader import EventReader
+from midturn.store.tail import NAME
 
 _MOST_PASTS = 16
 _MOST_BYTES = 64 * 1024 * 1024

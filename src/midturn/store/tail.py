@@ -6,7 +6,6 @@ A newline commits a line, `more` = 0 commits a batch. Nothing here looks at more
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,9 +15,9 @@ from msgspec import Struct
 from midturn.core.codec import clean, decode_event
 from midturn.errors import StoreError
 
-_PRIVATE = 0o600
-_FIRST_BLOCK = 8 * 1024
-_LARGEST_BLOCK = 4 * 1024 * 1024
+NAME = "events.jsonl"
+FIRST_BLOCK = 8 * 1024
+LARGEST_BLOCK = 4 * 1024 * 1024
 
 
 class LineMark(Struct, frozen=True):
@@ -50,13 +49,10 @@ def mark(line: bytes) -> LineMark:
 class FileEnd:
     """The end of a file as long as it was when it was opened here, read from the end as far as somebody looks, and nothing of it twice."""
 
-    def __init__(self, fd: int) -> None:
-        there = os.fstat(fd)
-        self.size = there.st_size
-        self.is_private = stat.S_IMODE(there.st_mode) == _PRIVATE
-        """Whether only its owner may read and write it."""
+    def __init__(self, fd: int, size: int) -> None:
+        self.size = size
         self._fd = fd
-        self._begin = self.size
+        self._begin = size
         self._data = b""
 
     def read(self, begin: int, end: int) -> bytes:
@@ -85,7 +81,7 @@ class FileEnd:
 
 def lines_backwards(file: FileEnd, end: int) -> Iterator[WholeLine]:
     """Yield the lines before `end` (just behind a newline, or 0), the last one first, blank ones left out."""
-    position, block, behind = end, _FIRST_BLOCK, b""
+    position, block, behind = end, FIRST_BLOCK, b""
     while position > 0:
         size = min(block, position)
         position -= size
@@ -96,7 +92,7 @@ def lines_backwards(file: FileEnd, end: int) -> Iterator[WholeLine]:
         else:
             yield from _reversed_lines(data, first, position)
             behind = data[:first]
-        block = min(block * 2, _LARGEST_BLOCK)
+        block = min(block * 2, LARGEST_BLOCK)
 
 
 def committed_end(file: FileEnd) -> int:
@@ -144,12 +140,12 @@ def _reversed_lines(data: bytes, first: int, position: int) -> Iterator[WholeLin
 
 def _last_newline(file: FileEnd) -> int:
     """Return the offset just behind the last newline; 0 where there is none."""
-    position, block = file.size, _FIRST_BLOCK
+    position, block = file.size, FIRST_BLOCK
     while position > 0:
         length = min(block, position)
         position -= length
         found = file.read(position, position + length).rfind(b"\n")
         if found >= 0:
             return position + found + 1
-        block = min(block * 2, _LARGEST_BLOCK)
+        block = min(block * 2, LARGEST_BLOCK)
     return 0

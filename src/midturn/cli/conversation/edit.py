@@ -15,7 +15,7 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.errors import StoreError
 from midturn.sandbox.doors import for_people_only
-from midturn.store.event_file import NAME
+from midturn.store.tail import NAME
 
 
 @click.command

@@ -12,13 +12,13 @@ from midturn.cli.output import note, say
 from midturn.cli.place import Place, StoreAddress, find_place
 from midturn.cli.shown import block, line
 from midturn.errors import StoreError, StoreLocked
-from midturn.store.event_file import NAME
 from midturn.store.jp.folder import is_jp
 from midturn.store.jp.importing import read_jp
 from midturn.store.metadata import Metadata
 from midturn.store.moving import Copied, Copying
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
+from midturn.store.tail import NAME
 
 
 @click.command

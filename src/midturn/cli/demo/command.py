@@ -30,7 +30,7 @@ from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
 from midturn.prompter import Prompter
 from midturn.prompts.answer_text import reply_text
-from midturn.store.event_file import NAME
+from midturn.store.tail import NAME
 from midturn.store.workspace import Workspace
 from midturn.testing.prompter import Scripted, ScriptedPrompter
 
