@@ -79,12 +79,21 @@ def test_what_is_skipped_is_not_sent(everything: McpServers) -> None:
     assert heard(content) == {"action": "accept", "content": {"name": "Ada"}}
 
 
-def test_a_reply_in_place_of_the_form_is_no_answer_to_the_server(everything: McpServers) -> None:
-    content, _, status = called(everything, FORM, {"name": Replied("What is that for?")})
+@pytest.mark.parametrize("asked", ["name", "integer", "__review__"])
+def test_a_reply_in_place_of_the_form_declines_it_and_its_words_are_for_the_model(everything: McpServers, asked: str) -> None:
+    content, _, status = called(everything, FORM, {**SAID, asked: Replied("What is that for?")})
 
-    assert "What is that for?" in content
-    assert "accept" not in content
+    assert heard(content) == {"action": "decline"}
+    answered = {name: value for name, value in SAID.items() if list(SAID).index(name) < [*SAID, "__review__"].index(asked)}
+    assert json.loads(content.splitlines()[0]) == {"cancelled": True, "answered": answered, "reply": "What is that for?"}
     assert status == "completed"
+
+
+def test_a_reply_to_an_address_declines_it(everything: McpServers) -> None:
+    content, _, _ = called(everything, URL, {"open_address": Replied("What is that for?")}, url=ADDRESS)
+
+    assert heard(content)["action"] == "decline"
+    assert "What is that for?" in content
 
 
 @pytest.mark.parametrize(("opens", "action"), [(True, "accept"), (False, "decline")])

@@ -172,7 +172,11 @@ def test_a_result_that_does_not_fit_its_own_schema_is_an_error_that_says_how(lia
 
 @legacy
 def test_a_form_that_no_answer_fits_is_shown_to_nobody(liar: Liar) -> None:
-    assert liar.calls("impossible") == ("It is done.", False)
+    content, is_error = liar.calls("impossible")
+
+    assert not is_error
+    assert content.startswith("The MCP server `liar` asked 5 things that nobody was shown: it cannot be shown: ")
+    assert content.endswith("; …. It was told `cancel`.\nIt returned:\nIt is done.")
     assert liar.recorded == []
     assert liar.heard(5) == [{"action": "cancel"}] * 5
 
@@ -189,12 +193,10 @@ def test_a_result_that_is_not_in_the_protocol_is_an_error(liar: Liar, lie: str) 
 
 
 @modern
-def test_the_same_state_again_and_again_asks_once_and_comes_to_an_end(liar: Liar) -> None:
-    content, is_error = liar.calls("same")
-
-    assert is_error
-    assert "it has sent this one call back 10 times, and still wants more" in content
-    assert [event.outcome for event in liar.recorded if not isinstance(event, events.InquiryRequest)] == ["answered"]
+def test_the_same_question_again_and_again_is_asked_a_few_times_and_answered_by_nobody_else(liar: Liar) -> None:
+    assert liar.calls("same") == ("liar_same: stopped after 3 identical questions. Do not retry this tool call in this turn.", True)
+    outcomes = [event.outcome for event in liar.recorded if not isinstance(event, events.InquiryRequest)]
+    assert outcomes == ["answered", "answered", "answered", "cancelled"]
 
 
 @modern

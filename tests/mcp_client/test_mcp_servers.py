@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +14,15 @@ from typing import Any
 import pytest
 from mcp import types
 
-from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
+from midturn import Agent, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events, open_store
 from midturn.core.image import Image
 from midturn.core.outcome import Success
 from midturn.mcp.content import outcome_of
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
 from midturn.ports import Tool
+from support.hooks import until
+from support.processes import kill, python
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 pytestmark = pytest.mark.timeout(60)
@@ -28,9 +32,9 @@ def spec(cwd: Path, *arguments: str, asks: bool = True, name: str = "probe") -> 
     return ServerSpec(name=name, command=(sys.executable, str(SERVER), *arguments), environment=dict(os.environ), cwd=str(cwd), asks=asks)
 
 
-@pytest.fixture(params=["modern", "legacy"])
-def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[McpServers]:
-    with McpServers([spec(tmp_path, request.param)]) as connected:
+@pytest.fixture(params=["modern", "legacy"], scope="module")
+def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[McpServers]:
+    with McpServers([spec(tmp_path_factory.mktemp("server"), request.param)]) as connected:
         assert connected.problems == {}
         yield connected
 
@@ -91,12 +95,114 @@ def test_what_a_server_asks_is_a_form_of_its_tool(servers: McpServers) -> None:
 
 
 def test_what_nobody_could_be_shown_is_cancelled(servers: McpServers) -> None:
-    assert called(servers, "probe_ask_nested") == ("cancel None", False)
+    content, is_error = called(servers, "probe_ask_nested")
+
+    assert not is_error
+    assert content.startswith("The MCP server `probe` asked something that nobody was shown: it cannot be shown: /properties/deep/type: ")
+    assert content.endswith("It was told `cancel`.\nIt returned:\ncancel None"), "the model does not read that a person cancelled anything"
 
 
 def test_an_address_is_shown_whole_and_consent_is_asked(servers: McpServers) -> None:
     assert called(servers, "probe_ask_address", {"probe_ask_address.open_address": True})[0] == "accept None"
     assert called(servers, "probe_ask_address", {"probe_ask_address.open_address": False})[0] == "decline None"
+
+
+def replied(answered: dict[str, Any], *, heard: str = "decline None", reply: str | None = "Ask Ann.") -> str:
+    """Return what a model reads of a reply: the words, which the server has not heard, and what the server makes of a no."""
+    marker = {"cancelled": True, "answered": answered} | ({"reply": reply} if reply else {})
+    told = "The user did not answer what the MCP server `probe` asked; it was told `decline`."
+    return f"{json.dumps(marker)}\n{told}\nIt returned:\n{heard}"
+
+
+@pytest.mark.parametrize("words", ["Ask Ann.", None])
+def test_a_reply_declines_and_the_model_reads_the_words_and_the_result(servers: McpServers, words: str | None) -> None:
+    replies = {"probe_ask.field_1": "us-2", "probe_ask.count": Replied(words)}
+
+    assert called(servers, "probe_ask", replies) == (replied({"field_1": "us-2"}, reply=words), False)
+
+
+def test_a_reply_at_the_review_declines_too(servers: McpServers) -> None:
+    replies = {"probe_ask.field_1": "us-2", "probe_ask.count": 2, "probe_ask.dry": False, "probe_ask.__review__": Replied("Ask Ann.")}
+
+    assert called(servers, "probe_ask", replies) == (replied({"field_1": "us-2", "count": 2, "dry": False}), False)
+
+
+def test_a_reply_to_an_address_declines_too(servers: McpServers) -> None:
+    assert called(servers, "probe_ask_address", {"probe_ask_address.open_address": Replied("Ask Ann.")}) == (replied({}), False)
+
+
+def test_a_reply_is_no_failure_whatever_the_server_makes_of_a_no(servers: McpServers) -> None:
+    content, is_error = called(servers, "probe_ask_or_fail", {"probe_ask_or_fail.field_1": Replied("Ask Ann.")})
+
+    assert not is_error
+    assert content == replied({}, heard="It wanted a yes.").replace("returned:", "returned an error:")
+
+
+def test_a_server_that_dies_of_a_no_does_not_take_the_words_with_it(servers: McpServers) -> None:
+    content, is_error = called(servers, "probe_ask_or_die", {"probe_ask_or_die.field_1": Replied("Ask Ann.")})
+
+    assert is_error
+    marker, trouble, *_ = content.splitlines()
+    assert json.loads(marker)["reply"] == "Ask Ann."
+    assert "the MCP server `probe` has gone away" in trouble
+
+
+@pytest.mark.parametrize("given", [{}, {"field_1": "us-2", "count": 2, "dry": True}])
+def test_a_reply_from_the_inbox_reaches_the_server_when_the_turn_goes_on(servers: McpServers, given: dict[str, Any]) -> None:
+    """At the first question, and at the review of all answers."""
+    store = MemoryStore()
+    model = ScriptedModel([{"calls": [{"name": "probe_ask", "arguments": {}}]}, {"text": "Done."}])
+    result = Agent(model, tools=tools_of(servers), store=store).run_sync("Go")
+    assert result.status == "suspended"
+
+    for value in given.values():
+        store.answer_sync(store.pending_sync()[0].id, value)
+        result = Agent(model, tools=tools_of(servers), store=store).resume_sync(result.conversation)
+    (question,) = store.pending_sync()
+    store.answer_sync(question.id, reply="Ask Ann.")
+    result = Agent(model, tools=tools_of(servers), store=store).resume_sync(result.conversation)
+
+    assert result.status == "completed"
+    (response,) = [event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse)]
+    assert (response.content, response.is_error) == (replied(given), False)
+
+
+TURN_TO_KILL = """
+import os, sys
+import midturn as mt
+from midturn.mcp.servers import McpServers
+from midturn.mcp.spec import ServerSpec
+
+here, server, era, asked = sys.argv[1:]
+answers = {"field_1": "us-2", "count": 2, "dry": False, asked: mt.Replied("Ask Ann.")}
+with McpServers([ServerSpec(name="probe", command=(sys.executable, server, era), environment=dict(os.environ), cwd=here)]) as servers:
+    model = mt.ScriptedModel([{"calls": [{"name": "probe_ask_slowly", "arguments": {}}]}])
+    prompter = mt.ScriptedPrompter({f"probe_ask_slowly.{id}": answer for id, answer in answers.items()})
+    mt.Agent(model, tools=servers.tools["probe"], prompter=prompter, store=mt.open_store(f"{here}/store")).run_sync("Go")
+"""
+
+
+@pytest.mark.parametrize(
+    ("era", "asked", "answered"), [("legacy", "field_1", {}), ("modern", "__review__", {"field_1": "us-2", "count": 2, "dry": False})]
+)
+def test_a_server_hears_again_what_was_said_before_the_process_was_killed(
+    tmp_path: Path, era: str, asked: str, answered: dict[str, Any]
+) -> None:
+    """The reply is on record before the server hears of it; the call is made again, and nobody is asked again."""
+    process = python(TURN_TO_KILL, tmp_path, SERVER, era, asked)
+    server, heard = until(lambda: [*(tmp_path / "heard").read_text().split()] if (tmp_path / "heard").exists() else [], bool)
+    kill(process)
+    os.kill(int(server), signal.SIGKILL)
+
+    store = open_store(tmp_path / "store")
+    (conversation,) = store.ids_sync()
+    with McpServers([spec(tmp_path, era)]) as servers:
+        model = ScriptedModel([{"calls": [{"name": "probe_ask_slowly", "arguments": {}}]}, {"text": "Done."}])
+        agent = Agent(model, tools=tools_of(servers), prompter=ScriptedPrompter({}), store=store)
+        assert agent.resume_sync(conversation).status == "completed"
+    (response,) = [event for event in store.read_sync(conversation).events if isinstance(event, events.ToolCallResponse)]
+    assert heard == "decline"
+    assert (response.content, response.is_error) == (replied(answered), False)
 
 
 def test_a_server_that_dies_is_a_tool_error_and_is_started_again(servers: McpServers) -> None:
@@ -150,7 +256,8 @@ def test_a_server_that_forgets_is_told_again_and_nobody_is_asked_twice(tmp_path:
 def test_where_nobody_can_be_asked_a_server_is_told_so(tmp_path: Path) -> None:
     """No capability is advertised that nobody stands behind; one that asks all the same hears that nobody was shown it."""
     with McpServers([spec(tmp_path, asks=False)]) as servers:
-        assert called(servers, "probe_ask")[0] == "cancel None"
+        told = "The MCP server `probe` asked something that nobody was shown: nobody is here to answer it. It was told `cancel`."
+        assert called(servers, "probe_ask") == (f"{told}\nIt returned:\ncancel None", False)
     with McpServers([spec(tmp_path, "legacy", asks=False)]) as servers:
         assert called(servers, "probe_ask")[1]
 

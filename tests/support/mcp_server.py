@@ -16,6 +16,8 @@ from mcp.server.stdio import stdio_server
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 FORGOTTEN = Path("forgotten")
+ASKING = ("ask", "ask_nested", "ask_address", "ask_or_fail", "ask_or_die", "ask_slowly", "forget")
+HEARD = Path("heard")
 FORM: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -30,7 +32,7 @@ NESTED: dict[str, Any] = {"type": "object", "properties": {"deep": {"type": "obj
 
 async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     del context, params
-    names = ("echo", "fail", "die", "sleep", "picture", "ask", "ask_nested", "ask_address", "forget")
+    names = ("echo", "fail", "die", "sleep", "picture", *ASKING)
     return types.ListToolsResult(tools=[types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in names])
 
 
@@ -48,7 +50,7 @@ async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRe
             image = types.ImageContent(type="image", data="AAAA", mime_type="image/png")
             page = types.TextResourceContents(uri="file:///page", text="A page.")
             return types.CallToolResult(content=[image, types.EmbeddedResource(type="resource", resource=page)])
-        case "ask" | "ask_nested" | "ask_address" | "forget":
+        case name if name in ASKING:
             return await _ask(context, params)
         case _:
             pass
@@ -70,7 +72,24 @@ async def _ask(context: ServerRequestContext[Any], params: types.CallToolRequest
         said: Any = params.input_responses["q"]
     else:
         said = await context.session.send_request(types.ElicitRequest(params=asked), types.ElicitResult)
+
+    if params.name == "ask_slowly" and _is_first(said.action):
+        await asyncio.sleep(60)
+    if said.action != "accept" and params.name == "ask_or_die":
+        os._exit(3)
+    if said.action != "accept" and params.name == "ask_or_fail":
+        return types.CallToolResult(content=[_text("It wanted a yes.")], is_error=True)
     return types.CallToolResult(content=[_text(f"{said.action} {said.content}")])
+
+
+def _is_first(heard: str) -> bool:
+    """Say once who was told what, in whatever process."""
+    if HEARD.exists():
+        return False
+    new = HEARD.with_name("heard.new")
+    new.write_text(f"{os.getpid()} {heard}")
+    new.replace(HEARD)
+    return True
 
 
 def _forgets() -> bool:

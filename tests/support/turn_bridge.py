@@ -118,4 +118,4 @@ def plain_given(given: Given) -> dict[str, Value]:
 
 
 def _none(given: NoAnswer) -> str:
-    return f"none: {given.reason}" + (f": {given.reply}" if given.reply else "")
+    return f"none: {given.reason}" + (f": {given.reply} {given.message}" if given.reply else "")

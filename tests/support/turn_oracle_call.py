@@ -118,7 +118,7 @@ class CallOracle:
             at = self._next(questions, given, at)
             people = [place for place in given if place < at and given[place][1]]
             if at == len(questions):
-                if not (asked.review and people) or not self._review_goes_back(questions, given):
+                if not (asked.review and people) or not self._review_goes_back(asked, given):
                     return {q.id: given[place][0] if place in given else None for place, q in enumerate(questions)}
                 at, went_back = max(people), True
                 continue
@@ -135,11 +135,8 @@ class CallOracle:
                 case Does("back"), _:
                     self._seen["Back"] += 1
                     at, went_back = max(people), True
-                case Does("reply"), _ if asked.how == "try":
-                    self._seen["Reply to a tool"] += 1
-                    raise Refused("reply: Never mind.", "")
                 case Does("reply"), _:
-                    self._reply(questions, given)
+                    self._reply(asked, given)
                 case _:
                     raise AssertionError(deed)
 
@@ -155,13 +152,16 @@ class CallOracle:
             self._seen["a gate that is shut"] += 1
         return len(questions)
 
-    def _reply(self, questions: Sequence[Ask], given: dict[int, tuple[Value, bool]]) -> None:
-        self._seen["Reply"] += 1
-        answered = {q.id: given[place][0] for place, q in enumerate(questions) if place in given and q.kind != "secret"}
+    def _reply(self, asked: Round, given: dict[int, tuple[Value, bool]]) -> None:
+        self._seen["Reply to a tool" if asked.how == "try" else "Reply"] += 1
+        answered = {q.id: given[place][0] for place, q in enumerate(asked.questions) if place in given and q.kind != "secret"}
         plain = {key: value for key, value in answered.items() if value is not None}
-        raise CallOver(json.dumps({"cancelled": True, "answered": plain, "reply": "Never mind."}), is_error=False)
+        marker = json.dumps({"cancelled": True, "answered": plain, "reply": "Never mind."})
+        if asked.how == "try":
+            raise Refused(f"reply: Never mind. {marker}", "")
+        raise CallOver(marker, is_error=False)
 
-    def _review_goes_back(self, questions: Sequence[Ask], given: dict[int, tuple[Value, bool]]) -> bool:
+    def _review_goes_back(self, asked: Round, given: dict[int, tuple[Value, bool]]) -> bool:
         """Show all answers; say whether the person goes back to them."""
         self._seen["a review"] += 1
         match self._decision("review", "deliver", review(self._called, self._questions.backs), "Send these answers?"):
@@ -169,7 +169,8 @@ class CallOracle:
                 self._seen["Back at a review"] += 1
                 return True
             case Does("reply"):
-                self._reply(questions, given)
+                self._seen["Reply to a tool at a review"] += asked.how == "try"
+                self._reply(asked, given)
             case _:
                 pass
         return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from support.turn_expected import REST, CallLog, Pair
 from support.turn_oracle_state import Refused, TurnOver, TurnState
 from support.turn_people import LOST, MODEL, OVERLOADED, Deed, Does, Says, manner_of, model, person
@@ -187,7 +189,8 @@ class QuestionOracle:
                 return deed, "user"
 
     def _shown_as(self, asked: Asked) -> tuple[int, object]:
-        return self._number, (asked.question, asked.heading)
+        question = replace(asked.question, has_default=False) if asked.link else asked.question  # a link shows no default
+        return self._number, (question, asked.heading)
 
     def _detached(self, asked: Asked, *, human_only: bool, breaker: bool) -> tuple[Deed, str] | None:
         """Rows 8 to 12."""

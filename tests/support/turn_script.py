@@ -49,7 +49,7 @@ class Ask(Struct, frozen=True):
 class Round(Struct, frozen=True):
     """Questions that are asked together: a tool returns them, awaits them, or goes on without an answer.
 
-    With `told` it hears why nobody may or can answer, with `try` also what a person says instead.
+    With `told` it hears why nobody may or can answer, with `try` also what a person says instead, at the review, too.
     """
 
     questions: tuple[Ask, ...]

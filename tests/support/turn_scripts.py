@@ -34,6 +34,7 @@ TARGETS = ("user", "assistant", "assistant_with_escalation")
 MEMORY = Round((Ask("mem", remembers=True),))
 YES = Ask("yes")
 SECOND, NO, FAILURE, REPLY = 4, 6, 10, 12  # moods: a person takes the second value, a model does, a model fails, a person replies
+REPLY_AT_REVIEW = 10
 
 
 class Stage:
@@ -103,13 +104,12 @@ class Stage:
         return replace(ask, context=f"for the {self._uniques}. time")
 
     def round(self, tool: Tool, how: How, least: int = 1, most: int = 3) -> Round:
-        """Draw a round of questions; who only tries asks one."""
-        most = 1 if how in ("try", "told") else most
+        """Draw a round of questions."""
         ids = self.draw(st.lists(st.sampled_from(self.kinds(tool)), min_size=min(least, most), max_size=most, unique=True))
         asks: list[Ask] = []
         for id in ids:
             asks.append(self.ask(id, asks))
-        return Round(tuple(asks), how, review=how in ("return", "await") and len(asks) > 1 and self.pick(False, True))
+        return Round(tuple(asks), how, review=len(asks) > 1 and self.pick(False, True))
 
 
 # Scenes: the calls of one or more cycles ----------------------------------------------------------------------------------
@@ -185,8 +185,10 @@ def refused(stage: Stage) -> list[list[Called]]:
 def replies(stage: Stage) -> list[list[Called]]:
     """A person says something to a tool instead of answering, and it goes on."""
     tool = stage.tool(rules={"yes": Rule("assistant_with_escalation")})
-    tries = [stage.round(tool, stage.pick("try", "try", "told"), most=1) for _ in range(2)]
-    forced = {f"{who} {id}": stage.pick(REPLY, REPLY, 0) for who in ("person", "link") for id in KINDS}
+    rounds = [stage.round(tool, stage.pick("try", "try", "told"), most=1), stage.round(tool, stage.pick("try", "try", "told"), most=2)]
+    tries = [stage.pick(*rounds), Round((stage.ask("sure"), stage.ask("note")), "try", review=stage.pick(True, False))]
+    forced = {f"{who} {id}": stage.pick(REPLY, 0, 0) for who in ("person", "link") for id in KINDS}
+    forced = {**forced, "person yes": stage.pick(REPLY, REPLY, 0), "review": stage.pick(REPLY_AT_REVIEW, REPLY_AT_REVIEW, 0)}
     return [[stage.call(tool, Round((YES,), "try"), *tries, forced={**forced, "model yes": stage.pick(NO, FAILURE)})]]
 
 

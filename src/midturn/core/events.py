@@ -215,6 +215,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.
     `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
+    A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
     """
 
     id: str
@@ -232,6 +233,11 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     form: str | None = None
     question_id: str = ""
     question: PersistedQuestion | None = None
+
+    @property
+    def is_reply(self) -> bool:
+        """Whether a person said something else at a review instead of sending the answers."""
+        return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.by == "user"
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Any, cast
 
@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
 from midturn.core.loose_json import members, objects
-from midturn.mcp.asking import ElicitedSoFar
+from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.stdio import TOO_LONG, started
 
@@ -77,22 +77,24 @@ class Connection:
         if self._errors:
             self._errors.close()
 
-    async def call(self, tool: str, arguments: dict[str, Any], asked: ElicitedSoFar, silence: float) -> types.CallToolResult:
+    async def call(self, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         """Call a tool; what the server asks meanwhile is asked.
 
         Args:
             tool: The server's own name for it.
             arguments: What the model gave.
-            asked: Asks.
+            asked: Asks, and knows what came of it.
             silence: How many seconds it may neither answer, ask, nor say that it goes on.
 
         Raises:
             ServerGone: It went away.
             TimeoutError: It was silent for too long, or does not come to an end.
             MCPError: It refuses.
+            AsksTooMuch: It asks without end.
             UnfitResult: What it returned does not fit the schema that it gave for it.
         """
         client = await self._connected()
+        call: _Call | None = None
         try:
             async with self._alone(client), asyncio.timeout(silence) as limit:
                 self._call = call = _Call(self, client.session, asked, limit, silence)
@@ -106,7 +108,9 @@ class Connection:
             if error.error.code != types.CONNECTION_CLOSED:
                 raise
             raise await self._gone(str(error)) from error
-        except TimeoutError:
+        except TimeoutError as error:
+            if call and call.asks_too_much:
+                raise call.asks_too_much from error
             raise
         except _LOST as error:
             raise await self._gone(_reason(error)) from error
@@ -178,7 +182,7 @@ class Connection:
     async def _answer(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask what a server of the older protocol asks during the one call that runs; nobody is shown what it asks when none does."""
         del context
-        return await self._call.asking(params) if self._call else _CANCEL
+        return await self._call.pushed(params) if self._call else _CANCEL
 
     async def _gone(self, why: str) -> ServerGone:
         self._leave.set()
@@ -205,7 +209,7 @@ class Connection:
 class _Call:
     """One call, over as many rounds as the server asks in."""
 
-    def __init__(self, connection: Connection, session: Any, asked: ElicitedSoFar, limit: asyncio.Timeout, silence: float) -> None:
+    def __init__(self, connection: Connection, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float) -> None:
         self._connection = connection
         self._session = session
         self._asked = asked
@@ -213,20 +217,22 @@ class _Call:
         self._silence = silence
         self._open = 0
         self.is_over = False
+        self.asks_too_much: AsksTooMuch | None = None
 
     async def make(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
         """Call, answer, call again."""
         responses: dict[str, types.InputResponse] | None = None
         state: str | None = None
-        for _ in range(_ROUNDS):
+        for last in reversed(range(_ROUNDS)):
             try:
                 result = await self._sent(tool, arguments, responses, state)
             except MCPError as error:
                 if error.error.code == _ADDRESSES_FIRST and self._connection.spec.asks:
                     await self._addresses(error)
-                elif error.error.code != _INVALID or state is None:
+                elif error.error.code != _INVALID or state is None or not last:
                     raise
                 responses, state = None, None  # the server has forgotten: from the start, with the answers that are there
+                self._asked.start_over()
                 continue
             if not isinstance(result, types.InputRequiredResult):
                 return result
@@ -252,12 +258,25 @@ class _Call:
 
     async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""
+        return await self._watched(self._asked.answer(params))
+
+    async def pushed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Answer what a server sends by itself: where it is too much, the call ends, and not what speaks with the server."""
         if self.is_over:
             return _CANCEL
+        try:
+            return await self.asking(params)
+        except AsksTooMuch as error:
+            self.asks_too_much = error
+            if not self._limit.expired():
+                self._limit.reschedule(asyncio.get_running_loop().time())
+            return _CANCEL
+
+    async def _watched(self, answering: Coroutine[Any, Any, types.ElicitResult]) -> types.ElicitResult:
         self._open += 1
         self._wind()
         try:
-            return await self._asked.answer(params)
+            return await answering
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -269,7 +288,7 @@ class _Call:
 
     def _wind(self) -> None:
         """Give the server its time again from now on; all of it while anybody is asked."""
-        if self.is_over or self._limit.expired():
+        if self.is_over or self.asks_too_much or self._limit.expired():
             return
         self._limit.reschedule(None if self._open else asyncio.get_running_loop().time() + self._silence)
 
@@ -280,7 +299,7 @@ class _Call:
             MCPError: They do not, or nobody could be shown it.
         """
         for wanted in objects(members(error.error.data).get("elicitations")):
-            said = await self.asking(types.ElicitRequestURLParams.model_validate(wanted))
+            said = await self._watched(self._asked.answer_now(types.ElicitRequestURLParams.model_validate(wanted)))
             if said.action != "accept":
                 why = "the user did not open the address" if said.action == "decline" else "nobody could be shown the address"
                 raise MCPError(_ADDRESSES_FIRST, f"{why} that it needs opened first")
@@ -290,8 +309,7 @@ class _Call:
         for key, request in (result.input_requests or {}).items():
             if not isinstance(request, types.ElicitRequest):
                 raise MCPError(types.INVALID_REQUEST, f"it wants {request.method}, which is refused here")
-            can_ask = self._connection.spec.asks
-            responses[key] = await self.asking(request.params) if can_ask else _CANCEL
+            responses[key] = await self.asking(request.params)
         return responses or None
 
     async def _goes_on(self, progress: float, total: float | None, message: str | None) -> None:

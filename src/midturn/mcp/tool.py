@@ -16,11 +16,11 @@ from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.outcome import Outcome, ToolError
 from midturn.core.source import Source
-from midturn.core.turn.effects import GivenAnswer
+from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import FormToAsk
-from midturn.mcp.asking import ElicitedSoFar
+from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.connection import Connection, ServerGone, UnfitResult
-from midturn.mcp.content import outcome_of
+from midturn.mcp.content import outcome_of, with_what_came_of_it
 from midturn.ports import ToolRun
 
 SILENCE = 60.0  # seconds that a server may be silent, unless configuration says otherwise
@@ -62,28 +62,40 @@ class McpTool:
         here = asyncio.get_running_loop()
         source = self.inquiry_source()
 
-        async def ask(form: Form) -> Mapping[str, Json] | None:
-            given = await run.ask(FormToAsk(form, source, "report"))
-            answers = {id: answer.value for id, answer in given.items() if isinstance(answer, GivenAnswer)}  # noqa: A001  the wire's word
-            return cast("Mapping[str, Json]", answers) if len(answers) == len(given) else None
+        async def ask(form: Form) -> Mapping[str, Json] | NoAnswer:
+            given = await run.ask(FormToAsk(form, source, "report_all"))
+            return next((none for none in given.values() if isinstance(none, NoAnswer)), None) or _values(given)
 
-        asked = ElicitedSoFar(lambda form: _in_loop(ask(form), here))
+        asks = self._connection.spec.asks
+        asked = Elicitations((lambda form: _in_loop(ask(form), here)) if asks else None, self._definition.name)
         arguments = dict(cast("Mapping[str, Any]", run.call.arguments))
         call = self._connection.call(self._tool.name, arguments, asked, self._silence)
         server = f"the MCP server `{self._connection.spec.name}`"
         try:
-            return outcome_of(await _in_loop(call, self._loop))
-        except ServerGone as gone:
-            return ToolError(f"`{self._definition.name}`: {server} has gone away: {gone}")
-        except TimeoutError as error:
-            said = str(error) or f"it was silent for {self._silence:g} seconds"
-            return ToolError(f"`{self._definition.name}`: {server} was given up: {said}.")
-        except MCPError as error:
-            return ToolError(f"`{self._definition.name}`: {server} refuses: {error}")
-        except UnfitResult as unfit:
-            return ToolError(f"`{self._definition.name}`: {server} gave a result that cannot be used: {unfit}")
-        except ValidationError as error:
-            return ToolError(f"`{self._definition.name}`: {server} answered with something that is not in the protocol: {_wrong(error)}")
+            return with_what_came_of_it(outcome_of(await _in_loop(call, self._loop)), asked, server)
+        except AsksTooMuch as error:
+            return ToolError("\n".join([*asked.replies, str(error)]))
+        except (ServerGone, TimeoutError, MCPError, UnfitResult, ValidationError) as error:
+            return ToolError("\n".join([*asked.replies, f"`{self._definition.name}`: {server} {self._trouble(error)}"]))
+
+    def _trouble(self, error: Exception) -> str:
+        """Say why there is no result."""
+        match error:
+            case ServerGone():
+                return f"has gone away: {error}"
+            case TimeoutError():
+                return f"was given up: {str(error) or f'it was silent for {self._silence:g} seconds'}."
+            case UnfitResult():
+                return f"gave a result that cannot be used: {error}"
+            case ValidationError():
+                return f"answered with something that is not in the protocol: {_wrong(error)}"
+            case _:
+                return f"refuses: {error}"
+
+
+def _values(given: Given) -> Mapping[str, Json]:
+    answers = {id: answer.value for id, answer in given.items() if isinstance(answer, GivenAnswer)}  # noqa: A001  the wire's word
+    return cast("Mapping[str, Json]", answers)  # no server may ask for a secret
 
 
 def _wrong(error: ValidationError) -> str:

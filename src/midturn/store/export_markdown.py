@@ -119,7 +119,7 @@ def _by(who: AnsweredBy | None) -> list[str]:
 def _decided(approval: Approval) -> str:
     by = f" by {approval.answered_by.by}" if approval.answered_by else ""
     reason = f": {approval.reason}" if approval.reason else ""
-    return f"*Approval ({approval.kind}): {approval.state}{by}{reason}*"
+    return f"*Approval ({approval.kind}): {'replied to' if approval.is_reply else approval.state}{by}{reason}*"
 
 
 def _json(value: Json) -> str:

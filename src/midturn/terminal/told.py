@@ -119,7 +119,7 @@ class Ledger:
     def _decided(self, event: Approval) -> Told | None:
         call = self._calls.get(event.call)
         name = call.name if call else ""
-        if event.state == "skipped":
+        if event.state == "skipped" and event.kind != "review":
             refused = _said_no(event.answered_by) if event.answered_by else "nobody was there to allow it"
             self._fates[event.call] = f"not run: {refused}" if event.kind == "run" else "ran; result withheld"
         who = event.answered_by
@@ -143,7 +143,7 @@ _REFUSED = ("not changed", "not done")
 
 
 def _reply(request: InquiryRequest, words: str) -> Told:
-    return Told(one_line(request.question.text), f"(reply) {one_line(words)}" if words else "(reply)", "(said elsewhere)")
+    return Told(one_line(request.question.text), reply_text(words), "(said elsewhere)")
 
 
 def _drawn(context: str | None) -> list[str]:
@@ -170,8 +170,15 @@ def answer_text(request: InquiryRequest, event: InquiryAnswered | InquiryRedacte
         return one_line(compact(event.answer))
 
 
+def reply_text(words: str) -> str:
+    """Show what a person said in place of an answer."""
+    return f"(reply) {one_line(words)}" if words else "(reply)"
+
+
 def decision_text(approval: Approval) -> str:
-    """Show what was decided about a call or its result."""
+    """Show what was decided about a call, its result, or the answers of a form."""
+    if approval.is_reply:
+        return reply_text(approval.reason or "")
     return {"approved": "yes", "edited": "yes, edited"}.get(approval.state, "no")
 
 
@@ -180,7 +187,7 @@ def who_decided(approval: Approval) -> str:
     who = approval.answered_by
     if approval.state == "skipped" and who is not None and who.by == "default":
         return "(nobody was there to ask)"
-    return who_answered(who, approval.reason)
+    return who_answered(who, None if approval.is_reply else approval.reason)
 
 
 def who_answered(who: AnsweredBy | None, reason: str | None) -> str:

@@ -36,7 +36,8 @@ INGREDIENTS = {
 
 EMPHASES: tuple[tuple[Sequence[Scene], int], ...] = (
     (SCENES, EXAMPLES * 2 // 5),
-    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, foretold, escalations, replies)),
+    *(((scene,), EXAMPLES // 10) for scene in (chains, coroutines, at_once, memories, approvals, escalations, replies)),
+    ((foretold,), EXAMPLES // 8),
 )
 
 

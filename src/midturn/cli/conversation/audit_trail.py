@@ -113,6 +113,8 @@ class _Trail:
 
     def _decided(self, approval: Approval) -> list[Shown]:
         tool = self._tool(approval.call)
+        if approval.is_reply:
+            return [line("review {}: replied to{}", tool or "?", self._by(approval.answered_by)), *_reply(approval.reason or "")]
         decided = line("{} {}: {}{}", approval.kind, tool or "?", approval.state, self._by(approval.answered_by, (tool, "")))
         if approval.remembered:
             self._remembered[tool, ""] = approval

@@ -32,9 +32,8 @@ from midturn.core.stream import agreed_before, calls, open_turn, pairs
 from midturn.core.subject import ToolCall, approval_text, asked_text
 from midturn.core.visible import exact
 from midturn.prompts.body import argument_lines
-from midturn.prompts.content import one_line
 from midturn.store.conversation import Conversation
-from midturn.terminal.told import answer_text, decision_text, label, who_answered, who_decided
+from midturn.terminal.told import answer_text, decision_text, label, reply_text, who_answered, who_decided
 
 _TEXT, _RESULT, _ERROR, _DETAIL = line("  "), line("  | "), line("  ! "), line("      ")
 _HANG = "      "
@@ -104,7 +103,7 @@ class _Transcript:
     def _replied(self, call: ToolCallRequest) -> list[Shown]:
         """Return the row of a reply at the review of a form."""
         cancelled = replied_at_review(call, asked_of(call, self._inquiries), self._results.get(call.event_id))
-        return _row(approval_text("review", call.name), _reply(cancelled.reply or ""), "") if cancelled else []
+        return _row(approval_text("review", call.name), reply_text(cancelled.reply or ""), "") if cancelled else []
 
     def _about(self, call: ToolCallRequest, kind: str) -> list[Approval]:
         """Return the decisions of a kind about a call, and of what was not decided the request."""
@@ -128,7 +127,7 @@ class _Transcript:
             case None:
                 answer, who = self._unanswered(request), ""
             case InquiryCancelled(reason="reply"):
-                answer, who = _reply(words(response, self._results.get(request.call))), ""
+                answer, who = reply_text(words(response, self._results.get(request.call))), ""
             case InquiryCancelled(reason=reason):
                 answer, who = _UNANSWERED.get(reason, f"(cancelled: {exact(reason)})"), ""
             case _:
@@ -184,10 +183,6 @@ def _edited(approval: Approval, call: ToolCallRequest) -> list[str]:
     if approval.kind == "run":
         return argument_lines(ToolCall(call.event_id, call.id, call.name, arguments))
     return []
-
-
-def _reply(said: str) -> str:
-    return f"(reply) {one_line(said)}" if said else "(reply)"
 
 
 def _result_rows(response: ToolCallResponse) -> Iterable[Shown]:

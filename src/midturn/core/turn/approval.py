@@ -238,13 +238,18 @@ class Delivery(_Approving, frozen=True):
 
 
 class ReviewStep(_Approving, frozen=True):
-    """Are the answers of this form right? Recorded only where no person is attached; `form` says which one, where that is not plain."""
+    """Are the answers of this form right? `form` says which one, where that is not plain.
+
+    Recorded only where no person is attached, and where the tool hears of what a person says instead (`tells_replies`): it may have acted
+    on it when the process dies.
+    """
 
     kind: ClassVar[PromptKind] = "review"
 
     questions: Sequence[Question[Any]]
     answers: dict[str, Json]
     form: str | None
+    tells_replies: bool = False
 
     def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the policy for deliveries."""
@@ -276,8 +281,9 @@ class ReviewStep(_Approving, frozen=True):
                 return self._sent(who, reason)
             case WentBack():
                 return Closing(GoBack())
-            case Replied():
-                return Closing(Leave(reply))
+            case Replied(text):
+                replied = self._record("skipped", answered_by=who, reason=text)
+                return Closing(Leave(reply), (replied,) if self.tells_replies else ())
             case Answered() | Edited():
                 return Misfit.because("Send the answers, or go back to them.")
             case _ as other:

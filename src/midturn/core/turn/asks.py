@@ -13,6 +13,7 @@ from midturn.core.events import AskedForm, InquiryCancelled, InquiryRequest
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.core.json_value import Json
 from midturn.core.question import PersistedQuestion, Question
+from midturn.core.reply import Replied
 from midturn.core.secret import SecretValue
 from midturn.core.turn import result
 from midturn.core.turn.approval import ReviewStep
@@ -106,7 +107,7 @@ class Asks:
     def report_reply(self, id: str, reply: str | None) -> Answers | None:
         """Return what a coroutine hears that wants to know what the person said instead; None where that ends its call."""
         walk = self.waiting_for(id)
-        return self._report(walk, Refuse("reply", reply=reply)) if walk.asking.on_failure == "report_all" else None
+        return self._report(walk, Refuse("reply", reply=reply)) if walk.tells_replies else None
 
     def escalate(self, id: str, then: Escalate) -> Inquiry:
         """Record a person's review of what a model said, as the next link, and return it."""
@@ -141,8 +142,7 @@ class Asks:
                 self.answers |= answers
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
-                self._state.drafts[self._view.tool] = walk.walker.drafts
-                return Respond(result.cancel_marker(cancelled), is_error=False)
+                return Respond(result.cancel_marker(self._left(walk, cancelled)), is_error=False)
             case FormEnded():
                 raise AssertionError("End Turn ends the turn, not a walk")
             case _ as other:
@@ -183,10 +183,26 @@ class Asks:
 
     def _report(self, walk: Walk, refusal: Refuse) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
+        message = self._marker(walk, refusal.reply) if refusal.reason == "reply" else refusal.message
         self._forget([walk])
-        return Answers(walk.ask, {question.id: NoAnswer(refusal.reason, refusal.reply) for question in walk.asking.form.questions})
+        none = NoAnswer(refusal.reason, refusal.reply, message)
+        return Answers(walk.ask, {question.id: none for question in walk.asking.form.questions})
 
-    def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | None:
+    def _marker(self, walk: Walk, reply: str | None) -> str:
+        """Leave a form for what a person said instead; return what a model reads of that."""
+        walk.follow(Leave(Replied(reply)))
+        match walk.step():
+            case Cancelled() as cancelled:
+                return result.cancel_marker(self._left(walk, cancelled))
+            case step:
+                raise AssertionError(f"a form that was left goes on: {step}")
+
+    def _left(self, walk: Walk, cancelled: Cancelled) -> Cancelled:
+        """Keep what was typed for the next time that the tool asks."""
+        self._state.drafts[self._view.tool] = walk.walker.drafts
+        return cancelled
+
+    def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | Answers | None:
         """Show all answers once more, unless the record says what was done with them."""
         if self._replay.goes_back(walk):
             walk.follow(GoBack())
@@ -195,11 +211,14 @@ class Asks:
         if recorded and recorded.state == "approved":
             walk.follow(Send())
             return None
+        if recorded and recorded.is_reply:
+            return self._report(walk, Refuse("reply", reply=recorded.reason))
         shown = {question_id: value for question_id, value in answers.items() if not isinstance(value, SecretValue)}
         waiting = recorded.id if recorded and recorded.state == "waiting" else None
         walk.waits_for = waiting or self._state.approval_id(self._view.call.request.id, "review")
         form = self._replay.form_of_review(walk)
-        return ReviewStep(self._view, walk.waits_for, self._view.settings.attached, walk.asking.form.questions, shown, form)
+        attached = self._view.settings.attached
+        return ReviewStep(self._view, walk.waits_for, attached, walk.asking.form.questions, shown, form, tells_replies=walk.tells_replies)
 
     def _secret_again(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> Inquiry | None:
         """Ask once more for a secret that was given before the process died: it was never written."""
@@ -224,8 +243,8 @@ class Asks:
             ask = replace(ask, prefill=draft)
         walk.waits_for = request.event_id
         policy = self._view.policy.question(request.question_id)
-        tells_replies = walk.asking.on_failure == "report_all"
-        return Inquiry(self._view, ask, request, question, policy, self._view.settings.attached, emissions, tells_replies=tells_replies)
+        attached = self._view.settings.attached
+        return Inquiry(self._view, ask, request, question, policy, attached, emissions, tells_replies=walk.tells_replies)
 
     def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
         """Record a request; what is still open under the same question id, and nobody waits for in this run, asked something else."""
@@ -238,7 +257,7 @@ class Asks:
             questions = walk.asking.form.questions
             form = AskedForm(len(questions), tuple(map(_as_persisted, questions)))
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
-        metadata = TELLS_REPLIES if walk.asking.on_failure == "report_all" else None
+        metadata = TELLS_REPLIES if walk.tells_replies else None
         template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form, metadata=metadata)
         self._request(question.id, template)
         return record.chains[-1]

@@ -25,11 +25,14 @@ class GivenAnswer(Struct, frozen=True):
 class NoAnswer(Struct, frozen=True):
     """Why there is none: a tag of docs/recording.md, with the words of a `reply`, if any.
 
-    `user` never reaches a tool: it ends the turn. `reply` reaches one that wants to hear of it; otherwise it ends the call.
+    `user` never reaches a tool: it ends the turn. `reply` reaches one that wants to hear of it; otherwise it ends the call. `message` is
+    what the model would read if it did: at a reply the marker, with what was answered of the form by then; empty where the record alone
+    tells of a refusal.
     """
 
     reason: str
     reply: str | None = None
+    message: str = ""
 
 
 Given: TypeAlias = Mapping[str, GivenAnswer | NoAnswer]

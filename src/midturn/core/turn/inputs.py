@@ -70,7 +70,7 @@ class TurnFailed(Struct, frozen=True):
 class FormToAsk(Struct, frozen=True):
     """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
 
-    With `report_all` a reply is reported, too, where it would otherwise end the call; that is for a question asked alone.
+    With `report_all` a reply is reported, too, where it would otherwise end the call.
     """
 
     form: Form

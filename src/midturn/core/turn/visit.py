@@ -20,7 +20,7 @@ from midturn.core.turn.call import Call
 from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.effects import Record
 from midturn.core.turn.ending import ended_by_user, write_ending
-from midturn.core.turn.inputs import FormToAsk
+from midturn.core.turn.inputs import FormToAsk, OnFailure
 from midturn.core.turn.record import CallRecord, Chain, TurnRecord
 from midturn.core.turn.replay import Replay
 from midturn.core.turn.settings import TurnSettings
@@ -171,8 +171,7 @@ class Visit:
         """
         record, chain = _open_chain(self._state.record, request)
         for first, form in _forms(record, chain):
-            on_failure = "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
-            self._walk = first, FormToAsk(form, request.source, on_failure)
+            self._walk = first, FormToAsk(form, request.source, _on_failure(request))
             call = self._brought_up(self._state.record.calls[record.request.event_id])
             if request.event_id in call.waiting:
                 return call
@@ -230,7 +229,13 @@ def _reviewed(call: CallRecord, request: Approval) -> tuple[int, FormToAsk]:
     first = next((chain for chain in reversed(call.chains) if chain.asked.form and request.form in (None, chain.asked.id)), None)
     if first is None or first.asked.form is None:
         raise NotOpen(f"The review {request.event_id!r} belongs to no form.")
-    return first.place, FormToAsk(Form.from_json(list(first.asked.form.questions), review=True), first.asked.source)
+    form = Form.from_json(list(first.asked.form.questions), review=True)
+    return first.place, FormToAsk(form, first.asked.source, _on_failure(first.asked))
+
+
+def _on_failure(request: InquiryRequest) -> OnFailure:
+    """Say what becomes of a reply: whoever asked has left word that it wants to hear of it."""
+    return "report_all" if (request.metadata or {}).get("reply") == TELLS_REPLIES["reply"] else "fail_call"
 
 
 def _asks(event: Event) -> bool:

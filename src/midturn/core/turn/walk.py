@@ -40,6 +40,11 @@ class Walk:
         self._left: Cancelled | None = None
         self._given: dict[str, GivenAnswer] = {}
 
+    @property
+    def tells_replies(self) -> bool:
+        """Whether the tool hears what a person says instead of answering; otherwise that ends its call."""
+        return self.asking.on_failure == "report_all"
+
     def step(self) -> Step:
         """Say what comes now."""
         return self._left or self.walker.step()
