@@ -21,7 +21,7 @@ from typing import Any
 from opentelemetry import context, trace
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.exchange import Finished, ModelRequest
 from midturn.core.subject import ToolCall
 from midturn.ports import OBSERVERS, Happening, Journal, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
@@ -79,7 +79,7 @@ class _Spans:
 
     def question(self, conversation: str, turn: Sequence[Event], event: Event, links: Sequence[Link] = ()) -> None:
         """Make the span of a question that has its response: it began when the question was asked."""
-        if not isinstance(event, InquiryAnswered | InquiryRedacted | InquiryCancelled):
+        if not isinstance(event, InquiryResponse):
             return
         asked = next((found for found in reversed(turn) if isinstance(found, InquiryRequest) and found.id == event.id), None)
         if asked is None:

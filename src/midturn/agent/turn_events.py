@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.agent.result import RunResult
 from midturn.core.address import address
-from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, InquiryResponse
 from midturn.core.exchange import ReasoningDelta, TextDelta
 from midturn.core.stream import OpenQuestion, last_turn
 from midturn.core.subject import ToolCall
@@ -41,7 +41,7 @@ class QuestionAnswered(Struct, frozen=True):
     """
 
     id: str
-    response: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval
+    response: InquiryResponse | Approval
 
 
 class ToolFinished(Struct, frozen=True):
@@ -110,7 +110,7 @@ def _asked_now(request: InquiryRequest | Approval, conversation: str, events: Se
     return next((Asked(question) for question in questions if question.request.event_id == request.event_id), None)
 
 
-def _asked(response: InquiryAnswered | InquiryRedacted | InquiryCancelled | Approval, events: Sequence[Event]) -> Event | None:
+def _asked(response: InquiryResponse | Approval, events: Sequence[Event]) -> Event | None:
     """Return the latest request that a response belongs to; ids are unique inside a turn, and this turn is the last."""
     kind = Approval if isinstance(response, Approval) else InquiryRequest
     requests = (event for event in reversed(events) if isinstance(event, kind) and event.id == response.id)

@@ -187,6 +187,11 @@ class InquiryRedacted(Event, frozen=True, kw_only=True, omit_defaults=True, tag_
 
 
 InquiryResponse: TypeAlias = InquiryAnswered | InquiryCancelled | InquiryRedacted
+"""The response to an inquiry; `isinstance` takes it, too.
+
+A union, and no base class: only of a union does the type checker see that a `match` names every kind. `ChatResponse` and `ToolCallResponse`
+share nothing with these but the word, and no code asks for all of them at once.
+"""
 CancelReason: TypeAlias = Literal[
     "user",
     "backend_error",

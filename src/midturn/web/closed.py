@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from midturn.core.address import parse_address
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream import calls
 from midturn.core.subject import asked_text
@@ -28,7 +28,7 @@ class Closed(Struct, frozen=True, kw_only=True):
     asker: str
     text: str
     question: PersistedQuestion | None
-    decision: InquiryAnswered | InquiryCancelled | InquiryRedacted | Approval | None
+    decision: InquiryResponse | Approval | None
 
     @property
     def answered_by(self) -> AnsweredBy | None:

@@ -9,9 +9,6 @@ from typing import TypeAlias, cast
 from midturn.core.events import (
     Approval,
     Event,
-    InquiryAnswered,
-    InquiryCancelled,
-    InquiryRedacted,
     InquiryRequest,
     InquiryResponse,
     ToolCallRequest,
@@ -93,7 +90,7 @@ def pair_inquiries(events: Sequence[Event]) -> Pairing:
             pairing.begin_turn()
         elif isinstance(event, InquiryRequest):
             pairing.ask(place, (event.id,))
-        elif isinstance(event, InquiryAnswered | InquiryCancelled | InquiryRedacted):
+        elif isinstance(event, InquiryResponse):
             pairing.respond(place, (event.id,))
     return pairing
 
