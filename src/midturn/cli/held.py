@@ -58,9 +58,10 @@ class Held:
         """Everything recorded so far."""
         return self.journal.events
 
-    def has_answers(self) -> bool:
-        """Say whether somebody has handed an answer over."""
-        return bool(self._place.run(self.journal.answers.collect()))
+    def wait_for_answers(self) -> None:
+        """Return when somebody has handed an answer over."""
+        while not self._place.run(self.journal.answers.collect()):
+            self._place.run(self.journal.answers.changed())
 
     def take_answers(self) -> None:
         """Have what was handed over recorded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,24 +35,31 @@ _MOST_TITLES = 100  # conversations that are opened for their titles; of more th
 def command(*, watch: bool, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the open questions: who asks, what, since when, in which conversation."""
     place = find_place(store)
-    if everywhere and store is None and not watch:
-        return _list_everywhere(place, as_json=as_json)
-    if everywhere and place.is_on_disk:  # a database has no list that could lack any
+    if everywhere and (watch or store) and place.is_on_disk:  # a database has no list that could lack any
         place.files.reindex()
-    return _watch(place, as_json=as_json) if watch else _list(place, as_json=as_json)
+    if watch:
+        _watch(place, _say_as_json if as_json else _in_words(place))
+    elif everywhere and store is None:
+        waiting = _everywhere(place)
+        if as_json:
+            say_json([{**question.to_json(), "workspace": _root(there)} for there, questions in waiting for question in questions])
+        else:
+            _say_everywhere(waiting)
+    else:
+        questions = _grouped(place.store.pending_sync())
+        if as_json:
+            say_json([question.to_json() for question in questions])
+        else:
+            _say_here(place, questions)
+    return ExitStatus.DONE
 
 
-def _list(place: Place, *, as_json: bool) -> ExitStatus:
-    questions = _grouped(place.store.pending_sync())
-    if as_json:
-        say_json([question.to_json() for question in questions])
-        return ExitStatus.DONE
+def _say_here(place: Place, questions: Sequence[OpenQuestion]) -> None:
     if questions:
         _say_questions(place, questions)
         note("Answer one with `midturn answer ID [VALUE]{}`; the beginning of an ID will do.", place.option)
     else:
         say("Nothing waits for an answer.")
-    return ExitStatus.DONE
 
 
 def _say_questions(place: Place, questions: Sequence[OpenQuestion]) -> None:
@@ -61,13 +68,13 @@ def _say_questions(place: Place, questions: Sequence[OpenQuestion]) -> None:
         say(row)
 
 
-def _list_everywhere(here: Place, *, as_json: bool) -> ExitStatus:
-    """List the questions of every workspace that was used, and of the user's own store; those of this place come first."""
+def _everywhere(here: Place) -> Sequence[tuple[Place, Sequence[OpenQuestion]]]:
+    """Return the questions of every workspace that was used, and of the user's own store; those of this place come first."""
     found = [(place, _grouped(place.store.pending_sync())) for place in _places(here)]
-    waiting = [(place, questions) for place, questions in found if questions]
-    if as_json:
-        say_json([{**question.to_json(), "workspace": _root(place)} for place, questions in waiting for question in questions])
-        return ExitStatus.DONE
+    return [(place, questions) for place, questions in found if questions]
+
+
+def _say_everywhere(waiting: Sequence[tuple[Place, Sequence[OpenQuestion]]]) -> None:
     for place, questions in waiting:
         root = _root(place)
         say("In {}:", shown(Path(root)) if root else "no workspace")
@@ -76,7 +83,6 @@ def _list_everywhere(here: Place, *, as_json: bool) -> ExitStatus:
         note("Answer one in its directory with `midturn answer ID [VALUE]`; the beginning of an ID will do.")
     else:
         say("Nothing waits for an answer in any workspace.")
-    return ExitStatus.DONE
 
 
 def _places(here: Place) -> list[Place]:
@@ -93,21 +99,29 @@ def _root(place: Place) -> str | None:
     return str(place.workspace.root.resolve()) if place.workspace else None
 
 
-def _watch(place: Place, *, as_json: bool) -> ExitStatus:
-    """Show what happens until Ctrl-C; with `as_json`, a line of JSON each."""
-    if not as_json:
-        note("midturn: showing what is asked and answered. Ctrl-C ends this.")
-    asked: dict[str, OpenQuestion] = {}
+def _watch(place: Place, show: Callable[[StoreChange], None]) -> None:
+    """Show what happens, until Ctrl-C."""
     with suppress(KeyboardInterrupt), without_echo():
         for change in place.store.watch_sync():
-            if as_json:
-                say_line(change.to_json())
-                continue
-            if change.question:
-                asked[change.id] = change.question
-            for row in _news(place, change, asked.get(change.id)):
-                say(row)
-    return ExitStatus.DONE
+            show(change)
+
+
+def _say_as_json(change: StoreChange) -> None:
+    say_line(change.to_json())
+
+
+def _in_words(place: Place) -> Callable[[StoreChange], None]:
+    """Say what is going to be shown; return what shows it."""
+    note("midturn: showing what is asked and answered. Ctrl-C ends this.")
+    asked: dict[str, OpenQuestion] = {}
+
+    def show(change: StoreChange) -> None:
+        if change.question:
+            asked[change.id] = change.question
+        for row in _news(place, change, asked.get(change.id)):
+            say(row)
+
+    return show
 
 
 def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> Iterable[Shown]:

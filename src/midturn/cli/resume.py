@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 
@@ -29,8 +28,6 @@ from midturn.core.stream import open_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
 from midturn.foreign.told import told
 from midturn.sandbox.doors import for_people_only
-
-_LOOK = 0.5  # seconds between two looks for answers (`--watch`)
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):
@@ -137,7 +134,7 @@ def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
     if resume.watch:
         note("midturn: going on with every turn as its questions are answered. Ctrl-C ends this.")
     with without_echo() if resume.watch else nullcontext():
-        for conversation in _ready(place, watch=resume.watch):
+        for conversation in _ready_from_now_on(place) if resume.watch else place.store.ready_sync():
             statuses.append(_resume_one(resume, place, conversation))
             if statuses[-1] == ExitStatus.ENDED_BY_USER:
                 break
@@ -161,17 +158,15 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str) -> ExitSta
         return ExitStatus.ERROR
 
 
-def _ready(place: Place, *, watch: bool) -> Iterator[str]:
-    """Yield what is ready; with `watch` without end, but no turn twice in the state in which it was left."""
+def _ready_from_now_on(place: Place) -> Iterator[str]:
+    """Yield what is ready, without end, but no turn twice in the state in which it was left."""
     left: dict[str, int] = {}
     while True:
         for conversation in place.store.ready_sync():
             if left.get(conversation) != len(place.store.read_sync(conversation).events):
                 yield conversation
                 left[conversation] = len(place.store.read_sync(conversation).events)
-        if not watch:
-            return
-        time.sleep(_LOOK)
+        place.run(place.store.port.woken())
 
 
 def _attached(resume: ResumeFlags) -> bool:

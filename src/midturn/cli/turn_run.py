@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -36,7 +35,6 @@ from midturn.terminal.gate import Gate
 from midturn.terminal.restore import HUSH
 
 _MISSHAPEN = "the answer has not the shape that was asked for"
-_LOOK = 0.1  # seconds between two looks for an answer that was handed over
 
 
 class TurnRun(Struct, frozen=True, kw_only=True):
@@ -158,8 +156,7 @@ class TurnRunner:
 def _answered(held: Held) -> bool:
     """Hold on until somebody answers; False when the person here does not want to wait any longer."""
     try:
-        while not held.has_answers():
-            time.sleep(_LOOK)
+        held.wait_for_answers()
     except KeyboardInterrupt:
         note("midturn: not waiting any longer; the turn stays open. `midturn resume {}` goes on with it.", held.conversation)
         return False

@@ -131,7 +131,7 @@ def nothing() -> Generator[None, None, None]:
     ],
 )
 def test_what_steers_midturn_or_git_is_not_writable_even_where_it_is_absent(root: Path, path: str) -> None:
-    with Beneath(root) as beneath, pytest.raises(Rejected, match="belongs to"), beneath.parent(PurePosixPath(path), make=True):
+    with Beneath(root) as beneath, pytest.raises(Rejected, match="belongs to"), beneath.made_parent(PurePosixPath(path)):
         pass
     assert not (root / path).exists()
 
@@ -149,7 +149,7 @@ def test_the_users_own_configuration_is_not_writable_when_the_root_is_home(root:
     for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
-    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.parent(PurePosixPath(".config/midturn/config.toml"), make=True):
+    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.made_parent(PurePosixPath(".config/midturn/config.toml")):
         pass
 
 

@@ -41,7 +41,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_file_tool_writes_none_of_it_though_it_be_absent(home: Path, path: str, reached: str) -> None:
     root = home if reached == "as it is called" else home.resolve()
 
-    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.parent(PurePosixPath(path), make=True):
+    with Beneath(root) as beneath, pytest.raises(Rejected), beneath.made_parent(PurePosixPath(path)):
         pass
     assert not (home / path).exists()
 
@@ -67,7 +67,7 @@ def refuses(root: Path, path: str) -> None:
     with (
         Beneath(root) as beneath,
         pytest.raises(Rejected, match="do not write there"),
-        beneath.parent(PurePosixPath(path), make=True),
+        beneath.made_parent(PurePosixPath(path)),
     ):
         pass
     assert (root / path).exists() == before

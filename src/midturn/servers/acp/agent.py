@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,6 +21,7 @@ from midturn.servers.acp.turns import Turns
 from midturn.servers.acp.words import ContentBlock, NotText, words_of
 from midturn.store.ids import conversation_number
 
+TakeConversation: TypeAlias = Callable[[EditorSession, str], Awaitable[None]]
 Opening: TypeAlias = Callable[[Path, Sequence[SentServer]], Turns]
 """Returns what runs the turns of a directory, with the MCP servers that an editor has sent for them."""
 _PAGE = 200
@@ -79,14 +80,14 @@ class AssistantAgent:
         self, cwd: str, session_id: str, mcp_servers: list[SentServer] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         """Show a recorded conversation, and ask again what is open in it."""
-        await self._load(cwd, session_id, mcp_servers, replays=True)
+        await self._take(cwd, session_id, mcp_servers, EditorSession.load)
         return schema.LoadSessionResponse()
 
     async def resume_session(
         self, session_id: str, cwd: str, mcp_servers: list[SentServer] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
         """Go on with a recorded conversation that the editor still shows."""
-        await self._load(cwd, session_id, mcp_servers, replays=False)
+        await self._take(cwd, session_id, mcp_servers, EditorSession.resume)
         return schema.ResumeSessionResponse()
 
     async def list_sessions(self, cwd: str | None = None, cursor: str | None = None, **_: Any) -> schema.ListSessionsResponse:
@@ -135,13 +136,13 @@ class AssistantAgent:
         self._sessions[id] = session
         return session
 
-    async def _load(self, cwd: str, id: str, sent: Sequence[SentServer] | None, *, replays: bool) -> None:
+    async def _take(self, cwd: str, id: str, sent: Sequence[SentServer] | None, take: TakeConversation) -> None:
         before = self._sessions.pop(id, None)
         if before:
             await before.close()
         session = self._opened(id, cwd, sent)
         try:
-            await session.load(id, replays=replays)
+            await take(session, id)
         except MidturnError as error:
             del self._sessions[id]
             raise RequestError(-32002, str(error)) from error

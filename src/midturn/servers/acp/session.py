@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Any, Literal, TypeAlias
 
 from acp import RequestError
@@ -67,18 +67,21 @@ class EditorSession:
         async with self._turn, self._telling.sending():
             return await self._prompted(words, wanted)
 
-    async def load(self, conversation: str, *, replays: bool) -> None:
-        """Take a recorded conversation, and show it where `replays` says so; what is open in it is asked again.
+    async def load(self, conversation: str) -> None:
+        """Take a recorded conversation, and show it; what is open in it is asked again.
 
         Raises:
             StoreError: There is none, or it cannot be read.
         """
-        events = (await self._turns.store.read(conversation)).events
-        self._conversation = conversation
-        async with self._telling.sending() if replays else self._telling.dropping():
-            self._updates.tell(events)
-        if open_turn(events) and not (await self._look()).needs_adoption:
-            self._behind = asyncio.create_task(self._go_on_behind(self._cancels))
+        await self._take(conversation, self._telling.sending())
+
+    async def resume(self, conversation: str) -> None:
+        """Take a recorded conversation that the editor still shows; what is open in it is asked again.
+
+        Raises:
+            StoreError: There is none, or it cannot be read.
+        """
+        await self._take(conversation, self._telling.dropping())
 
     async def cancel(self) -> None:
         """End the turn that runs or waits, as Ctrl-C does."""
@@ -92,6 +95,14 @@ class EditorSession:
             self._behind.cancel()
             await asyncio.gather(self._behind, return_exceptions=True)
         await self._turns.close()
+
+    async def _take(self, conversation: str, telling: AbstractAsyncContextManager[None]) -> None:
+        events = (await self._turns.store.read(conversation)).events
+        self._conversation = conversation
+        async with telling:
+            self._updates.tell(events)
+        if open_turn(events) and not (await self._look()).needs_adoption:
+            self._behind = asyncio.create_task(self._go_on_behind(self._cancels))
 
     # A turn -------------------------------------------------------------------------------------------------------------------
 

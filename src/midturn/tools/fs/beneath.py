@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Self
@@ -77,18 +77,34 @@ class Beneath:
             yield descriptor
 
     @contextmanager
-    def parent(self, path: PurePosixPath, *, make: bool = False) -> Generator[int, None, None]:
-        """Open the folder of a file that is to be written; with `make`, create what is missing of it.
+    def parent(self, path: PurePosixPath) -> Generator[int, None, None]:
+        """Open the folder of a file that is to be written.
 
         Raises:
             Rejected: The folder is missing, ours, or outside; the check is made on what was opened, not on what the path says.
         """
         check_writable(path, self.root)
+        with self._parent(path, path.parent, ()) as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def made_parent(self, path: PurePosixPath) -> Generator[int, None, None]:
+        """Open the folder of a file that is to be written, and create what is missing of it.
+
+        Raises:
+            Rejected: The folder is ours, or outside; the check is made on what was opened, not on what the path says.
+        """
+        check_writable(path, self.root)
         missing: list[str] = []
         folder = path.parent
-        while make and folder.parts and not self._is_there(folder):
+        while folder.parts and not self._is_there(folder):
             missing.insert(0, folder.name)
             folder = folder.parent
+        with self._parent(path, folder, missing) as descriptor:
+            yield descriptor
+
+    @contextmanager
+    def _parent(self, path: PurePosixPath, folder: PurePosixPath, missing: Sequence[str]) -> Generator[int, None, None]:
         with self._opened(folder, _FOLDER) as descriptor:
             real = PurePosixPath(self._real(descriptor, folder), *missing, path.name)
             check_writable(real, self.root)
@@ -163,7 +179,7 @@ def _walk(folder: int, path: PurePosixPath, flags: int) -> int:
         os.close(here)
 
 
-def _made(folder: int, path: PurePosixPath, names: list[str]) -> int:
+def _made(folder: int, path: PurePosixPath, names: Sequence[str]) -> int:
     """Open a chain of new folders below an open one."""
     here = os.dup(folder)
     for name in names:

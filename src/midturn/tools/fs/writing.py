@@ -57,7 +57,7 @@ def create(beneath: Beneath, path: PurePosixPath, content: bytes) -> None:
         Changed: There is a file by now.
         Rejected: The path is not writable.
     """
-    with beneath.parent(path, make=True) as folder, explained(path), _temporary(folder, content) as temporary:
+    with beneath.made_parent(path) as folder, explained(path), _temporary(folder, content) as temporary:
         try:
             _move((folder, temporary), (folder, path.name))
         except FileExistsError:
@@ -125,7 +125,7 @@ def move(beneath: Beneath, source: PurePosixPath, destination: PurePosixPath) ->
     with beneath.parent(source) as here:
         with explained(source):
             _changeable((here, source.name), source)
-        with beneath.parent(destination, make=True) as there, explained(destination):
+        with beneath.made_parent(destination) as there, explained(destination):
             try:
                 _move((here, source.name), (there, destination.name))
             except FileExistsError:
