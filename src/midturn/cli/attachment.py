@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from midturn.sandbox.doors import not_a_persons
-from midturn.terminal.device import can_open_terminal
+from midturn.terminal.controlling import can_open_terminal
 
 SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
 

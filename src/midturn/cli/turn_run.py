@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from msgspec import Struct
@@ -32,7 +32,6 @@ from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
-from midturn.terminal.restore import HUSH
 
 _MISSHAPEN = "the answer has not the shape that was asked for"
 
@@ -93,7 +92,7 @@ class TurnRunner:
         spent: list[Spent] = []
         SPENT.set(spent)
         try:
-            with HUSH.during_turn() if self._run.attached else nullcontext():
+            with _hushed(attached=self._run.attached):
                 ending = asyncio.run(self._perform(session, requested))
         except (SystemExit, TerminalGone):  # a signal, or nobody there any more: what is recorded stays
             if session.turn_is_open:
@@ -162,3 +161,12 @@ def _answered(held: Held) -> bool:
         return False
     held.take_answers()
     return True
+
+
+def _hushed(*, attached: bool) -> AbstractContextManager[None]:
+    """Keep what is typed during a turn off the screen, where somebody is there to type."""
+    if not attached:
+        return nullcontext()
+    from midturn.terminal.restore import HUSH  # where nobody is there, no terminal is touched
+
+    return HUSH.during_turn()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from midturn.core.events import Event
 from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
 from midturn.core.subject import ToolCall
 from midturn.core.visible import exact
 from midturn.prompts.cells import clip, continued_rows, hang
 from midturn.prompts.content import compact, one_line, split_lines
 from midturn.terminal.page import Page
-from midturn.terminal.told import Told, label
+from midturn.terminal.told import Ledger, Told, label
 
 _SIGN = "·"
 _LONGEST_ARGUMENTS = 160
@@ -23,17 +24,19 @@ _DIM, _RED, _PLAIN = "\x1b[90m", "\x1b[31m", "\x1b[0m"
 
 
 class Asides:
-    """Prints lines; each is one line, wrapped where a terminal shows it."""
+    """Prints lines; each is one line, wrapped where a terminal shows it. `answered_here` is the `Ledger`'s."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, answered_here: Collection[str] = ()) -> None:
         self._page = page
+        self._ledger = Ledger(answered_here)
 
     def tool_started(self, call: ToolCall) -> None:
         """Name a tool that runs, with as much of its arguments as one row holds."""
         self._say([clip(f"{self._sign} {label(call)}{_others(call)}", self._width or _LONGEST_ARGUMENTS)], _DIM)
 
-    def tool_ended(self, call: ToolCall, error: str | None, fate: str | None) -> None:
+    def tool_ended(self, call: ToolCall, error: str | None) -> None:
         """Say what became of a call: what somebody decided, that it is done, or the first line of what went wrong."""
+        fate = self._ledger.fate(call, is_error=error is not None)
         name = f"{self._sign} {clip(label(call), _LONGEST_LABEL)}"
         if fate is not None:
             self._say([f"{name}: {clip(fate, _LONGEST_ERROR)}"], _DIM)
@@ -44,6 +47,10 @@ class Asides:
         else:
             first = next((line for line in split_lines(error) if line.strip()), "it does not say why")
             self._say([f"{name} failed: {clip(exact(first), _LONGEST_ERROR)}"], _RED)
+
+    def note(self, event: Event) -> Told | None:
+        """Follow the turn, event by event; return what `told` is to say of it."""
+        return self._ledger.note(event)
 
     def told(self, told: Told) -> None:
         """Say who answered a question in place of the person here, and show what that let through."""

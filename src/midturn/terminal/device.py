@@ -12,9 +12,8 @@ from midturn.errors import TerminalGone
 from midturn.prompts.rich.screen import Size
 from midturn.terminal.ascii import as_ascii
 from midturn.terminal.attributes import Attributes
+from midturn.terminal.controlling import open_by_path, terminal_path
 
-_CANDIDATES = (2, 0, 1)
-_FALLBACK = "/dev/tty"
 _DEFAULT_COLUMNS = 80
 _DEFAULT_ROWS = 24
 _CHUNK = 65_536
@@ -162,37 +161,13 @@ def open_device() -> Generator[Device]:
     """
     path = terminal_path()
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+        fd = open_by_path(path)
     except OSError as error:
         raise NoTerminal(f"No terminal to ask at: {path}: {error.strerror}.") from error
     try:
         yield Device(fd, path)
     finally:
         os.close(fd)
-
-
-def can_open_terminal() -> bool:
-    """Tell whether a person can be asked here: whether the controlling terminal opens. Pipes change nothing."""
-    try:
-        with open_device() as device:
-            os.tcgetpgrp(device.fd)
-    except (NoTerminal, OSError):
-        return False
-    return True
-
-
-def terminal_path() -> str:
-    """Return the path of the first of stderr, stdin, stdout that is our controlling terminal, else `/dev/tty`.
-
-    By its own name where possible: some systems cannot wait for input on `/dev/tty`.
-    """
-    for fd in _CANDIDATES:
-        try:
-            os.tcgetpgrp(fd)  # fails where it is not a terminal, or not the controlling one
-            return os.ttyname(fd)
-        except OSError:
-            continue
-    return _FALLBACK
 
 
 def _raise(error: TerminalGone) -> None:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import TextIO
 
-from midturn.terminal.ascii import as_ascii
 from midturn.terminal.gate import Gate
 
 _NOBODY_READS = frozenset({errno.EPIPE, errno.EIO, errno.ENXIO, errno.EBADF})
@@ -70,6 +69,8 @@ class Outlet:
 
     def _encodable(self, text: str) -> str:
         if self.is_terminal and not self.unicode:
+            from midturn.terminal.ascii import as_ascii  # hardly anybody's terminal needs it
+
             return as_ascii(text)
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 

@@ -6,10 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TextIO
+from functools import cached_property
+from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct
 
+from midturn.core.events import ChatRequest, ChatResponse, ConfigDelta, TurnEnd, TurnStart
 from midturn.core.visible import exact
 from midturn.ports import (
     ConsultFinished,
@@ -25,16 +27,20 @@ from midturn.ports import (
     ToolEnded,
 )
 from midturn.prompts.settings import Mode
-from midturn.terminal.asides import Asides
 from midturn.terminal.gate import Gate
+from midturn.terminal.heartbeat import Heartbeat
 from midturn.terminal.look import choose_look
 from midturn.terminal.message import StreamedMessage
 from midturn.terminal.outlet import Outlet
 from midturn.terminal.page import Page
-from midturn.terminal.spinner import Heartbeat, Spinner
-from midturn.terminal.told import Ledger
+
+if TYPE_CHECKING:
+    from midturn.terminal.asides import Asides
+    from midturn.terminal.spinner import Spinner
 
 _MODEL = "the model"
+_OF_NO_CALL = (TurnStart, ConfigDelta, ChatRequest, ChatResponse, TurnEnd)
+"""What is recorded of a turn that only talks: nothing of it is said beside the words."""
 
 
 class OutputSettings(Struct, frozen=True, kw_only=True):
@@ -66,9 +72,9 @@ class TerminalDisplay:
         page = Page(Outlet(out, gate, nobody_reads), Outlet(err, gate), choose_look(self._settings.mode, os.environ))
         self._words = StreamedMessage(page, "words")
         self._reasoning = StreamedMessage(page, "reasoning")
-        self._asides = Asides(page)
-        self._spinner = Spinner(gate, page.err, clock) if page.look.moves and page.err.is_terminal else None
-        self._ledger = Ledger(gate.answered)
+        self._spinner = _spinner(gate, page, clock)
+        self._page = page
+        self._answered_here = gate.answered
         self._heartbeat = Heartbeat(self._beat)
 
     def show(self, happening: Happening) -> None:
@@ -86,15 +92,15 @@ class TerminalDisplay:
             case ToolBegan() | ToolEnded() if happening.call.name not in self._settings.hidden:
                 self._finish_message()
                 self._show_tool(happening)
-            case Recorded(event):
-                if (told := self._ledger.note(event)) is not None:
+            case Recorded(event) if not isinstance(event, _OF_NO_CALL):
+                if (told := self._asides.note(event)) is not None:
                     self._finish_message()
                     self._asides.told(told)
             case Notice(text, seconds):
                 self._asides.notice(text)
                 self._wait(seconds)
             case _:
-                pass  # reasoning that is not asked for, and tools that are not mentioned
+                pass  # reasoning that is not asked for, tools that are not mentioned, and what is shown already
 
     def end(self) -> None:
         """Finish what was begun: a block, a line, the row that counts seconds."""
@@ -123,7 +129,13 @@ class TerminalDisplay:
                 self._begin(call.event, exact(call.name))
             case ToolEnded(content=content, is_error=is_error):
                 self._finish(call.event)
-                self._asides.tool_ended(call, content if is_error else None, self._ledger.fate(call, is_error=is_error))
+                self._asides.tool_ended(call, content if is_error else None)
+
+    @cached_property
+    def _asides(self) -> Asides:
+        from midturn.terminal.asides import Asides  # many turns have nothing but words
+
+        return Asides(self._page, self._answered_here)
 
     def _finish_message(self) -> None:
         self._reasoning.finish()
@@ -154,3 +166,11 @@ class TerminalDisplay:
             self._spinner.paint()
         if not self._words.is_open and (self._spinner is None or not self._spinner.is_busy):
             self._heartbeat.stop()
+
+
+def _spinner(gate: Gate, page: Page, clock: Callable[[], float]) -> Spinner | None:
+    if not (page.look.moves and page.err.is_terminal):
+        return None
+    from midturn.terminal.spinner import Spinner  # files and pipes have no row that moves
+
+    return Spinner(gate, page.err, clock)

@@ -15,7 +15,8 @@ from midturn.core.visible import exact
 from midturn.errors import TerminalGone
 from midturn.prompter import Prompter
 from midturn.prompts.jump import BackTo, Jump
-from midturn.terminal.device import Device, NoTerminal, can_open_terminal, open_device
+from midturn.terminal.controlling import can_open_terminal
+from midturn.terminal.device import Device, NoTerminal, open_device
 from midturn.terminal.gate import TERMINAL, Gate
 from midturn.terminal.mode import choose_mode
 from midturn.terminal.notify_command import NotifyCommand, question_of
