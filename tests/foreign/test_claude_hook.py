@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from midturn.cli.place import place_in
+from midturn.clock import SYSTEM
+from midturn.core.asker import Asker
+from midturn.core.form.elicitation import Outgoing, heading
+from midturn.foreign.errands import Errands
+from midturn.tools.ask_user_arguments import read_arguments
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
 
@@ -245,12 +254,53 @@ def test_questions_answered_at_the_own_dialog_are_closed(midturn: CommandLine, c
     assert [(event["outcome"], event.get("reason")) for event in answers(stored(midturn)[0])] == [("cancelled", "superseded")]
 
 
-def test_what_our_own_server_asks_is_not_asked_twice(midturn: CommandLine, claude: Session) -> None:
-    schema = {"type": "object", "properties": {"env": {"type": "string"}}}
-    said = claude.run("Elicitation", mcp_server_name="midturn", message="Which env?", mode="form", requested_schema=schema)
+OURS = {
+    "questions": [
+        {"id": "env", "text": "Which env?", "answer_type": "select", "options": ["prod", "dev"], "allow_other": True},
+        {"id": "sure", "text": "Sure?", "answer_type": "boolean"},
+    ]
+}
 
-    assert said is None
-    assert stored(midturn) == []
+
+@pytest.fixture
+def asked(midturn: CommandLine) -> list[list[Any]]:
+    """Ask a form through our server, in a session that had another name then; return the sets of questions that its dialog may show."""
+    with patch.dict(os.environ, midturn.environment, clear=True):
+        store = place_in(midturn.root, None, local=True).store
+    asker = Asker(name="Claude Code", agent="claude", session="another", via="mcp", cwd=str(midturn.root))
+    form = read_arguments(OURS).form
+    asyncio.run(Errands(store, asker, SYSTEM).questions("", "ask_user", OURS, form))
+    return [[*form.questions], [form.questions[0]]]
+
+
+def dialog(questions: list[Any], **changes: Any) -> dict[str, Any]:
+    """Return what Claude Code says before it opens the dialog of our server."""
+    shown = {"message": heading(questions), "requested_schema": Outgoing.of(questions).schema}
+    return {"mcp_server_name": "midturn", "mode": "form", **shown, **changes}
+
+
+@pytest.mark.parametrize("server", ["midturn", "ask-me"])
+def test_what_our_own_server_asks_is_not_asked_twice_whatever_it_is_called(
+    midturn: CommandLine, claude: Session, asked: list[list[Any]], server: str
+) -> None:
+    for questions in asked:
+        assert claude.run("Elicitation", **dialog(questions, mcp_server_name=server)) is None
+    assert len(stored(midturn)) == 1
+
+
+def test_another_server_that_is_called_as_ours_is_asked_about(midturn: CommandLine, claude: Session, asked: list[list[Any]]) -> None:
+    theirs = [
+        dialog(asked[0], message="Which env? "),
+        dialog(asked[0], requested_schema={"type": "object", "properties": {"env": {"type": "string"}}}),
+    ]
+    hooks = [claude.start("Elicitation", **one) for one in theirs]
+    questions = wait_for(midturn, 3)
+
+    assert [question["question"]["context"] for question in questions[1:]].count(
+        "The MCP server midturn asks: Please answer these questions."
+    ) == 1
+    for hook in hooks:
+        hook.kill()
 
 
 def test_what_a_server_asks_is_a_form(midturn: CommandLine, claude: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,14 +28,18 @@ OPEN, POINTER = "requests your input", "\u276f"
 
 
 @contextmanager
-def claude_asking(midturn: CommandLine, program: Path) -> Generator[tuple[PtySession, FakeMessages]]:
-    """Have its model ask, at a terminal, with our hooks and our server; its dialog is open, and the inbox has the question once."""
+def claude_asking(midturn: CommandLine, program: Path, name: str = "midturn") -> Generator[tuple[PtySession, FakeMessages]]:
+    """Have its model ask, at a terminal, with our hooks and our server, which is called `name` there.
+
+    Its dialog is open then, and the inbox has the question once.
+    """
     servers = midturn.home / "servers.json"
-    servers.write_text(midturn.ok("mcp", "--print-config", "claude").stdout)
-    asks: Calls = [("mcp__midturn__ask_user", ASKED)]
-    options = ("--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+    registered = json.loads(midturn.ok("mcp", "--print-config", "claude").stdout)["mcpServers"]
+    servers.write_text(json.dumps({"mcpServers": {name: registered["midturn"]}}))
+    asks: Calls = [(f"mcp__{name}__ask_user", ASKED)]
+    options = ("--mcp-config", str(servers), "--allowedTools", f"mcp__{name}")
     with (
-        FakeMessages([asks, "I go on.", check_again("mcp__midturn__check_answer"), "All done."]) as provider,
+        FakeMessages([asks, "I go on.", check_again(f"mcp__{name}__check_answer"), "All done."]) as provider,
         claude_at_a_terminal(midturn, program, provider, *options) as session,
     ):
         session.wait_for(OPEN, seconds=90)
@@ -43,15 +48,19 @@ def claude_asking(midturn: CommandLine, program: Path) -> Generator[tuple[PtySes
         yield session, provider
 
 
-def test_claude_is_answered_in_its_dialog(midturn: CommandLine, claude_program: Path) -> None:
-    with claude_asking(midturn, claude_program) as (session, provider):
+@pytest.mark.parametrize("name", ["midturn", "ask-me"])
+def test_claude_is_answered_in_its_dialog_and_nobody_is_asked_twice_whatever_our_server_is_called(
+    midturn: CommandLine, claude_program: Path, name: str
+) -> None:
+    with claude_asking(midturn, claude_program, name) as (session, provider):
         press(session, " ", lambda: "☒" in session.text)
         press(session, DOWN, lambda: f"{POINTER} Accept" in session.text)
         press(session, "\r", lambda: OPEN not in session.text)
         session.wait_for("All done.", seconds=PATIENCE)
 
     assert "The user answered: yes" in provider.results[-1]
-    (answer,) = answers(stored(midturn)[0])
+    (events,) = stored(midturn)
+    (answer,) = answers(events)
     assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Claude Code"}
 
 

@@ -14,8 +14,7 @@ from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
-from midturn.foreign.registering import SERVER
+from midturn.foreign.occasion import Done, Elicited, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
 
 TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
 _MARGIN = 60
@@ -184,8 +183,6 @@ def answers_by_text(form: Form, given: AnswersGiven) -> dict[str, Json]:
 
 def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
     server = text(document.get("mcp_server_name")) or "server"
-    if server == SERVER:
-        return Nothing()  # what our server asks is in the inbox already, and in this dialog
     if document.get("mode") not in ("form", None, ""):
         return Nothing()  # an address is opened where the browser is
     message = f"The MCP server {server} asks: {text(document.get('message'))}"
@@ -194,7 +191,7 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
     except QuestionError:
         return Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
-    return PutForm(id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN)
+    return Elicited(id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN)
 
 
 def _elicited(document: JsonObject, outcome: Decided) -> Said:

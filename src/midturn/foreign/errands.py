@@ -36,6 +36,7 @@ from midturn.foreign.errand import (
     waits,
 )
 from midturn.foreign.naming import is_nameless, tool_name
+from midturn.foreign.own_dialog import shows
 from midturn.foreign.room import SESSION, NoRoom, Room
 from midturn.inquirer.call import InquirerCall
 from midturn.inquirer.inquirer import Inquirer
@@ -183,6 +184,15 @@ class Errands:
         """Return what this session has asked about such a call and not yet heard, oldest first."""
         name, wanted = tool_name(tool), canonical(arguments)
         return [errand for errand in await self.unfinished() if errand.tool == name and canonical(errand.arguments) == wanted]
+
+    async def shown_in(self, dialog: JsonObject) -> Errand | None:
+        """Return what this agent has asked through our server and not yet heard, where a dialog that it is about to open shows just that.
+
+        Its session may go by another name by now.
+        """
+        turns = [(conversation, await self._turn(conversation)) for conversation in await self._store.port.ids(which="open")]
+        found = [errand_of(conversation, turn) for conversation, turn in turns if not is_over(turn)]
+        return next((errand for errand in found if errand and errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
 
     async def taken_up(self, tool: str, arguments: JsonObject) -> Errand | None:
         """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits."""

@@ -36,6 +36,10 @@ class PutForm(Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
 
+class Elicited(PutForm, frozen=True, kw_only=True):
+    """A server has the agent open a dialog: `arguments` are what it shows. Where that is a question of ours, it is in the inbox already."""
+
+
 class Done(Struct, frozen=True, kw_only=True):
     """A call is over: what we asked about it was decided, here or there."""
 

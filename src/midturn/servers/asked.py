@@ -22,11 +22,3 @@ def questions_at_once(question: OpenQuestion, can_show: Callable[[Sequence[Quest
     whole = Form.from_json(list(question.form.questions)).questions
     apart = any(one.when for one in whole) or not can_show(whole) or whole[0].id != (asked.id if asked else "")
     return [asked] if apart and asked else whole
-
-
-def heading(questions: Sequence[Question[Any]]) -> str:
-    """Return what stands above a form of these questions."""
-    first = questions[0]
-    if len(questions) > 1:
-        return first.context or "Please answer these questions."
-    return f"{first.context}\n\n{first.text}" if first.context else first.text

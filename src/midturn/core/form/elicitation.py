@@ -73,6 +73,14 @@ def form_of(schema: object, message: str) -> Elicited:
     return Elicited(Form.from_json(questions, review=len(questions) > 1), names)
 
 
+def heading(questions: Sequence[Question[Any]]) -> str:
+    """Return what stands above a form of these questions."""
+    first = questions[0]
+    if len(questions) > 1:
+        return first.context or "Please answer these questions."
+    return f"{first.context}\n\n{first.text}" if first.context else first.text
+
+
 class Outgoing(Struct, frozen=True):
     """Our questions as a form of somebody else's: `names` are its properties, by the ids of the questions.
 

@@ -11,7 +11,7 @@ from acp import RequestError, schema
 from msgspec import Struct
 from pydantic import ValidationError
 
-from midturn.core.form.elicitation import Outgoing
+from midturn.core.form.elicitation import Outgoing, heading
 from midturn.core.question import Question
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen
@@ -21,7 +21,7 @@ from midturn.ports import Clock
 from midturn.servers.acp.choices import choices_of
 from midturn.servers.acp.editor import Editor
 from midturn.servers.acp.updates import kind_of, title_of
-from midturn.servers.asked import QUICKEST, heading, questions_at_once
+from midturn.servers.asked import QUICKEST, questions_at_once
 from midturn.store.store import ConversationStore
 
 VIA = "acp"

@@ -11,16 +11,16 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 from pydantic import ValidationError
 
-from midturn.core.form.elicitation import Outgoing
+from midturn.core.form.elicitation import Outgoing, heading
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded
 from midturn.foreign.clients import can_show
 from midturn.foreign.errand import Errand
 from midturn.foreign.errands import Errands
+from midturn.foreign.own_dialog import VIA
 from midturn.ports import Clock
-from midturn.servers.asked import QUICKEST, heading, questions_at_once
+from midturn.servers.asked import QUICKEST, questions_at_once
 from midturn.servers.mcp.caller import Caller
 
-VIA = "mcp"
 _LOG = logging.getLogger(__name__)
 
 
