@@ -77,6 +77,7 @@ def test_status_says_what_happens_where_a_hook_is_killed(midturn: CommandLine, s
     after = midturn.ok("hook", "status", "claude").stdout
 
     assert "Claude Code: asks by itself" in before
+    assert "killed" not in before, "there is no hook"
     assert f"by {settings}" in after
     assert "If the hook is killed, Claude Code's own dialog decides" in after
 
@@ -217,3 +218,10 @@ def test_settings_that_cannot_be_read_hide_no_other_agent(midturn: CommandLine, 
     assert status.status == 2
     assert str(settings) in status.stderr
     assert "Codex: asks through midturn" in status.stdout
+
+
+def test_who_wants_to_install_opencodes_is_told_what_carries_its_questions(midturn: CommandLine) -> None:
+    refused = midturn.run("hook", "install", "opencode")
+
+    assert refused.status == 2
+    assert "opencode has no hooks to install. Run `midturn hook opencode` beside it" in " ".join(refused.stderr.split())

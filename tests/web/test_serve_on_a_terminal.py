@@ -74,6 +74,10 @@ def test_the_picture_is_the_address_and_enter_draws_another(terminal: PtySession
             assert browser.get(address).status_code == 401
 
 
+def test_where_no_phone_gets_to_the_address_that_is_said(terminal: PtySession) -> None:
+    assert "Only this machine reaches it. For a phone, have a tunnel lead here" in " ".join(terminal.text.split())
+
+
 def test_ctrl_c_ends_the_server_and_leaves_the_terminal_as_it_was(terminal: PtySession) -> None:
     terminal.send("\x03")
     assert terminal.wait_for_end() == 0

@@ -31,4 +31,4 @@ def command(*, agent: str, project: bool, policy: str) -> None:
         tell("{} asks through midturn already: {} stays as it is.", AGENTS[agent].name, installation.file)
     tell(block(installation.advice))
     tell(block(installation.killed))
-    tell("Questions wait in `midturn inbox`; `midturn answer ID` answers one.")
+    tell("Questions wait in `midturn inbox`, and on the page of `midturn serve`; `midturn answer ID` answers one.")

@@ -10,9 +10,21 @@ import click
 from midturn.cli.hook.where import WAIT
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.claude_deferring import POLICY
+from midturn.foreign.opencode import NAME as OPENCODE
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_AGENT = click.Choice(list(AGENTS))
+
+
+class _Agents(click.Choice[str]):
+    """The agents that have hooks."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == OPENCODE:
+            self.fail("opencode has no hooks to install. Run `midturn hook opencode` beside it: that carries what it asks.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_AGENT = _Agents(list(AGENTS))
 
 
 def with_agent(command: _F) -> _F:

@@ -28,10 +28,12 @@ def command(*, agent: str | None, project: bool) -> ExitStatus:
     worst = ExitStatus.DONE
     for key in [agent] if agent else AGENTS:
         found = [_looked_at(key, project=one) for one in _places(key, project=project)]
-        if all(status is None for status in found):
+        is_installed = any(status is not None for status in found)
+        if not is_installed:
             say("{}: asks by itself; `{}` changes that.", AGENTS[key].name, _installing(key, WAIT, project=project))
         worst = max(worst, *(status or ExitStatus.DONE for status in found))
-        tell(block(f"  {installation_of(key, project=project).killed}"))
+        if is_installed or agent:
+            tell(block(f"  {installation_of(key, project=project).killed}"))
     return worst
 
 

@@ -42,6 +42,11 @@ class Serve(Struct, frozen=True, kw_only=True):
         return f"{self.scheme}://{_with_port(self.scheme, host, self.port)}"
 
     @property
+    def is_here_alone(self) -> bool:
+        """Whether the address that is printed leads nowhere from another machine."""
+        return self.host in LOOPBACK and not self.url
+
+    @property
     def hosts(self) -> set[str]:
         """The names under which the page may be asked for."""
         names = {"127.0.0.1", "localhost", "[::1]"} if self.host in LOOPBACK else {f"[{self.host}]" if ":" in self.host else self.host}

@@ -113,6 +113,8 @@ async def _closed(visit: _Visit, status: int, sent: Fields | None = None, proble
 
 
 async def _before(site: Site, found: OpenQuestion) -> Before:
+    if found.asker:  # an agent of somebody else keeps its conversation to itself: nothing of it was said here
+        return Before()
     try:
         turn = await site.board.port.last_turn(found.conversation)
     except MidturnError:  # the question can be answered without it
