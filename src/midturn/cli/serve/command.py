@@ -89,7 +89,7 @@ def run_serve(given: Serve) -> ExitStatus:
         if given.open and isinstance(site.access, CookieAccess):
             _open(given, entrance(given.address, site.access.keyring.new_code()))
         if given.is_here_alone and is_terminal():
-            note("Only this machine reaches it. For a phone, have a tunnel lead here, and start again with `--url` and the tunnel's address.")
+            note("Only this machine reaches it. For a phone, have a tunnel lead here, and start again with `--url` and its address.")
         another = "Enter prints another code; " if _on_enter(invite) else ""
         note(f"{another}Ctrl-C ends the server, and turns stay open.")
 
