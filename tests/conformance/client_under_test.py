@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET
 
-from midturn import Agent, MemoryStore, ScriptedModel
+from midturn import Agent, ScriptedModel
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Answered, Reply, Submitted
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
 from midturn.prompter import Prompter
+from midturn.store.file_store import FileStore
 
 
 class Taker(Prompter):
@@ -26,18 +29,18 @@ class Taker(Prompter):
         return Answered(True if prompt.question.default is UNSET else prompt.question.default)
 
 
-def main(url: str) -> None:
-    """Call every tool once, all of one turn at the same time, as models do."""
+def main(home: Path, url: str) -> None:
+    """Call every tool once, all of one turn at the same time, as models do; the record is kept below a directory."""
     with McpServers([ServerSpec(name="it", url=url)]) as servers:
         sys.stderr.write(f"{servers.problems}\n")
         tools = servers.tools["it"]
         calls: list[dict[str, Any]] = [{"name": tool.definition.name, "arguments": {}} for tool in tools]
         replies: list[dict[str, Any]] = [{"calls": calls}, {"text": "Done."}]
-        agent = Agent(model=ScriptedModel(replies), tools=tools, prompter=Taker(), store=MemoryStore())
+        agent = Agent(model=ScriptedModel(replies), tools=tools, prompter=Taker(), store=FileStore(Path(tempfile.mkdtemp(dir=home))))
         result = agent.run_sync("Go")
         sys.stderr.write(f"{result.status} {result.error or ''}\n")
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING)
-    main(sys.argv[-1])
+    main(Path(sys.argv[1]), sys.argv[-1])

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from support.installed import Missing, installed
+from support.no_lie import lies
 
 HERE = Path(__file__).parent
 PACKAGES = ("@modelcontextprotocol/conformance@0.2.0-alpha.12", "node@22.23.3")
@@ -134,20 +136,20 @@ def _program() -> list[str]:
     return [str(binaries / "node"), str(binaries.parent / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
 
 
-def run(scenario: Scenario) -> Counted:
-    """Run a scenario against our side.
+def run(scenario: Scenario, home: Path) -> Counted:
+    """Run a scenario against our side, whose stores are in a directory below `home`.
 
     Raises:
         Missing: The tests cannot be installed here.
     """
     command = [*_program(), scenario.side, "--scenario", scenario.name]
     if scenario.era == TASKS:
-        with _server("tasks_under_test.py") as url:
+        with _server(home, "tasks_under_test.py") as url:
             return _counted([*command, "--url", url])
     command += ["--spec-version", scenario.era]
     if scenario.side == "client":
-        return _counted([*command, "--command", f"{sys.executable} {HERE / 'client_under_test.py'}"])
-    with _server() as url:
+        return _counted([*command, "--command", f"{sys.executable} {HERE / 'client_under_test.py'} {home}"])
+    with _server(home) as url:
         return _counted([*command, "--url", url])
 
 
@@ -161,8 +163,8 @@ def _counted(command: list[str]) -> Counted:
 
 
 @contextmanager
-def _server(script: str = "server_under_test.py") -> Generator[str]:
-    process = subprocess.Popen([sys.executable, str(HERE / script)], stdout=subprocess.PIPE, text=True)
+def _server(home: Path, script: str = "server_under_test.py") -> Generator[str]:
+    process = subprocess.Popen([sys.executable, str(HERE / script), str(home)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
@@ -172,29 +174,38 @@ def _server(script: str = "server_under_test.py") -> Generator[str]:
 
 
 def main() -> int:
-    """Run all of them; the status is 1 if a check failed that should not, 0 also where they cannot be installed, which is said."""
-    passed = total = out = 0
-    whole = True
-    for scenario in SCENARIOS:
+    """Run all of them; the status is 1 if something is not as it should be, 0 also where they cannot be installed, which is said."""
+    with tempfile.TemporaryDirectory() as home:
         try:
-            counted = run(scenario)
+            counted = [_said(scenario, run(scenario, Path(home))) for scenario in SCENARIOS]
+            unknown = offered().keys() - {scenario.name for scenario in SCENARIOS} - NOT_RUN.keys()
         except Missing as missing:
-            print(f"SKIPPED: {missing}")  # noqa: T201
+            _say(f"SKIPPED: {missing}")
             return 0
-        passed, total, out = passed + counted.passed, total + max(counted.total, 1), out + len(scenario.out)
-        print(f"{counted.passed:3} of {counted.total:3}  {scenario}", flush=True)  # noqa: T201
-        for check, reason in scenario.out.items():
-            print(f"            does not apply: {check}: {reason}")  # noqa: T201
-        if not counted.is_whole(scenario.out):
-            whole = False
-            print(counted.printed)  # noqa: T201
-    for name, reason in NOT_RUN.items():
-        print(f"  not run   {name}: {reason}")  # noqa: T201
-    unknown = set(offered()) - {scenario.name for scenario in SCENARIOS} - set(NOT_RUN)
-    for name in sorted(unknown):
-        print(f"  not run   {name}: nobody has looked at it")  # noqa: T201
-    print(f"{passed} of {total} checks passed, in {len(SCENARIOS)} scenarios; {out} do not apply, as said above.")  # noqa: T201
-    return 0 if whole and not unknown else 1
+        invented = lies(Path(home))
+        stores = sum(1 for _ in Path(home).rglob("events.jsonl"))
+    for name, reason in [*NOT_RUN.items(), *((name, "nobody has looked at it") for name in sorted(unknown))]:
+        _say(f"  not run   {name}: {reason}")
+    for lie in invented:
+        _say(lie)
+    passed, total, out = sum(each.passed for each in counted), sum(each.total for each in counted), sum(len(each.out) for each in SCENARIOS)
+    _say(f"{passed} of {total} checks passed, in {len(SCENARIOS)} scenarios; {out} do not apply, as said above.")
+    _say(f"{len(invented)} answers or refusals that nobody gave, in {stores} conversations on record.")
+    whole = all(each.is_whole(scenario.out) for each, scenario in zip(counted, SCENARIOS, strict=True))
+    return 0 if whole and not unknown and not invented else 1
+
+
+def _said(scenario: Scenario, counted: Counted) -> Counted:
+    _say(f"{counted.passed:3} of {counted.total:3}  {scenario}")
+    for check, reason in scenario.out.items():
+        _say(f"            does not apply: {check}: {reason}")
+    if not counted.is_whole(scenario.out):
+        _say(counted.printed)
+    return counted
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

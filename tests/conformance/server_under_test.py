@@ -1,4 +1,4 @@
-"""A server on what `midturn mcp` is built of, with the tools that the conformance tests call. Run it with a port.
+"""A server on what `midturn mcp` is built of, with the tools that the conformance tests call.
 
 Our questions become forms by our own code. What we never ask for (a model's words, roots) and a form of old are written out.
 """
@@ -184,11 +184,12 @@ def _text(text: str) -> types.CallToolResult:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve on loopback; the port is printed."""
+    """Serve on loopback; the port is printed. It keeps nothing."""
+    del arguments
     server: Server[Any] = Server(
         "midturn", on_list_tools=list_tools, on_call_tool=call_tool, on_list_prompts=list_prompts, on_get_prompt=get_prompt
     )
-    with socket.create_server(("127.0.0.1", int(arguments[0]) if arguments else 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         print(listening.getsockname()[1], flush=True)  # noqa: T201
         uvicorn.Server(uvicorn.Config(server.streamable_http_app(host="127.0.0.1"), log_level="warning")).run([listening])
 

@@ -81,8 +81,8 @@ class Person:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Serve on loopback; the port is printed."""
-    folder = Path(tempfile.mkdtemp())
+    """Serve on loopback, with a store below a given directory; the port is printed."""
+    folder = Path(tempfile.mkdtemp(dir=arguments[0]))
     person = Person(folder)
     server = make_server(FileStore(folder), {}, SYSTEM, AskingSettings(slice=30, quickest=0))
     ask = server.get_request_handler("tools/call")
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str]) -> None:
 
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
-    with socket.create_server(("127.0.0.1", int(arguments[0]) if arguments else 0)) as listening:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         print(listening.getsockname()[1], flush=True)  # noqa: T201
         uvicorn.Server(uvicorn.Config(server.streamable_http_app(host="127.0.0.1"), log_level="warning")).run([listening])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from conformance.scenarios import NOT_RUN, OLD, PUSHED, RETURNED, SCENARIOS, TASKS, Scenario, offered, run
@@ -11,8 +13,8 @@ pytestmark = [pytest.mark.real("the conformance tests of MCP", may_be_missing=Tr
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_a_scenario_passes(scenario: Scenario) -> None:
-    counted = or_skip(lambda: run(scenario))
+def test_a_scenario_passes(scenario: Scenario, tmp_path: Path) -> None:
+    counted = or_skip(lambda: run(scenario, tmp_path))
     assert counted.is_whole(scenario.out), counted.printed
 
 

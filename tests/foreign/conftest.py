@@ -6,6 +6,9 @@ import pytest
 
 from support.cli import CommandLine
 from support.hooks import Session
+from support.no_lie import nothing_is_on_record_that_nobody_decided
+
+__all__ = ["nothing_is_on_record_that_nobody_decided"]  # of every test here
 
 
 @pytest.fixture
