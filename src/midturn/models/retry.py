@@ -129,7 +129,7 @@ class RetryingModel(Wrapper):
 
 
 def _shown(event: ModelEvent) -> str:
-    return event.text if isinstance(event, TextDelta | ReasoningDelta) else ""
+    return event.text if isinstance(event, (TextDelta, ReasoningDelta)) else ""
 
 
 def _too_long(error: ModelError) -> ModelError:

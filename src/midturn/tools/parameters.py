@@ -42,6 +42,7 @@ class Parameters:
         self.order = tuple(found)
         self.by_name = {name: _parameter(parameter, hint) for name, (parameter, hint) in found.items() if name != self.context}
         self.schema = _schema(self.by_name, descriptions)
+        self._required = tuple(name for name, parameter in self.by_name.items() if parameter.required)
 
     def read(self, arguments: Json) -> dict[str, object]:
         """Convert a call's arguments to values of the parameters' types; parameters left out are absent.
@@ -78,11 +79,14 @@ class Parameters:
         return positional, keywords
 
     def _unknown(self, given: JsonObject) -> list[Problem]:
+        unknown = [name for name in given if name not in self.by_name]
+        if not unknown:
+            return []
         allowed = ", ".join(f"`{name}`" for name in self.by_name) or "none"
-        return [Problem(f"/{name}", f"there is no such argument. Allowed: {allowed}.") for name in given if name not in self.by_name]
+        return [Problem(f"/{name}", f"there is no such argument. Allowed: {allowed}.") for name in unknown]
 
     def _missing(self, given: JsonObject) -> list[Problem]:
-        missing = [name for name, parameter in self.by_name.items() if parameter.required and name not in given]
+        missing = [name for name in self._required if name not in given]
         return [self._explained(name, Problem("", "this argument is required.")) for name in missing]
 
     def _explained(self, name: str, problem: Problem) -> Problem:

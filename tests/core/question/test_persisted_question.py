@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -161,3 +161,15 @@ def test_the_key_of_a_question_is_its_canonical_json(answer_type: dict[str, Json
     read = PersistedQuestion.from_json({"text": "x\ny", "answer_type": answer_type, "persistence": "later"})
 
     assert read.key == canonical(read.to_json())
+
+
+def test_what_is_kept_of_a_question_is_made_once_where_nothing_in_it_can_be_changed() -> None:
+    question = Question.select("region", "Which region?", ["eu-1", "us-2"])
+    assert question.persisted() is question.persisted()
+
+
+def test_a_schema_that_was_changed_in_between_is_another_question() -> None:
+    question = Question.schema("count", "How many?", {"type": "integer", "minimum": 1})
+    asked, kind = question.persisted().key, cast("Any", question.answer_type)
+    kind.schema["minimum"] = 2
+    assert question.persisted().key != asked

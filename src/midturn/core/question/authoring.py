@@ -71,15 +71,25 @@ def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
 
     A copy made with `replace` is not what came from `author`.
     """
-    changeable = isinstance(question.answer_type, SchemaType) or isinstance(question.default, list | dict) or question.when is not None
-    return not changeable and vars(question).get(_AUTHORED) == limits
+    return not _can_be_changed(question) and vars(question).get(_AUTHORED) == limits
+
+
+def stays_as_authored(question: QuestionFields) -> bool:
+    """Whether a question came from `author`, under whatever limits, and nothing in it can be changed since."""
+    return _AUTHORED in vars(question) and not _can_be_changed(question)
+
+
+def _can_be_changed(question: QuestionFields) -> bool:
+    return isinstance(question.answer_type, SchemaType) or isinstance(question.default, list | dict) or question.when is not None
 
 
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:
     """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
-    given = {name: value for name, value in fields.items() if name != "returns" and value is not UNSET}
-    plain = {name: _plain(value) if isinstance(value, Struct) else value for name, value in given.items()}
-    return {name: value for name, value in plain.items() if value is not None or name not in ("context", "when")}
+    return {
+        name: _plain(value) if isinstance(value, Struct) else value
+        for name, value in fields.items()
+        if value is not UNSET and name != "returns" and (value is not None or name not in ("context", "when"))
+    }
 
 
 def _plain(value: Struct) -> object:

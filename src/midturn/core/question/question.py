@@ -13,7 +13,7 @@ from midturn.core.json_value import Json, JsonObject, canonical, is_canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question.answer import DEPTH_LIMIT, check_answer
 from midturn.core.question.answer_type import MultiSelectType, SchemaType, SecretType, SelectType, UnknownType
-from midturn.core.question.authoring import author, written
+from midturn.core.question.authoring import author, stays_as_authored, written
 from midturn.core.question.constructors import Constructors
 from midturn.core.question.fields import Persistence, QuestionFields, When
 from midturn.core.question.persisted_type import read_persisted_type
@@ -33,6 +33,7 @@ else:
     PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
 
 _READ_TYPES = (Struct, UnknownType)
+_PERSISTED = "as_persisted"
 
 __all__ = ["PersistedQuestion", "Persistence", "Question", "When"]
 
@@ -136,6 +137,15 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
 
     def persisted(self) -> PersistedQuestion:
         """Return what the stream keeps of this question."""
+        kept = vars(self)
+        persisted: PersistedQuestion | None = kept.get(_PERSISTED)
+        if persisted is None:
+            persisted = self._persisted()
+            if stays_as_authored(self):
+                kept[_PERSISTED] = persisted
+        return persisted
+
+    def _persisted(self) -> PersistedQuestion:
         return PersistedQuestion(
             text=self.text,
             answer_type=self.answer_type,

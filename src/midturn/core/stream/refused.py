@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from midturn.core.events import NOBODY_THERE, Approval, Event, InquiryCancelled, InquiryRequest, ToolCallRequest, ToolCallResponse
+
+_MISSING: Final = frozenset({InquiryCancelled, Approval})
+"""What is recorded where nobody was there."""
 
 
 def refused(turn: Iterable[Event]) -> list[str]:
@@ -12,6 +16,9 @@ def refused(turn: Iterable[Event]) -> list[str]:
 
     A tool that goes on without the answer, and succeeds, is not among them.
     """
+    turn = tuple(turn)
+    if _MISSING.isdisjoint(map(type, turn)):  # as usual: nobody was missed
+        return []
     names: dict[str, str] = {}
     asked: dict[str, str] = {}
     found: dict[str, str] = {}

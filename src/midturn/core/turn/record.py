@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from midturn.core.events import (
     AnsweredBy,
     Approval,
+    ChatRequest,
     ChatResponse,
     ConfigDelta,
     Event,
@@ -19,6 +20,7 @@ from midturn.core.events import (
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
+    TurnStart,
 )
 from midturn.core.json_value import Json, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -199,32 +201,41 @@ class TurnRecord:
     def apply(self, event: Event) -> None:
         """Take in one recorded event."""
         match event:
-            case ChatResponse() | ToolCallRequest():
+            case ToolCallRequest():
+                self._begin_cycle()
+                self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
+                self.cycle.calls.append(record)
+            case ChatResponse():
                 self._begin_cycle()
             case TurnEnd():
                 self.ended = event
-            case _:
-                self._model_speaks = False
-        match event:
             case ConfigDelta():
+                self._model_speaks = False
                 return
             case OpaqueEvent():
+                self._model_speaks = False
                 self._unreadable.append(bytes(event.raw))
                 return
-            case ToolCallRequest():
-                self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
-                self.cycle.calls.append(record)
-            case ToolCallResponse():
-                self._respond(event)
+            case _:
+                self._model_speaks = False
+                self._take_in(event)
+        self.started = True
+
+    def _take_in(self, event: Event) -> None:
+        """Take in what the model does not say itself."""
+        match event:
+            case TurnStart() | ChatRequest():
+                pass  # nothing that a turn's state depends on
             case InquiryRequest():
                 self._ask(event)
             case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
                 self._close(event)
+            case ToolCallResponse():
+                self._respond(event)
             case Approval():
                 self._approve(event)
             case _:
-                pass  # nothing else that a turn's state depends on
-        self.started = True
+                pass  # nor on anything else
 
     @property
     def waits_for_model(self) -> bool:

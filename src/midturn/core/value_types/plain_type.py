@@ -13,6 +13,7 @@ from midturn.core.value_types.mismatch import Mismatch
 from midturn.errors import Problem
 
 REFERENCE = "#/$defs/{name}"
+_AS_IN_JSON = (str, bool, int, float)
 _SEGMENT = r"\.([^.\[\]]+)|\[([^\]]*)\]"
 _LOCATED = r"(?s)^(?P<message>.*) - at `(?:key in )?\$(?P<path>.*)`$"
 
@@ -22,9 +23,12 @@ class PlainType:
 
     def __init__(self, annotation: object) -> None:
         self.annotation = annotation
+        self._as_in_json = annotation if isinstance(annotation, type) and annotation in _AS_IN_JSON else None
 
     def read(self, value: Json) -> object:
         """Convert JSON (see `ValueType.read`)."""
+        if type(value) is self._as_in_json:
+            return value
         try:
             return self._convert(value)
         except msgspec.ValidationError as error:
