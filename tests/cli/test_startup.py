@@ -74,3 +74,11 @@ def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandL
 
     assert not {*HEAVY, *VALIDATOR, "tomlkit", "prompt_toolkit"} & loaded
     assert "midturn.models.registry" not in loaded
+
+
+def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: CommandLine) -> None:
+    loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
+
+    for_calls = {"midturn.core.turn.call", "midturn.runtime.executing", "midturn.tools.fs.declared", "midturn.tools.function"}
+    for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore"}
+    assert (for_calls | for_people) & loaded == set()

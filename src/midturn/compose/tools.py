@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -13,7 +14,9 @@ from midturn.core.exchange import ToolDefinition
 from midturn.core.names import ASK_USER, DESCRIBE_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
+from midturn.tools.ask_user import AskUserTool
 from midturn.tools.describe_tools import DescribeTools
+from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
 from midturn.tools.redescribed import Redescribed, Wording
 
@@ -67,13 +70,13 @@ def _built(tool: ToolSettings, workspace_id: str) -> Tool:
 
 
 def _built_in(name: str) -> Tool:
-    if name == ASK_USER:
-        from midturn.tools.ask_user import AskUserTool
+    return AskUserTool() if name == ASK_USER else _file_tools()[name]
 
-        return AskUserTool()
-    from midturn.tools.fs import FILE_TOOLS  # describing their arguments takes a moment
 
-    return next(tool for tool in FILE_TOOLS if tool.name == name)
+@cache
+def _file_tools() -> Mapping[str, Tool]:
+    """Read once what models are told of the file tools: a configuration looks every one of them up."""
+    return file_tools()
 
 
 def _reworded(tool: Tool, settings: ToolSettings) -> Tool:

@@ -13,7 +13,7 @@ from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType
 from midturn.runtime import executing
-from midturn.tools.fs import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
+from midturn.tools.fs.declared import fs_create_file, fs_delete_file, fs_modify_file, fs_move_file
 from midturn.tools.fs.modify_file import REJECTED
 from midturn.tools.function import FunctionTool
 from support.repositories import committed

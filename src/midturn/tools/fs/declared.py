@@ -1,4 +1,4 @@
-"""The file tools as a model reads them. Most turns call none, so each loads what it does with its first call."""
+"""The file tools as functions, and what a model reads of them: `described.json` is written from here. Their work is loaded when called."""
 
 from __future__ import annotations
 
