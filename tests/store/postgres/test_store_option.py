@@ -10,6 +10,7 @@ from midturn.cli.place import StoreAddress, place_in
 from midturn.store.file_store import FileStore
 from midturn.store.opening import open_store
 from support.cli import CommandLine, asks, calls
+from support.hooks import until
 
 pytestmark = pytest.mark.real("PostgreSQL")
 
@@ -52,6 +53,29 @@ def test_a_turn_waits_is_answered_and_goes_on_in_a_database(midturn: CommandLine
     midturn.ok("conversation", "rm", "--yes", conversation, "--store", url)
     [row] = midturn.ok("conversation", "ls", "--json", "--store", url).json
     assert (row["id"], row["title"], row["labels"], row["turn_open"]) == (copy, "A copy", ["x"], False)
+
+
+def test_a_command_that_waits_hears_of_an_answer_in_a_database(midturn: CommandLine, url: str) -> None:
+    question = _asked(midturn, url)
+    watching = midturn.start("resume", "--ready", "--watch", "--store", url)
+    try:
+        midturn.ok("answer", question, "y", "--store", url)
+        assert watching.stdout
+        assert watching.stdout.readline() == "Done.\n"
+    finally:
+        watching.terminate()
+        watching.communicate(timeout=60)
+
+
+def test_a_query_that_waits_hears_of_an_answer_in_a_database(midturn: CommandLine, url: str) -> None:
+    midturn.asker()
+    waiting = midturn.start("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "--wait", "--store", url, "Ship it")
+    try:
+        questions = until(lambda: midturn.ok("inbox", "--json", "--store", url).json, bool)
+        midturn.ok("answer", questions[0]["id"], "y", "--store", url)
+        assert waiting.communicate(timeout=60)[0] == "Done.\n"
+    finally:
+        waiting.kill()
 
 
 def test_what_only_files_have_is_refused_in_words(midturn: CommandLine, url: str) -> None:
