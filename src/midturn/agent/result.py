@@ -14,8 +14,8 @@ from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.python_answer import schema_as_json
-from midturn.core.stream import OpenQuestion, refused
-from midturn.core.turn.pending import pending
+from midturn.core.stream import OpenQuestion, Window, refused
+from midturn.core.turn.pending import pending_in
 from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import MidturnError, ModelError
 from midturn.models.wrapper import Spent
@@ -106,7 +106,7 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent
         status=cast("Status", ending.status),
         text="\n\n".join(event.message for event in said if event.message),
         structured=structured[-1] if structured else None,
-        pending=tuple(pending(turn, conversation)) if ending.status == "suspended" else (),
+        pending=tuple(pending_in(Window(tuple(turn), open=True), conversation)) if ending.status == "suspended" else (),
         refused=tuple(refused(turn)),
         usage=turn_usage(spent),
         error=ending.error,

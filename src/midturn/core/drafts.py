@@ -22,5 +22,5 @@ def with_drafts(request: ToolCallRequest, drafts: Mapping[str, Json]) -> ToolCal
 
 def drafts_of(request: ToolCallRequest) -> Mapping[str, Json]:
     """Return these answers. Whether they fit their questions is not known: anybody may have written them."""
-    found = (request.metadata or {}).get(_KEY)
-    return cast("Mapping[str, Json]", found) if isinstance(found, Mapping) else {}
+    found = request.metadata.get(_KEY) if request.metadata else None
+    return {} if found is None or not isinstance(found, Mapping) else cast("Mapping[str, Json]", found)

@@ -79,13 +79,13 @@ def _finished(said: FunctionReply, request: ModelRequest) -> Finished:
             return said
         case str():
             return Finished((TextPart(said),))
+        case TextPart() | ReasoningPart() | StructuredPart() | ToolCallPart():
+            return Finished((said,), stop_reason=stop_reason([said]))
         case Mapping() if request.schema is not None:
             return Finished((StructuredPart(said),))
         case Mapping():
             script = build_script({"replies": [said]}, origin="What the function returned")
             return finished(script.replies[0], request)
-        case TextPart() | ReasoningPart() | StructuredPart() | ToolCallPart():
-            return Finished((said,), stop_reason=stop_reason([said]))
         case Sequence():
             return Finished(tuple(said), stop_reason=stop_reason(said))
         case _:

@@ -108,16 +108,16 @@ def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
 
 def _check_way(visit: Visit, submission: Submission) -> None:
     """Refuse what is no way to answer this: an approval is decided, a question is answered."""
-    prompt = visit.prompt()
-    if prompt is None:
-        return
     ways = {
         "approve": submission.approve is not None,
         "arguments": submission.arguments is not UNSET,
         "content": submission.content is not UNSET,
     }
-    allowed = _WAYS[prompt.kind]
-    wrong = [f"`{way}`" for way, given in ways.items() if given and way not in allowed]
+    given = [way for way, is_given in ways.items() if is_given]
+    prompt = visit.prompt() if given else None
+    if prompt is None:
+        return
+    wrong = [f"`{way}`" for way in given if way not in _WAYS[prompt.kind]]
     if wrong:
         raise AnswerError([Problem("", f"{_WHAT[prompt.kind]} is not answered with {' and '.join(wrong)}. {_INSTEAD[prompt.kind]}")])
 

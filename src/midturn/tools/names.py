@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from midturn.core.names import BUILT_IN_TOOLS, NAME
@@ -16,6 +17,7 @@ RESERVED_NAME = "Assistant"
 """The header of the questions that the model itself asks: no tool may look like it, in whatever case."""
 
 
+@lru_cache
 def name_problem(name: str) -> str | None:
     """Say what is wrong with a tool's name, if anything."""
     if not re.fullmatch(NAME, name):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 
-from midturn.core.events import AskedForm, Event, InquiryRequest
+from midturn.core.events import AskedForm, Event, InquiryRequest, TurnStart
 from midturn.core.moments import rfc3339
+from midturn.core.stream.open_question import recorded_at
 from midturn.core.turn.pending import pending
 from support.damaged_streams import STREAMS
 from support.tapes import Tape
@@ -220,3 +222,13 @@ def test_whatever_the_stream_pending_gives_questions_that_can_be_shown(events: l
     for question in pending(events, "1"):
         assert msgspec.json.encode(question.to_json())
         assert question.kind == "tool" or not isinstance(question.request, InquiryRequest)
+
+
+@pytest.mark.parametrize("written", ["2026-01-02T03:04:05.000006Z", "2026-13-45T99:00:00.000000Z"])
+def test_a_time_is_said_as_it_was_recorded_where_it_is_of_our_form(written: str) -> None:
+    assert recorded_at(TurnStart(timestamp=written)) == written
+
+
+def test_a_time_of_another_form_is_said_in_ours() -> None:
+    assert recorded_at(TurnStart(timestamp="2026-01-02 03:04:05.1")) == "2026-01-02T03:04:05.100000Z"
+    assert recorded_at(TurnStart(timestamp="2026-01-02T05:04:05.000006+02:00")) == "2026-01-02T03:04:05.000006Z"

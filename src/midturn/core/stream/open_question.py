@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,7 @@ from midturn.core.source import Source
 from midturn.core.subject import PromptKind
 
 WaitingEvent: TypeAlias = InquiryRequest | Approval
+_AS_WE_WRITE_IT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
@@ -130,6 +132,8 @@ def _is_secret(answer_type: Json) -> bool:
 
 def recorded_at(event: Event) -> str:
     """Return when the event was recorded as RFC 3339 in UTC; a time that nobody can read is returned as it stands."""
+    if re.fullmatch(_AS_WE_WRITE_IT, event.timestamp, re.ASCII):
+        return event.timestamp
     try:
         return rfc3339(event.at)
     except (ValueError, OverflowError):
