@@ -61,4 +61,4 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
 
 def may_close(batch: Iterable[Event]) -> bool:
     """Say whether a batch can close a question: only then is it worth while to look."""
-    return not _CLOSING.isdisjoint(event.__class__ for event in batch)
+    return not _CLOSING.isdisjoint(map(type, batch))

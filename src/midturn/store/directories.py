@@ -113,13 +113,13 @@ class Directories:
 
     def _links(self, id: str) -> Iterator[tuple[Path, str]]:
         """Follow the link of an id in each folder. One that leads anywhere but to a name with this id is ignored."""
-        number = conversation_id(id)
         for folder in self.folders:
             try:
-                name = id if number else os.readlink(f"{folder}/.{id}") if id.isdecimal() else ""  # noqa: PTH115  it is asked for each look
+                name = os.readlink(f"{folder}/.{id}") if id.isdecimal() else id  # noqa: PTH115  it is asked for each look
             except OSError:
                 continue
-            if conversation_id(name) == (number or id):
+            number = conversation_id(name)
+            if number and id in (number, name):
                 yield folder, name
 
     def _listed(self) -> list[tuple[str, Path]]:

@@ -32,12 +32,12 @@ class EventFile:
         self.syncs = 0
         self._broken = ""
         with telling("open", folder, NAME):
-            self.fd, there = folder.opened(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            self.fd, self._opened = folder.opened(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             with telling("repair", folder, NAME):
-                if stat.S_IMODE(there.st_mode) != PRIVATE:
+                if stat.S_IMODE(self._opened.st_mode) != PRIVATE:
                     os.fchmod(self.fd, PRIVATE)
-                self.found = FileEnd(self.fd, there.st_size)
+                self.found = FileEnd(self.fd, self._opened.st_size)
                 """What the file held when it was opened."""
                 self.ending = read_ending(self.found, folder)
                 """How it ended then."""
@@ -87,13 +87,13 @@ class EventFile:
         if self.fd < 0:
             raise StoreError(f"{self.path} is closed: nothing more can be recorded by this writer.")
         try:
-            here, there = os.fstat(self.fd), os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
+            there = os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
         except OSError as error:
             raise refusal("write", self.path, error) from error
-        if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
+        if not os.path.samestat(there, self._opened):
             self._refuse("was replaced by another file")
-        if here.st_size != self.end:
-            self._refuse(f"has {here.st_size:,} bytes instead of the {self.end:,} that were recorded")
+        if there.st_size != self.end:
+            self._refuse(f"has {there.st_size:,} bytes instead of the {self.end:,} that were recorded")
 
     def _refuse(self, what: str) -> None:
         raise StoreError(

@@ -7,7 +7,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -17,7 +17,7 @@ from midturn.core.address import parse_address, parse_beginning
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
-from midturn.core.stream.log import NO_PAST, Past
+from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
 from midturn.store import adoption, lock, reader
@@ -52,10 +52,7 @@ class FileConversations:
 
     def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
         self._directories = Directories(*(folder.absolute() for folder in folders))
-        self._indexes = [(folder, OpenIndex(folder)) for folder in self._directories.folders]
-        self._seen = SeenTurns(self._directories.path)
         self._limits = limits
-        self._bell = AnswerBell(self._directories.folders)
         self._seals = FolderSeals([(folder, keep(folder)) for folder in self._directories.folders], wanted=sealed)
 
     # Holding --------------------------------------------------------------------------------------------------------------
@@ -67,7 +64,7 @@ class FileConversations:
                 write_first_metadata(folder, Metadata(title=title(first_words), created_at=now()))
                 writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
             undone.pop_all()
-        return _journal(writer)
+        return FileJournal(writer)
 
     async def open(self, id: str) -> FileJournal:
         """Hold a conversation."""
@@ -75,7 +72,7 @@ class FileConversations:
         try:
             writer = await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder))
             try:
-                journal = _journal(writer, PASTS.of(folder.place))
+                journal = FileJournal(writer, PASTS.of(folder.place))
             except BaseException:
                 writer.close()
                 raise
@@ -376,9 +373,19 @@ class FileConversations:
     def _folder(self, id: str) -> Folder:
         return self._directories.open(id)
 
+    # Most programs open a store for one conversation that they know, and look at no other.
 
-def _journal(writer: Writer, known: Past = NO_PAST) -> FileJournal:
-    return FileJournal(conversation_id(writer.folder.name) or "", writer, known)
+    @cached_property
+    def _indexes(self) -> Sequence[tuple[Path, OpenIndex]]:
+        return [(folder, OpenIndex(folder)) for folder in self._directories.folders]
+
+    @cached_property
+    def _seen(self) -> SeenTurns:
+        return SeenTurns(self._directories.path)
+
+    @cached_property
+    def _bell(self) -> AnswerBell:
+        return AnswerBell(self._directories.folders)
 
 
 def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -12,7 +13,7 @@ from midturn.store.store import ConversationStore
 class FileStore(ConversationStore):
     """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
 
-    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
-        self.files = FileConversations(*folders, limits=limits, sealed=sealed)
+    def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
+        self.files = FileConversations(*map(Path, folders), limits=limits, sealed=sealed)
         """The files themselves."""
         super().__init__(self.files)

@@ -10,7 +10,7 @@ from midturn.core.stream import open_turn
 from midturn.store import lock
 from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers
-from midturn.store.ids import NEW, conversation_id
+from midturn.store.ids import conversation_in
 from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader
 from midturn.store.seal import SealChain, Seals, SealVerdict, turns_of
@@ -39,8 +39,7 @@ class FolderSeals:
         seals = self._of.get(folder.path.parent) if self._of else None
         if seals is None:
             return None
-        name = folder.name.removeprefix(NEW)
-        return seals.chain(conversation_id(name) or name)
+        return seals.chain(conversation_in(folder.name))
 
     def last_turn(self, folder: Folder) -> LastTurn:
         """Read the last turn of a conversation, and find out whether it was begun and decided here."""

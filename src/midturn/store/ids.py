@@ -38,6 +38,12 @@ def conversation_id(directory: str) -> str | None:
     return found["id"] if found else None
 
 
+def conversation_in(directory: str) -> str:
+    """Return the id of the conversation whose directory this is, also while it is being made; without an id, the whole name."""
+    name = directory.removeprefix(NEW)
+    return conversation_id(name) or name
+
+
 def slug(words: str) -> str:
     """Return a directory-safe form of the first words of a request; `untitled` where nothing of it is ASCII."""
     plain = unicodedata.normalize("NFKD", words[:1_000]).encode("ascii", "ignore").decode("ascii").lower()

@@ -17,7 +17,7 @@ from midturn.store.ending import NOTHING
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
 from midturn.store.handover import FileAnswers, FileFeed
-from midturn.store.ids import NEW, conversation_id
+from midturn.store.ids import conversation_in
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.open_requests import outdated
@@ -32,6 +32,8 @@ class Writer:
     def __init__(self, folder: Folder, lock: Lock, limits: Limits, chain: SealChain | None) -> None:
         """Open the file, repaired where a process died while it wrote. The lock is released with the writer, or where this fails."""
         self.folder = folder
+        self.conversation = conversation_in(folder.name)
+        """The conversation's id."""
         self.answers = FileAnswers(folder, chain)
         self._chain = chain
         self._limits = limits
@@ -102,27 +104,18 @@ class Writer:
         kinds = {event.__class__ for event in written}
         if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
             self.file.check_ours()
-            name_open(self.folder, self._id)
+            name_open(self.folder, self.conversation)
         self.file.append(lines)
         self._chain = after
         if TurnEnd in kinds:
-            name_finished(self.folder, self._id)
+            name_finished(self.folder, self.conversation)
         return written
 
     def mend(self, turn: Sequence[Event]) -> None:
         """Have the index say of the last turn what is so."""
-        match open_turn(turn) is not None, is_named(self.folder, self._id):
-            case True, False:
-                name_open(self.folder, self._id)
-            case False, True:
-                name_finished(self.folder, self._id)
-            case _:
-                pass
-
-    @property
-    def _id(self) -> str:
-        name = self.folder.name.removeprefix(NEW)
-        return conversation_id(name) or name
+        is_open = open_turn(turn) is not None
+        if is_open != is_named(self.folder, self.conversation):
+            (name_open if is_open else name_finished)(self.folder, self.conversation)
 
     def tidy(self, last_turn: Callable[[], Sequence[Event]], batch: Sequence[Event]) -> None:
         """Take away what was handed over for a question that this batch has closed; `last_turn` is asked only if there is something."""
@@ -134,9 +127,8 @@ class Writer:
 class FileJournal:
     """The one writer of a conversation, until `close`. `syncs` counts how often the disk was waited for."""
 
-    def __init__(self, conversation: str, writer: Writer, known: Past = NO_PAST) -> None:
+    def __init__(self, writer: Writer, known: Past = NO_PAST) -> None:
         """Take over `writer` with its folder; `known` is the past of an earlier journal of this conversation."""
-        self._conversation = conversation
         self._writer = writer
         self._closed = False
         with telling("read", writer.folder, NAME):
@@ -150,7 +142,7 @@ class FileJournal:
     @property
     def conversation(self) -> str:
         """The conversation's id."""
-        return self._conversation
+        return self._writer.conversation
 
     @property
     def path(self) -> Path:

@@ -10,6 +10,7 @@ import fcntl
 import os
 import stat
 from contextlib import suppress
+from functools import cache
 from typing import Self
 
 import msgspec
@@ -171,6 +172,7 @@ def for_a_moment() -> Holder:
     return Holder()
 
 
+@cache
 def _host() -> str:
     return os.uname().nodename
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import TYPE_CHECKING
 
 from midturn.collector import loading
@@ -11,6 +12,7 @@ from midturn.errors import ConfigError
 
 if TYPE_CHECKING:
     from midturn.store.admission import MayAnswer
+    from midturn.store.file_store import FileStore
     from midturn.store.store import ConversationStore
     from midturn.store.waking import OnWake
 
@@ -53,12 +55,15 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, s
 
 
 def _file_store(path: str | os.PathLike[str], limits: Limits, *, sealed: bool) -> ConversationStore:
-    with loading():  # who imports `open_store`, and opens none, needs no files
-        from pathlib import Path
+    return _file_stores()(path, limits=limits, sealed=sealed)
 
+
+@cache
+def _file_stores() -> type[FileStore]:
+    with loading():  # who imports `open_store`, and opens none, needs no files
         from midturn.store.file_store import FileStore
 
-    return FileStore(Path(path), limits=limits, sealed=sealed)
+    return FileStore
 
 
 def _postgres_store(url: str, limits: Limits, *, sealed: bool) -> ConversationStore:
