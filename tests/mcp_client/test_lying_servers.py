@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
+from midturn import events
+from midturn.mcp.lines import TOO_MUCH
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
-from support.hooks import until
+from support.liar import Liar
 
 SERVER = Path(__file__).parents[1] / "support" / "lying_mcp_server.py"
 HUGE = 4_000_000
@@ -28,54 +26,6 @@ pytestmark = pytest.mark.timeout(120)
 each_era = pytest.mark.parametrize("era", [LEGACY, MODERN])
 legacy = pytest.mark.parametrize("era", [LEGACY])
 modern = pytest.mark.parametrize("era", [MODERN])
-
-
-class Liar:
-    """A server that lies, and the model that calls it."""
-
-    def __init__(self, servers: McpServers, directory: Path) -> None:
-        self.tools = [tool for tools in servers.tools.values() for tool in tools]
-        self.asked = directory / "asked"
-        self._heard = directory / "heard"
-        self.recorded: list[Any] = []
-
-    def calls(self, lie: str, look: Any = None) -> tuple[str, bool]:
-        """Have a model call one tool; return what it read, and whether that was an error. What was asked is in `recorded`."""
-        store = MemoryStore()
-        model = ScriptedModel([{"calls": [{"name": f"liar_{lie}", "arguments": {}}]}, {"text": "Done."}])
-        prompter = ScriptedPrompter({f"liar_{lie}.sure": look or (lambda _: True)})
-        result = Agent(model=model, tools=self.tools, prompter=prompter, store=store).run_sync("Go")
-        assert result.status == "completed", result.error
-        log = store.read_sync(result.conversation).events
-        self.recorded = [
-            event for event in log if isinstance(event, events.InquiryRequest | events.InquiryAnswered | events.InquiryCancelled)
-        ]
-        response = next(event for event in log if isinstance(event, events.ToolCallResponse))
-        return response.content, response.is_error
-
-    def calls_at_once(self, *lies: str) -> list[tuple[str, bool]]:
-        """Have a model call several tools at the same time; return what it read of each."""
-        store = MemoryStore()
-        model = ScriptedModel([{"calls": [{"name": f"liar_{lie}", "arguments": {}} for lie in lies]}, {"text": "Done."}])
-        result = Agent(model=model, tools=self.tools, prompter=ScriptedPrompter({}), store=store).run_sync("Go")
-        log = store.read_sync(result.conversation).events
-        responses = {event.call: event for event in log if isinstance(event, events.ToolCallResponse)}
-        requests = [event for event in log if isinstance(event, events.ToolCallRequest)]
-        return [(responses[request.event_id].content, responses[request.event_id].is_error) for request in requests]
-
-    def heard(self, count: int = 1) -> list[Any]:
-        """Wait until the server has heard so much in answer to what it asked; return it."""
-        return until(lambda: json.loads(self._heard.read_text()) if self._heard.exists() else [], lambda heard: len(heard) == count)
-
-    def is_looked_at(self) -> Callable[[Any], Any]:
-        """Return a person who looks at a question for ever; the server knows that they do."""
-
-        async def look(prompt: Any) -> Any:
-            del prompt
-            self.asked.touch()
-            await asyncio.Event().wait()
-
-        return look
 
 
 @pytest.fixture
@@ -146,7 +96,7 @@ def test_too_much_is_cut_and_says_so(liar: Liar) -> None:
 @each_era
 def test_a_result_that_is_too_long_to_be_taken_costs_its_own_call_only(liar: Liar, lie: str) -> None:
     assert liar.calls_at_once(lie, "honest") == [
-        (f"`liar_{lie}`: the MCP server `liar` gave a result that cannot be used: it is longer than 16 MB", True),
+        (f"`liar_{lie}`: the MCP server `liar` gave a result that cannot be used: {TOO_MUCH}", True),
         ("Yes.", False),
     ]
 

@@ -55,6 +55,11 @@ class Elicitations:
         self._said: dict[bytes, list[types.ElicitResult]] = {}
         self._taken: dict[bytes, int] = {}
 
+    @property
+    def asks_somebody(self) -> bool:
+        """Whether anybody can be asked."""
+        return self._ask is not None
+
     def start_over(self) -> None:
         """Begin from the start, because the server has forgotten the call: what it asks again has its answers already, in order."""
         self._taken.clear()

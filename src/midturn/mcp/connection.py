@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Any, cast
 
@@ -17,19 +17,17 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
-from midturn.core.loose_json import members, objects
-from midturn.mcp.asking import AsksTooMuch, Elicitations
+from midturn.mcp.asking import Elicitations
+from midturn.mcp.bounded_http import BoundedClient
+from midturn.mcp.call import Call, UnfitResult
+from midturn.mcp.lines import TOO_LONG
 from midturn.mcp.spec import ServerSpec
-from midturn.mcp.stdio import TOO_LONG, started
+from midturn.mcp.stdio import started
 
 _LOG = logging.getLogger(__name__)
 _START = 20.0  # seconds in which a server has to answer first
-_ROUNDS = 10  # times that a server may ask in one call
-_BACK_OFF = 0.1
 _SHOWN = 2000  # bytes of what a server wrote to its standard error
-_INVALID = -32602
 _CANCEL = types.ElicitResult(action="cancel")
-_ADDRESSES_FIRST = -32042
 _LOST = (OSError, EOFError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, BaseExceptionGroup)
 
 
@@ -37,8 +35,8 @@ class ServerGone(Exception):  # noqa: N818  it says what happened
     """The server cannot be reached, or went away; the message says what is known."""
 
 
-class UnfitResult(Exception):  # noqa: N818  it says what it is
-    """A result is not what the server itself has said of its results; the message says how."""
+class _SessionLostError(Exception):
+    """The server knows the session no more, and has not taken the call."""
 
 
 class Connection:
@@ -56,7 +54,8 @@ class Connection:
         self._leave = asyncio.Event()
         self._lock = asyncio.Lock()
         self._connecting = asyncio.Lock()
-        self._call: _Call | None = None
+        self._call: Call | None = None
+        self._http: BoundedClient | None = None
         self._errors: IO[bytes] | None = None
         self._why = ""
 
@@ -93,27 +92,49 @@ class Connection:
             AsksTooMuch: It asks without end.
             UnfitResult: What it returned does not fit the schema that it gave for it.
         """
+        try:
+            return await self._made(tool, arguments, asked, silence)
+        except _SessionLostError:  # the server has not taken the call: it is made once more, in a new session
+            asked.start_over()
+        try:
+            return await self._made(tool, arguments, asked, silence)
+        except _SessionLostError as error:
+            raise ServerGone("it loses one session after the other.") from error
+
+    async def _made(self, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         client = await self._connected()
-        call: _Call | None = None
+        http = self._http
+        call: Call | None = None
         try:
             async with self._alone(client), asyncio.timeout(silence) as limit:
-                self._call = call = _Call(self, client.session, asked, limit, silence)
+                self._call = call = Call(client.session, asked, limit, silence)
                 try:
                     return await call.make(tool, arguments)
                 finally:
                     call.is_over = True
         except MCPError as error:
-            if error.error.code == TOO_LONG:
-                raise UnfitResult(str(error)) from error
-            if error.error.code != types.CONNECTION_CLOSED:
-                raise
-            raise await self._gone(str(error)) from error
+            raise await self._told(error, client, http) from error
         except TimeoutError as error:
             if call and call.asks_too_much:
                 raise call.asks_too_much from error
             raise
         except _LOST as error:
-            raise await self._gone(_reason(error)) from error
+            raise await self._gone(client, _reason(error)) from error
+
+    async def _told(self, error: MCPError, client: Client, http: BoundedClient | None) -> Exception:
+        """Return what an error of the server, or of the way to it, is."""
+        if http and http.has_lost_session:
+            await self._left(client)
+            return _SessionLostError()
+        match error.error.code:
+            case code if code == TOO_LONG:
+                return UnfitResult(str(error))
+            case types.CONNECTION_CLOSED if http and self._client is client:
+                return ServerGone(str(error))  # this one request has no answer; what else is said over HTTP goes on
+            case types.CONNECTION_CLOSED:
+                return await self._gone(client, str(error))
+            case _:
+                return error
 
     @asynccontextmanager
     async def _alone(self, client: Client) -> AsyncGenerator[None]:
@@ -143,8 +164,10 @@ class Connection:
 
     async def _keep(self, ready: asyncio.Future[Client]) -> None:
         """Hold the connection in a task of its own: it is opened and closed in the same one."""
+        mine: Client | None = None
         try:
             async with self._opened() as client:
+                mine = client
                 listed = await client.list_tools()
                 tools = list(listed.tools)
                 while listed.next_cursor:
@@ -159,15 +182,17 @@ class Connection:
             else:
                 _LOG.warning("the MCP server %r: %r", self.spec.name, str(error))
         finally:
-            self._client = None
+            if self._client is mine:
+                self._client = None
 
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[Client]:
         answer = self._answer if self.spec.asks else None
         info = types.Implementation(name="midturn", version=__version__)
         if self.spec.url is not None:
-            async with httpx2.AsyncClient(headers=dict(self.spec.headers), timeout=httpx2.Timeout(30, read=None)) as http:
-                transport = streamable_http_client(self.spec.url, http_client=http)
+            async with BoundedClient(dict(self.spec.headers)) as http:
+                self._http = http
+                transport = streamable_http_client(self.spec.url, http_client=http, max_sse_event_size=None)
                 async with Client(transport, client_info=info, elicitation_callback=answer) as client:
                     yield client
             return
@@ -184,12 +209,19 @@ class Connection:
         del context
         return await self._call.pushed(params) if self._call else _CANCEL
 
-    async def _gone(self, why: str) -> ServerGone:
-        self._leave.set()
-        if self._keeper:
-            await asyncio.wait({self._keeper}, timeout=2)
-            self._keeper.cancel()
-        self._client = None
+    async def _left(self, client: Client) -> None:
+        """Leave a server, unless another call has done so already and speaks with it anew."""
+        async with self._connecting:
+            if self._client is not client and self._client is not None:
+                return
+            self._leave.set()
+            if self._keeper:
+                await asyncio.wait({self._keeper}, timeout=2)
+                self._keeper.cancel()
+            self._client = None
+
+    async def _gone(self, client: Client, why: str) -> ServerGone:
+        await self._left(client)
         return ServerGone(f"{self._why or why}{self._said()}")
 
     def _broke(self, why: str) -> None:
@@ -204,117 +236,6 @@ class Connection:
         self._errors.seek(max(0, size - _SHOWN))
         text = self._errors.read().decode(errors="replace").strip()
         return f"\nIts last words:\n{text}" if text else ""
-
-
-class _Call:
-    """One call, over as many rounds as the server asks in."""
-
-    def __init__(self, connection: Connection, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float) -> None:
-        self._connection = connection
-        self._session = session
-        self._asked = asked
-        self._limit = limit
-        self._silence = silence
-        self._open = 0
-        self.is_over = False
-        self.asks_too_much: AsksTooMuch | None = None
-
-    async def make(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Call, answer, call again."""
-        responses: dict[str, types.InputResponse] | None = None
-        state: str | None = None
-        for last in reversed(range(_ROUNDS)):
-            try:
-                result = await self._sent(tool, arguments, responses, state)
-            except MCPError as error:
-                if error.error.code == _ADDRESSES_FIRST and self._connection.spec.asks:
-                    await self._addresses(error)
-                elif error.error.code != _INVALID or state is None or not last:
-                    raise
-                responses, state = None, None  # the server has forgotten: from the start, with the answers that are there
-                self._asked.start_over()
-                continue
-            if not isinstance(result, types.InputRequiredResult):
-                return result
-            responses, state = await self._responses(result), result.request_state
-            if not responses:
-                await asyncio.sleep(_BACK_OFF)
-        raise TimeoutError(f"it has sent this one call back {_ROUNDS} times, and still wants more")
-
-    async def _sent(
-        self, tool: str, arguments: dict[str, Any], responses: dict[str, types.InputResponse] | None, state: str | None
-    ) -> types.CallToolResult | types.InputRequiredResult:
-        try:
-            return await self._session.call_tool(
-                tool,
-                arguments,
-                progress_callback=self._goes_on,
-                input_responses=responses,
-                request_state=state,
-                allow_input_required=True,
-            )
-        except RuntimeError as error:  # the SDK's, where a result and its schema do not fit
-            raise UnfitResult(str(error).partition("\n")[0]) from error
-
-    async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""
-        return await self._watched(self._asked.answer(params))
-
-    async def pushed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Answer what a server sends by itself: where it is too much, the call ends, and not what speaks with the server."""
-        if self.is_over:
-            return _CANCEL
-        try:
-            return await self.asking(params)
-        except AsksTooMuch as error:
-            self.asks_too_much = error
-            if not self._limit.expired():
-                self._limit.reschedule(asyncio.get_running_loop().time())
-            return _CANCEL
-
-    async def _watched(self, answering: Coroutine[Any, Any, types.ElicitResult]) -> types.ElicitResult:
-        self._open += 1
-        self._wind()
-        try:
-            return await answering
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return _CANCEL  # not this task: whoever ran the call has withdrawn the question
-        finally:
-            self._open -= 1
-            self._wind()
-
-    def _wind(self) -> None:
-        """Give the server its time again from now on; all of it while anybody is asked."""
-        if self.is_over or self.asks_too_much or self._limit.expired():
-            return
-        self._limit.reschedule(None if self._open else asyncio.get_running_loop().time() + self._silence)
-
-    async def _addresses(self, error: MCPError) -> None:
-        """Ask a person to open what the server wants opened before the call.
-
-        Raises:
-            MCPError: They do not, or nobody could be shown it.
-        """
-        for wanted in objects(members(error.error.data).get("elicitations")):
-            said = await self._watched(self._asked.answer_now(types.ElicitRequestURLParams.model_validate(wanted)))
-            if said.action != "accept":
-                why = "the user did not open the address" if said.action == "decline" else "nobody could be shown the address"
-                raise MCPError(_ADDRESSES_FIRST, f"{why} that it needs opened first")
-
-    async def _responses(self, result: types.InputRequiredResult) -> dict[str, types.InputResponse] | None:
-        responses: dict[str, types.InputResponse] = {}
-        for key, request in (result.input_requests or {}).items():
-            if not isinstance(request, types.ElicitRequest):
-                raise MCPError(types.INVALID_REQUEST, f"it wants {request.method}, which is refused here")
-            responses[key] = await self.asking(request.params)
-        return responses or None
-
-    async def _goes_on(self, progress: float, total: float | None, message: str | None) -> None:
-        _LOG.debug("the MCP server %r: %s of %s %s", self._connection.spec.name, progress, total, message or "")
-        self._wind()
 
 
 def _reason(error: BaseException) -> str:

@@ -11,6 +11,10 @@ from msgspec import Struct
 
 LONGEST: Final = 16 * 1024 * 1024
 """Bytes of one message: pictures are in it, too."""
+LIMIT: Final = f"{LONGEST // 1024 // 1024} MB"
+TOO_LONG: Final = -32098
+"""The code under which a call hears that its answer cannot be taken."""
+TOO_MUCH: Final = f"it is longer than {LIMIT}, the most that is taken at once. Ask for less of it in one call"
 _ENDLESS = 256 * 1024 * 1024
 _SHOWN = 4096  # bytes at both ends of what is longer
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")'

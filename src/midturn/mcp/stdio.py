@@ -7,7 +7,7 @@ import logging
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import IO, Any, Final, TypeAlias, cast
+from typing import IO, Any, TypeAlias, cast
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -15,16 +15,13 @@ from mcp import types
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 
-from midturn.mcp.lines import LONGEST, Lines, Overlong
+from midturn.mcp.lines import LIMIT, TOO_LONG, TOO_MUCH, Lines, Overlong
 from midturn.mcp.spec import ServerSpec
 
 Incoming: TypeAlias = MemoryObjectSendStream[SessionMessage | Exception]
 Outgoing: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
 Streams: TypeAlias = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 _LOG = logging.getLogger(__name__)
-TOO_LONG: Final = -32098
-"""The code under which a call hears that its answer was longer than can be taken."""
-LIMIT: Final = f"{LONGEST // 1024 // 1024} MB"
 _CHUNK = 64 * 1024
 _FLUSH = 0.5  # seconds in which what was to be sent is sent, before the server is left
 _PATIENCE = 2.0  # seconds that it has to end by itself, and then after it was told to
@@ -85,7 +82,7 @@ async def _read(stdout: asyncio.StreamReader, incoming: Incoming, broke: Callabl
 
 async def _hand_on(line: bytes | Overlong, incoming: Incoming) -> None:
     if isinstance(line, Overlong):
-        error = types.ErrorData(code=TOO_LONG, message=f"it is longer than {LIMIT}")
+        error = types.ErrorData(code=TOO_LONG, message=TOO_MUCH)
         await incoming.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=line.answers, error=error)))
         return
     if not line.strip():

@@ -19,7 +19,8 @@ from midturn.core.source import Source
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.mcp.asking import AsksTooMuch, Elicitations
-from midturn.mcp.connection import Connection, ServerGone, UnfitResult
+from midturn.mcp.call import UnfitResult
+from midturn.mcp.connection import Connection, ServerGone
 from midturn.mcp.content import outcome_of, with_what_came_of_it
 from midturn.ports import ToolRun
 

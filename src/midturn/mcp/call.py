@@ -1,0 +1,135 @@
+"""One call of a tool, over as many rounds as its server asks in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from mcp import types
+from mcp.shared.exceptions import MCPError
+
+from midturn.core.loose_json import members, objects
+from midturn.mcp.asking import AsksTooMuch, Elicitations
+
+_LOG = logging.getLogger(__name__)
+_ROUNDS = 10  # times that a server may ask in one call
+_BACK_OFF = 0.1
+_INVALID = -32602
+_ADDRESSES_FIRST = -32042
+_CANCEL = types.ElicitResult(action="cancel")
+
+
+class UnfitResult(Exception):  # noqa: N818  it says what it is
+    """A result is not what the server itself has said of its results, or cannot be taken; the message says how."""
+
+
+class Call:
+    """One call, over as many rounds as the server asks in."""
+
+    def __init__(self, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float) -> None:
+        self._session = session
+        self._asked = asked
+        self._limit = limit
+        self._silence = silence
+        self._open = 0
+        self.is_over = False
+        self.asks_too_much: AsksTooMuch | None = None
+
+    async def make(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Call, answer, call again."""
+        responses: dict[str, types.InputResponse] | None = None
+        state: str | None = None
+        for last in reversed(range(_ROUNDS)):
+            try:
+                result = await self._sent(tool, arguments, responses, state)
+            except MCPError as error:
+                if error.error.code == _ADDRESSES_FIRST and self._asked.asks_somebody:
+                    await self._addresses(error)
+                elif error.error.code != _INVALID or state is None or not last:
+                    raise
+                responses, state = None, None  # the server has forgotten: from the start, with the answers that are there
+                self._asked.start_over()
+                continue
+            if not isinstance(result, types.InputRequiredResult):
+                return result
+            responses, state = await self._responses(result), result.request_state
+            if not responses:
+                await asyncio.sleep(_BACK_OFF)
+        raise TimeoutError(f"it has sent this one call back {_ROUNDS} times, and still wants more")
+
+    async def _sent(
+        self, tool: str, arguments: dict[str, Any], responses: dict[str, types.InputResponse] | None, state: str | None
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        try:
+            return await self._session.call_tool(
+                tool,
+                arguments,
+                progress_callback=self._goes_on,
+                input_responses=responses,
+                request_state=state,
+                allow_input_required=True,
+            )
+        except RuntimeError as error:  # the SDK's, where a result and its schema do not fit
+            raise UnfitResult(str(error).partition("\n")[0]) from error
+
+    async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""
+        return await self._watched(self._asked.answer(params))
+
+    async def pushed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        """Answer what a server sends by itself: where it is too much, the call ends, and not what speaks with the server."""
+        if self.is_over:
+            return _CANCEL
+        try:
+            return await self.asking(params)
+        except AsksTooMuch as error:
+            self.asks_too_much = error
+            if not self._limit.expired():
+                self._limit.reschedule(asyncio.get_running_loop().time())
+            return _CANCEL
+
+    async def _watched(self, answering: Coroutine[Any, Any, types.ElicitResult]) -> types.ElicitResult:
+        self._open += 1
+        self._wind()
+        try:
+            return await answering
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _CANCEL  # not this task: whoever ran the call has withdrawn the question
+        finally:
+            self._open -= 1
+            self._wind()
+
+    def _wind(self) -> None:
+        """Give the server its time again from now on; all of it while anybody is asked."""
+        if self.is_over or self.asks_too_much or self._limit.expired():
+            return
+        self._limit.reschedule(None if self._open else asyncio.get_running_loop().time() + self._silence)
+
+    async def _addresses(self, error: MCPError) -> None:
+        """Ask a person to open what the server wants opened before the call.
+
+        Raises:
+            MCPError: They do not, or nobody could be shown it.
+        """
+        for wanted in objects(members(error.error.data).get("elicitations")):
+            said = await self._watched(self._asked.answer_now(types.ElicitRequestURLParams.model_validate(wanted)))
+            if said.action != "accept":
+                why = "the user did not open the address" if said.action == "decline" else "nobody could be shown the address"
+                raise MCPError(_ADDRESSES_FIRST, f"{why} that it needs opened first")
+
+    async def _responses(self, result: types.InputRequiredResult) -> dict[str, types.InputResponse] | None:
+        responses: dict[str, types.InputResponse] = {}
+        for key, request in (result.input_requests or {}).items():
+            if not isinstance(request, types.ElicitRequest):
+                raise MCPError(types.INVALID_REQUEST, f"it wants {request.method}, which is refused here")
+            responses[key] = await self.asking(request.params)
+        return responses or None
+
+    async def _goes_on(self, progress: float, total: float | None, message: str | None) -> None:
+        _LOG.debug("a call of an MCP server goes on: %s of %s %s", progress, total, message or "")
+        self._wind()
