@@ -10,26 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client, MCPError, types
-from mcp.server.lowlevel import Server
+from mcp import Client, MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from midturn.clock import SYSTEM
-from midturn.core.events import InquiryAnswered
 from midturn.foreign.errands import Errands
-from midturn.servers.mcp.asking import AskingSettings
-from midturn.servers.mcp.server import make_server
 from midturn.store.file_store import FileStore
 from support.cli import CommandLine
 from support.hooks import answers, stored, wait_for
-from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, Person, Task, about_task, connected
+from support.mcp_clients import LEGACY, MODERN, LeavesToRunOn, about_task, connected
+from support.mcp_tasks import accept, begun, client_of, conversation, directory, read, recorded, server_on, until, waiting
 
 pytestmark = pytest.mark.timeout(90)
 ENV = {"question": "Which env?", "answer_type": "select", "options": ["prod", "dev"]}
 SURE = {"question": "Ship it?", "answer_type": "boolean"}
 BOTH = {"questions": [{"id": "ship", "text": "Ship it?", "answer_type": "boolean"}, {"id": "note", "text": "Note?", "answer_type": "text"}]}
-_LOOK = 0.05
-_PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -43,65 +38,6 @@ async def leaving(midturn: CommandLine, **environment: str) -> AsyncGenerator[tu
     tasks = LeavesToRunOn()
     async with connected(midturn, "--slice", "0.2", person=None, era=MODERN, extensions=(tasks,), **environment) as client:
         yield client, tasks
-
-
-def server_on(folder: Path, quickest: float = 0) -> Server[Any]:
-    """Return a server in this process: how fast a person can be is not to depend on how fast this machine is."""
-    return make_server(FileStore(folder), {}, SYSTEM, AskingSettings(slice=0.2, quickest=quickest))
-
-
-@asynccontextmanager
-async def client_of(server: Server[Any], tasks: LeavesToRunOn) -> AsyncGenerator[tuple[Client, LeavesToRunOn]]:
-    """Connect a client that can leave a call to run on, with a dialog, which tests drive by hand."""
-    info = types.Implementation(name="claude-code", version="1")
-    async with Client(server, mode=MODERN, client_info=info, elicitation_callback=Person(), extensions=(tasks,)) as client:
-        yield client, tasks
-
-
-async def begun(client: Client, tasks: LeavesToRunOn, arguments: dict[str, Any], meta: Any = None) -> str:
-    """Ask something; return the id of the task that it became."""
-    result = await client.call_tool("ask_user", arguments, meta=meta)
-    assert result.content[0].text == "It runs on.", result  # type: ignore[union-attr]
-    return tasks.begun[-1].task_id
-
-
-async def until(client: Client, id: str, status: str) -> Task:
-    """Look until a task stands so."""
-
-    async def look() -> Task:
-        while (task := await about_task(client, "tasks/get", id)).status != status:  # noqa: ASYNC110  it is polled, as the protocol has it
-            await asyncio.sleep(_LOOK)
-        return task
-
-    return await asyncio.wait_for(look(), _PATIENCE)
-
-
-async def read(client: Client, id: str) -> dict[str, Any]:
-    """Read the answer as a model does."""
-    result = await client.call_tool("check_answer", {"id": id, "ticket": 0})
-    assert result.structured_content is not None
-    return result.structured_content
-
-
-def conversation(id: str) -> str:
-    """Return the number of a task's conversation."""
-    return id.partition("-")[0]
-
-
-def directory(folder: Path, id: str) -> Path:
-    """Return where a task is stored."""
-    (found,) = folder.rglob(f"{conversation(id)}-*")
-    return found
-
-
-async def waiting(folder: Path) -> list[str]:
-    """Return the conversations that wait for a person."""
-    return [question.conversation for question in await FileStore(folder).pending()]
-
-
-def accept(**content: Any) -> dict[str, Any]:
-    """Return what a dialog sends for a yes."""
-    return {"action": "accept", "content": content}
 
 
 def test_the_turn_goes_on_and_the_answer_comes_with_check_answer(midturn: CommandLine) -> None:
@@ -126,12 +62,6 @@ def test_the_turn_goes_on_and_the_answer_comes_with_check_answer(midturn: Comman
 
 
 # A dialog ---------------------------------------------------------------------------------------------------------------
-
-
-async def recorded(folder: Path) -> list[Any]:
-    """Return what was answered."""
-    store = FileStore(folder)
-    return [event for id in await store.ids() for event in (await store.read(id)).events if isinstance(event, InquiryAnswered)]
 
 
 def test_its_dialog_shows_the_form_under_one_key_and_an_answer_there_counts(tmp_path: Path) -> None:

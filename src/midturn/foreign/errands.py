@@ -145,7 +145,7 @@ class Errands:
         return next(iter(pending(await self.turn(errand), errand.conversation)), None)
 
     async def answer(self, errand: Errand, answers: Mapping[str, Json], via: str) -> None:
-        """Record what a person answered at the agent's own prompt, which showed our question.
+        """Record what a person answered at this agent's own prompt, which showed our question.
 
         Raises:
             AnswerError: It does not fit.
@@ -155,7 +155,7 @@ class Errands:
         if question is None:
             raise NotOpen(f"What {errand.asker.name} asked was answered meanwhile.")
         value: Json = dict(answers) if question.form else next(iter(answers.values()))
-        await self._store.answer(question.id, value, via=via, user=errand.asker.name)
+        await self._store.answer(question.id, value, via=via, user=self._asker.name)
 
     async def cancel(self, errand: Errand) -> None:
         """Record that its asker has cancelled the call, and waits no more. The question stays open."""
@@ -168,10 +168,10 @@ class Errands:
         return (await self._take(now) or now) if now.asker.cancelled else now
 
     async def leave(self, errand: Errand, via: str) -> None:
-        """Record that a person did not want to answer, at the agent's own prompt."""
+        """Record that a person did not want to answer, at this agent's own prompt."""
         question = await self.open_question(errand)
         if question:
-            await self._store.answer(question.id, reply="", via=via, user=errand.asker.name)
+            await self._store.answer(question.id, reply="", via=via, user=self._asker.name)
 
     async def unfinished(self) -> list[Errand]:
         """Return what this session has asked and not yet heard about, oldest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import secrets
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -41,6 +42,7 @@ from midturn.tools.ask_user_arguments import AskedFor, read_arguments
 CallAnswer: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 """A dictionary is a task: the SDK has no type for it."""
 _LOG = logging.getLogger(__name__)
+_HANDLE = re.compile(r"(?P<conversation>[0-9]{1,20})-[a-z2-7]{12}")
 _FORM = "form"  # the name of our one request in a result that requires input
 _PROGRESS = 10.0  # seconds between two signs of life
 _GONE = "The agent has asked something else since."
@@ -149,10 +151,16 @@ class AskUserCalls:
 
     async def found(self, errands: Errands, handle: str) -> Errand | None:
         """Find what a client has asked earlier, perhaps through another process, by what it was told then."""
-        errand = await errands.found(handle.partition("-")[0])
+        named = _HANDLE.fullmatch(handle)
+        errand = await errands.found(named["conversation"]) if named else None
         if errand is None or (errand.asker.via, errand.tool) != (VIA, ASK_USER):
             return None
         return errand if is_called(errand, await errands.turn(errand), handle) else None
+
+    async def is_unreadable(self, errands: Errands, handle: str) -> bool:
+        """Say whether a question may be there, and cannot be read just now."""
+        named = _HANDLE.fullmatch(handle)
+        return bool(named) and await errands.is_unreadable(named["conversation"])
 
     def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
         """Return the client's own dialog about a question."""

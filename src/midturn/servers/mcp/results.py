@@ -65,6 +65,11 @@ def there(id: str) -> CallReply:
     return CallReply(text, {"status": "there", "id": id, "ticket": 0})
 
 
+def cancelled(id: str) -> str:
+    """Say what a cancelled call means, whatever has become of its question since."""
+    return f'This call was cancelled. That is not a no: check_answer {{"id": "{id}", "ticket": 0}} says what became of the question.'
+
+
 def wrong(text: str) -> types.CallToolResult:
     """Return an error that the model can correct itself from."""
     return types.CallToolResult(

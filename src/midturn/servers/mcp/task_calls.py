@@ -23,7 +23,7 @@ from midturn.servers.mcp.caller import Caller
 from midturn.servers.mcp.dialog import CallDialog, DialogShown
 from midturn.servers.mcp.task import TASKS, described, is_cancelled, named
 
-_CANCELLED = "This call was cancelled, so nobody waits for its answer. The question stays open: nobody has said no."
+_SHOWN = 64  # characters of an id that is none
 _LOST = "The question is not in the store any more: somebody removed or damaged it. No answer will come. This is not a no."
 
 
@@ -65,7 +65,7 @@ class TaskCalls:
         errand, errands = asked.errand, asked.errands
         common = {**described(errand, await errands.turn(errand), self._clock), "taskId": params.task_id}
         if asked.is_cancelled:
-            return {"status": "cancelled", **common, "statusMessage": _CANCELLED}
+            return {"status": "cancelled", **common, "statusMessage": results.cancelled(errand.handle)}
         if (outcome := await errands.outcome(errand)) is not None:
             reply = results.withdrawn() if isinstance(outcome, DecidedElsewhere) else results.there(errand.handle)
             return {"status": "completed", **common, "result": reply.wire()}
@@ -129,10 +129,10 @@ class TaskCalls:
         errand = await self._asking.found(errands, handle)
         if errand is not None and round <= errand.asker.round:
             return Asked(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
-        if await errands.is_unreadable(handle.partition("-")[0]):
+        if await self._asking.is_unreadable(errands, handle):
             raise MCPError(INTERNAL_ERROR, words.UNKNOWN)
         if params.task_id not in self._asking.begun:
-            raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id!r}.")
+            raise MCPError(INVALID_PARAMS, f"There is no task {params.task_id[:_SHOWN]!r}.")
         return None
 
     def _lost(self, id: str) -> dict[str, Any]:
