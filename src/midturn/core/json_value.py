@@ -104,13 +104,13 @@ def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> 
         inside: list[object] = []
         for item in level:
             if type(item) is str:
-                if not _is_text(item):
+                if not (item.isascii() or _is_text(item)):
                     return False
             elif type(item) is dict:
                 table = cast("dict[object, object]", item)
                 inside += table.values() if len(table) <= parts_limit else ()
                 parts_limit -= len(table)
-                if not _ONLY_TEXT.issuperset(map(type, table)) or not all(map(_is_text, cast("dict[str, object]", table))):
+                if not (_ONLY_TEXT.issuperset(map(type, table)) and _is_text("".join(cast("dict[str, object]", table)))):
                     return False
             elif type(item) in (list, tuple):
                 row = cast("Sequence[object]", item)

@@ -57,7 +57,7 @@ def when_in(obj: Json) -> When | None:
 
 def form_problems(entries: Sequence[QuestionRead], limit: int) -> list[Problem]:
     """Return every problem of a form, in the order of its questions; an empty list means that it may be asked."""
-    found = _count(len(entries), limit)
+    found = [] if 1 <= len(entries) <= limit else [_miscounted(len(entries), limit)]
     earlier: dict[str, QuestionRead] = {}
     for place, entry in enumerate(entries):
         at = f"/questions/{place}"
@@ -73,11 +73,9 @@ def form_problems(entries: Sequence[QuestionRead], limit: int) -> list[Problem]:
     return found
 
 
-def _count(count: int, limit: int) -> list[Problem]:
-    if 1 <= count <= limit:
-        return []
+def _miscounted(count: int, limit: int) -> Problem:
     has = "no questions" if count == 0 else f"{count} questions"
-    return [Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")]
+    return Problem("/questions", f"the form has {has}; 1 to {limit} are allowed.")
 
 
 def _gate(entry: QuestionRead, when: When, earlier: dict[str, QuestionRead], *, later: bool) -> Iterator[Problem]:

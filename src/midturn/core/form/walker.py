@@ -46,7 +46,7 @@ class FormWalker:
         self._form = form
         self._length = len(form.questions)
         self._collected: dict[str, _Collected] = {}
-        self._drafts = _fitting(form, drafts or {})
+        self._drafts = _fitting(form, drafts) if drafts else {}
         self._discarded: dict[str, bool] = {}  # what a person has said yes or no to in this walk, before they changed an earlier answer
         self._submitted = False
         self._end: Cancelled | FormEnded | None = None

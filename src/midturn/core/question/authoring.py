@@ -35,6 +35,9 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
         QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
     """
     if returns is not None or not is_plain(authored, limits.json_depth):
+        broken = json_problem(authored, limits.json_depth)
+        if broken is not None:
+            raise QuestionError([broken])
         return _read(kind, authored, limits, returns)
     name = kind, limits, msgspec.json.encode(authored)
     question = cast("Q | None", KNOWN.get(name))
@@ -53,16 +56,14 @@ _MOST_KNOWN: Final = 256
 
 
 def _read(kind: type[Q], authored: object, limits: Limits, returns: object) -> Q:
-    broken = json_problem(authored, limits.json_depth)
-    if broken is not None:
-        raise QuestionError([broken])
     if not isinstance(authored, Mapping):
         raise QuestionError([Findings.wrong("", "a question", "a JSON object", cast("Json", authored))])
     reader = _Reader(cast("Mapping[str, Json]", authored), limits)
     question = reader.read(kind, returns)
     if reader.findings:
         raise QuestionError(reader.findings)
-    vars(question)[_AUTHORED] = limits
+    if not _can_be_changed(question):
+        vars(question)[_AUTHORED] = limits
     return question
 
 
@@ -71,12 +72,12 @@ def is_as_authored(question: QuestionFields, limits: Limits) -> bool:
 
     A copy made with `replace` is not what came from `author`.
     """
-    return not _can_be_changed(question) and vars(question).get(_AUTHORED) == limits
+    return vars(question).get(_AUTHORED) == limits
 
 
 def stays_as_authored(question: QuestionFields) -> bool:
-    """Whether a question came from `author`, under whatever limits, and nothing in it can be changed since."""
-    return _AUTHORED in vars(question) and not _can_be_changed(question)
+    """Whether the same is true of a question under whatever limits."""
+    return _AUTHORED in vars(question)
 
 
 def _can_be_changed(question: QuestionFields) -> bool:

@@ -134,10 +134,10 @@ def route(  # noqa: PLR0913  a public signature
     """
     secret = isinstance(question.answer_type, SecretType)
     remembers = question.persistence == "turn" and not secret
-    static = _fitting(question, configured)
+    static = UNSET if configured is UNSET else _fitting(question, configured)
     return decide(
         Situation(
-            cached=_plain(_fitting(question, cached)) if remembers else UNSET,
+            cached=_plain(_fitting(question, cached)) if remembers and cached is not UNSET else UNSET,
             configured=static,
             configured_is_invalid=configured is not UNSET and static is UNSET,
             default=question.default,
@@ -149,10 +149,8 @@ def route(  # noqa: PLR0913  a public signature
     )
 
 
-def _fitting(question: Question[Any], value: Json | SecretValue | UnsetType) -> Json | SecretValue | UnsetType:
+def _fitting(question: Question[Any], value: Json | SecretValue) -> Json | SecretValue | UnsetType:
     """Return the canonical answer, or nothing where `value` is not an answer."""
-    if value is UNSET:
-        return UNSET
     try:
         return question.check(value)
     except AnswerError:

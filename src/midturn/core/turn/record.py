@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from midturn.core.events import (
     AnsweredBy,
@@ -28,6 +29,8 @@ from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import asking_call, is_foretold
 from midturn.core.subject import ToolCall
 from midturn.core.turn.memory import Memory, answer_key
+
+_OF_THE_MODEL: Final = frozenset({ToolCallRequest, ChatResponse})
 
 
 class Attempt:
@@ -198,44 +201,37 @@ class TurnRecord:
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
         self._model_speaks = False
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:  # noqa: C901  one case for each kind that matters
         """Take in one recorded event."""
+        says = event.__class__ in _OF_THE_MODEL
+        if says and not self._model_speaks:  # the first thing that an answer of the model says
+            self.cycle = CycleRecord()
+            self.cycles += 1
+        self._model_speaks = says or (self._model_speaks and event.__class__ is TurnEnd)
         match event:
+            case TurnStart() | ChatRequest() | ChatResponse():
+                pass  # nothing else that a turn's state depends on
             case ToolCallRequest():
-                self._begin_cycle()
                 self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
                 self.cycle.calls.append(record)
-            case ChatResponse():
-                self._begin_cycle()
-            case TurnEnd():
-                self.ended = event
-            case ConfigDelta():
-                self._model_speaks = False
-                return
-            case OpaqueEvent():
-                self._model_speaks = False
-                self._unreadable.append(bytes(event.raw))
-                return
-            case _:
-                self._model_speaks = False
-                self._take_in(event)
-        self.started = True
-
-    def _take_in(self, event: Event) -> None:
-        """Take in what the model does not say itself."""
-        match event:
-            case TurnStart() | ChatRequest():
-                pass  # nothing that a turn's state depends on
             case InquiryRequest():
                 self._ask(event)
             case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
                 self._close(event)
             case ToolCallResponse():
                 self._respond(event)
+            case TurnEnd():
+                self.ended = event
             case Approval():
                 self._approve(event)
+            case ConfigDelta():
+                return
+            case OpaqueEvent():
+                self._unreadable.append(bytes(event.raw))
+                return
             case _:
-                pass  # nor on anything else
+                pass  # as above
+        self.started = True
 
     @property
     def waits_for_model(self) -> bool:
@@ -267,13 +263,6 @@ class TurnRecord:
     def open_calls(self) -> list[CallRecord]:
         """Return the calls that have no response yet."""
         return list(self._open_calls.values())
-
-    def _begin_cycle(self) -> None:
-        """Count a model answer, with the first thing that it says."""
-        if not self._model_speaks:
-            self.cycle = CycleRecord()
-            self.cycles += 1
-        self._model_speaks = True
 
     def _respond(self, event: ToolCallResponse) -> None:
         call = self.calls.get(event.call) or next((c for c in self.open_calls() if c.request.id == event.id), None)
