@@ -27,7 +27,7 @@ def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
     """Return the events, each with `more`: how many of the batch follow it."""
     last = len(batch) - 1
     return tuple(
-        event if event.more == last - index else msgspec.structs.replace(event, more=last - index) for index, event in enumerate(batch)
+        [event if event.more == last - index else msgspec.structs.replace(event, more=last - index) for index, event in enumerate(batch)]
     )
 
 
@@ -44,19 +44,24 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
         StoreError: A line, or all of them, are larger than the limits allow.
     """
     lines = [encode_event(event) + b"\n" for event in batch]
-    for event, line in zip(batch, lines, strict=True):
-        if len(line) > limits.event_line:
-            raise StoreError(
-                f"An event of kind {event.type} has {len(line):,} bytes; a line may have {limits.event_line:,} (`limits.event_line`). "
-                "It is not recorded. Pass large content as a file."
-            )
     total = sum(map(len, lines))
+    if total > limits.event_line:
+        _check_lines(batch, lines, limits)
     if total > limits.batch:
         raise StoreError(
             f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "
             "They are not recorded. Pass large content as a file."
         )
     return lines
+
+
+def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits) -> None:
+    for event, line in zip(batch, lines, strict=True):
+        if len(line) > limits.event_line:
+            raise StoreError(
+                f"An event of kind {event.type} has {len(line):,} bytes; a line may have {limits.event_line:,} (`limits.event_line`). "
+                "It is not recorded. Pass large content as a file."
+            )
 
 
 def may_close(batch: Iterable[Event]) -> bool:

@@ -59,7 +59,7 @@ def _plain_ending(file: FileEnd) -> Ending | None:
         start = data.rfind(_TURN) + 1
     lines = data[start:].split(b"\n")[:-1]
     events = decode_plain(lines)
-    if events is None or (events and events[-1].more > 0) or any(event.__class__ is TurnStart for event in events[1:]):
+    if events is None or (events and events[-1].more > 0) or TurnStart in map(type, events[1:]):
         return None
     return Ending(file.size, begin + start, lines, events)
 

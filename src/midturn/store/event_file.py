@@ -33,8 +33,7 @@ class EventFile:
         self._broken = ""
         with telling("open", folder, NAME):
             self.fd, self._opened = folder.opened(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            with telling("repair", folder, NAME):
+            try:
                 if stat.S_IMODE(self._opened.st_mode) != PRIVATE:
                     os.fchmod(self.fd, PRIVATE)
                 self.found = FileEnd(self.fd, self._opened.st_size)
@@ -44,9 +43,9 @@ class EventFile:
                 self.end = self.ending.end
                 if self.end < self.found.size:
                     self._cut_torn_end()
-        except BaseException:
-            os.close(self.fd)
-            raise
+            except BaseException:
+                os.close(self.fd)
+                raise
 
     @property
     def path(self) -> Path:
@@ -111,10 +110,11 @@ class EventFile:
 
     def _cut_torn_end(self) -> None:
         torn = self.found.read(self.end, self.found.size)
-        self._folder.write_new(f"events.torn-{now_in_a_name()}", torn)
-        self._folder.sync()
-        os.ftruncate(self.fd, self.end)
-        self._sync(self.fd)
+        with telling("repair", self._folder, NAME):
+            self._folder.write_new(f"events.torn-{now_in_a_name()}", torn)
+            self._folder.sync()
+            os.ftruncate(self.fd, self.end)
+            self._sync(self.fd)
         self.syncs += 2  # those of the torn copy
 
     def _sync(self, fd: int) -> None:

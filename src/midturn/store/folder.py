@@ -193,12 +193,14 @@ class Folder:
         """Say whether something lies here under this name.
 
         Raises:
-            OSError: Nobody can say.
+            StoreError: Nobody can say.
         """
         try:
             os.stat(name, dir_fd=self.fd, follow_symlinks=False)
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise refusal("look at", self.path / name, error) from error
         return True
 
     def names(self) -> list[str]:

@@ -55,9 +55,9 @@ class FileAnswers:
 
     def collect(self) -> tuple[HandedOver, ...]:
         """Read all of them; a file that is not an answer is put aside under another name."""
+        if not self._conversation.has(NAME):  # as usual: nobody has handed anything over
+            return ()
         with telling("read the answers in", self._conversation, NAME):
-            if not self._conversation.has(NAME):  # as usual: nobody has handed anything over
-                return ()
             try:
                 folder = self._conversation.inside(NAME)
             except FileNotFoundError:  # the conversation is being removed
@@ -76,16 +76,15 @@ class FileAnswers:
 
 def handed_elsewhere(conversation: Folder) -> dict[str, HandedOver]:
     """Return the answers that came with a conversation, by the event id of their question: nobody here has given them."""
-    with telling("read the answers in", conversation, NAME):
-        if not conversation.has(NAME):
-            return {}
-        found: dict[str, HandedOver] = {}
-        with conversation.inside(NAME) as folder:
-            for name in folder.names():
-                if name.endswith((".json", f".json{_ASIDE}")):
-                    with suppress(OSError, ValueError, RecursionError, AnswerError):  # whatever else lies there stays there
-                        answer = _decoded(folder.read(name).rpartition(b"}")[0] + b"}", None)
-                        found[answer.event_id] = answer
+    if not conversation.has(NAME):
+        return {}
+    found: dict[str, HandedOver] = {}
+    with telling("read the answers in", conversation, NAME), conversation.inside(NAME) as folder:
+        for name in folder.names():
+            if name.endswith((".json", f".json{_ASIDE}")):
+                with suppress(OSError, ValueError, RecursionError, AnswerError):  # whatever else lies there stays there
+                    answer = _decoded(folder.read(name).rpartition(b"}")[0] + b"}", None)
+                    found[answer.event_id] = answer
     return found
 
 
