@@ -37,3 +37,20 @@ def test_a_yes_and_a_no_from_the_inbox_and_what_was_said_with_it(midturn: Comman
     assert "touch one" in first["arguments"]["command"]
     assert "The user said no: Not that one." in provider.said
     assert [event["answered_by"]["by"] for events in stored(midturn) for event in answers(events)] == ["user", "user"]
+
+
+def test_what_is_always_allowed_is_not_asked_again_until_its_session_ends(midturn: CommandLine) -> None:
+    program = or_skip(CODEX.program)
+    with FakeProvider([[escalated("touch one")], [escalated("touch one")], "All done."]) as provider:
+        environment = {**CODEX.surroundings(midturn, provider), "PATH": f"{program.parent}:{midturn.environment['PATH']}"}
+        run = midturn.start("hook", "codex-server", "--prompt", "Go", **environment)
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "always")
+        said, errors = run.communicate(timeout=120)
+
+    assert run.returncode == 0, errors
+    assert said == "All done.\n"
+    assert question["asker"]["always"]
+    assert len(provider.results) == 2
+    assert len(stored(midturn)) == 1, "the second call was not asked about"
+    assert (midturn.root / "one").exists()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -37,7 +39,7 @@ QUESTIONS = [
 class Server:
     """A server of it, with a session, and our bridge beside it."""
 
-    def __init__(self, midturn: CommandLine, provider: FakeProvider) -> None:
+    def __init__(self, midturn: CommandLine, provider: FakeProvider, slice: str) -> None:
         program = installed("opencode", "opencode-ai@1.18.33") / "opencode"
         fake = {
             "npm": "@ai-sdk/openai-compatible",
@@ -45,32 +47,46 @@ class Server:
             "models": {"fake": {"name": "fake"}},
         }
         asks = {"bash": "ask", "edit": "ask"}
-        servers = with_options(midturn.ok("mcp", "--print-config", "opencode").stdout, "--slice", "1")
+        servers = with_options(midturn.ok("mcp", "--print-config", "opencode").stdout, "--slice", slice)
         settings = {**json.loads(servers), "provider": {"fake": fake}, "model": "fake/fake", "permission": asks, "autoupdate": False}
         (midturn.root / "opencode.json").write_text(json.dumps(settings))
         homes = {name: value for name, value in midturn.environment.items() if name.startswith("XDG_")}
         own = {"HOME": str(midturn.home), "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         self.provider = provider
         self.session = ""
-        self.process = subprocess.Popen(
-            [str(program), "serve", "--port", "0", "--hostname", "127.0.0.1"],
+        self._program, self._root = program, midturn.root
+        self._environment = {**homes, **own, "PATH": midturn.environment["PATH"]}
+        self.process, self.url = self._started(0)
+        self.bridge = midturn.start("hook", "opencode", "--url", self.url)
+
+    def _started(self, port: int) -> tuple[subprocess.Popen[str], str]:
+        process = subprocess.Popen(
+            [str(self._program), "serve", "--port", str(port), "--hostname", "127.0.0.1"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            cwd=midturn.root,
-            env={**homes, **own, "PATH": midturn.environment["PATH"]},
+            cwd=self._root,
+            env=self._environment,
         )
-        assert self.process.stdout
-        self.url = next(found[0] for line in self.process.stdout if (found := re.search(r"http://\S+", line)))
-        self.bridge = midturn.start("hook", "opencode", "--url", self.url)
+        assert process.stdout
+        return process, next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
+
+    def kill(self) -> None:
+        """Kill it, as a system does that has no memory left."""
+        self.process.kill()
+        self.process.communicate(timeout=60)
+
+    def start_again(self) -> None:
+        """Start it where it was; its sessions are still there."""
+        self.process, url = self._started(urlsplit(self.url).port or 0)
+        assert url == self.url
 
     def close(self) -> None:
         """End both; the server is not ours, and now and then does not end by itself."""
         self.bridge.terminate()
         self.bridge.communicate(timeout=60)
-        self.process.kill()
-        self.process.communicate(timeout=60)
+        self.kill()
 
     def ask(self) -> None:
         """Have its model begin, or go on."""
@@ -88,15 +104,22 @@ class Server:
         return until(lambda: self.provider.results, bool)
 
 
-@pytest.fixture(params=[CALL])
-def opencode(midturn: CommandLine, request: pytest.FixtureRequest) -> Iterator[Server]:
-    with FakeProvider([request.param, "All done."]) as provider:
-        server = or_skip(lambda: Server(midturn, provider))
+@contextmanager
+def asking(midturn: CommandLine, *replies: Reply, slice: str = "1") -> Generator[Server]:
+    """Start it, and have its model say these; `slice` is how many seconds a question of our server waits at a time."""
+    with FakeProvider([*replies, "All done."]) as provider:
+        server = or_skip(lambda: Server(midturn, provider, slice))
         try:
             server.ask()
             yield server
         finally:
             server.close()
+
+
+@pytest.fixture(params=[CALL])
+def opencode(midturn: CommandLine, request: pytest.FixtureRequest) -> Iterator[Server]:
+    with asking(midturn, request.param) as server:
+        yield server
 
 
 @pytest.mark.parametrize("value", [["y"], ["n", "--reason", "Not now."]])
@@ -190,6 +213,37 @@ def test_a_time_out_of_our_tool_is_no_no(midturn: CommandLine, opencode: Server)
     assert question["asker"]["name"] == "opencode"
 
 
+def test_what_is_always_allowed_is_not_asked_again_by_it(midturn: CommandLine) -> None:
+    with asking(midturn, CALL, CALL) as opencode:
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], "always")
+        until(lambda: opencode.provider.results, lambda results: len(results) == 2)
+
+    assert question["asker"]["always"] == "allow touch * until opencode ends"
+    assert len(stored(midturn)) == 1, "the second call was not asked about"
+    assert (midturn.root / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (["n"], "The user answered: no"),
+        (["n", "--reason", "Not on a Friday."], "Not on a Friday."),
+        (["--reply", "Ask Ada first."], "The user did not choose, and said: Ask Ada first."),
+    ],
+)
+def test_its_model_reads_a_no_and_words_to_a_question_of_our_server(midturn: CommandLine, said: list[str], read: str) -> None:
+    ours: Reply = [("midturn_ask_user", {"question": "Ship it?", "answer_type": "boolean"})]
+    with asking(midturn, ours, slice="300") as opencode:
+        (question,) = wait_for(midturn)
+        midturn.ok("answer", question["id"], *said)
+        (result,) = opencode.results()
+
+    assert read in result
+    assert "Nobody has answered" not in result
+    assert len(answers(stored(midturn)[0])) == 1
+
+
 def test_a_bridge_that_is_killed_leaves_the_question_and_the_next_one_takes_it_up(midturn: CommandLine, opencode: Server) -> None:
     (question,) = wait_for(midturn)
     opencode.bridge.kill()
@@ -202,3 +256,36 @@ def test_a_bridge_that_is_killed_leaves_the_question_and_the_next_one_takes_it_u
     opencode.results()
     assert (midturn.root / "made").exists()
     assert len(stored(midturn)) == 1
+
+
+BOTH: Reply = [*CALL, ("question", {"questions": QUESTIONS})]
+
+
+def gone(midturn: CommandLine, count: int) -> list[dict[str, Any]]:
+    """Wait until nobody waits any more for the answers to so many open questions; return them."""
+
+    def nobody_waits(questions: list[dict[str, Any]]) -> bool:
+        return len(questions) == count and not any(question["asker"]["waits"] for question in questions)
+
+    return until(lambda: midturn.ok("inbox", "--json").json, nobody_waits)
+
+
+@pytest.mark.parametrize("opencode", [BOTH], indirect=True)
+def test_where_it_is_killed_all_stays_open_and_is_taken_up_when_it_asks_again(midturn: CommandLine, opencode: Server) -> None:
+    wait_for(midturn, 2)
+    opencode.kill()
+    (permission,) = (question for question in gone(midturn, 2) if question["kind"] == "run")
+    said = midturn.ok("answer", permission["id"], "y").stderr
+    assert "The process of opencode that asked is gone" in " ".join(said.split())
+
+    opencode.start_again()
+    opencode.provider.then(BOTH, "All done.")
+    opencode.ask()
+
+    until((midturn.root / "made").exists, bool)  # the answer that was given meanwhile has reached it
+    (question,) = until(lambda: midturn.ok("inbox", "--json").json, lambda found: [one["asker"]["waits"] for one in found] == [True])
+    midturn.ok("answer", question["id"], '{"q0": "dev", "q1": ["a"]}')
+    until(lambda: opencode.provider.results, lambda results: any('"Which env?"="dev"' in result for result in results))
+    wait_for(midturn, 0)
+    assert len(stored(midturn)) == 2, "nobody was asked twice"
+    assert opencode.bridge.poll() is None

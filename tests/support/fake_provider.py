@@ -54,6 +54,11 @@ class FakeProvider(Listening):
 
         super().__init__(Handler)
 
+    def then(self, *replies: Reply) -> None:
+        """Say these, in place of what was still to be said."""
+        with self._lock:
+            self._replies[:] = replies
+
     @property
     def results(self) -> list[str]:
         """What the model has read as results of its calls, in the request that has the most of them."""

@@ -74,19 +74,21 @@ class Errands:
 
     async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "") -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again. `always`: see `Permit`."""
-        known = await self._known(id, tool_name(tool), arguments)
-        if known:
-            return known
+        return await self.asked_before(id, tool, arguments) or await self.new_permission(id, tool, arguments, always)
+
+    async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
+        """Ask the questions of a form; a call that has asked them before does not ask them again."""
+        return await self.asked_before(id, tool, arguments) or await self.new_questions(id, tool, arguments, form)
+
+    async def new_permission(self, id: str, tool: str, arguments: JsonObject, always: str = "") -> Errand:
+        """Ask whether a call may run that nobody was asked about before."""
         asker = replace(self._asker, always=always)
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
         async with self._room_for(errand):
             return await self._opened(errand, f"{tool}: {_shortened(arguments)}", permission)
 
-    async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
-        """Ask the questions of a form."""
-        known = await self._known(id, tool_name(tool), arguments)
-        if known:
-            return known
+    async def new_questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
+        """Ask the questions of a form that nobody was asked before."""
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
         async with self._room_for(asking):
             errand = await self._opened(asking, form.questions[0].text)
@@ -193,6 +195,15 @@ class Errands:
         turns = [(conversation, await self._turn(conversation)) for conversation in await self._store.port.ids(which="open")]
         found = [errand_of(conversation, turn) for conversation, turn in turns if not is_over(turn)]
         return next((errand for errand in found if errand and errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
+
+    async def asked_before(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
+        """Return what was asked under the id that the agent gives a call; where the process that asked is gone, this one waits now."""
+        known = await self._known(id, tool_name(tool), arguments)
+        return known if known is None or lives(known.asker.process) else await self._take(known)
+
+    async def let_go(self, errand: Errand) -> None:
+        """Note that nobody waits here any more: it stays open, and is taken up when the same is asked again."""
+        await self._write(errand, lambda turn: asked_by(turn, replace(errand.asker, process=None), self._ids))
 
     async def taken_up(self, tool: str, arguments: JsonObject) -> Errand | None:
         """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits."""

@@ -6,9 +6,10 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any, Protocol
-from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from midturn.core.json_value import Json, JsonObject
@@ -23,6 +24,7 @@ from midturn.foreign.room import NoRoom
 from midturn.ports import Clock
 
 NAME = "opencode"
+_PORT = 4096
 _LOOK = 0.3  # seconds between two looks at what waits there
 _ROOM = 2.0  # seconds until it is tried again to put into the inbox what there was no room for
 _SILENCE = 20.0
@@ -30,7 +32,11 @@ _GONE = 404
 
 
 class OpencodeGone(MidturnError):  # noqa: N818  it says what is the case
-    """The server does not answer; the message says what to do."""
+    """The server does not take us, or is none of opencode; the message says what to do."""
+
+
+class OpencodeAway(OpencodeGone):
+    """Nothing answers at its address, until it is started, or started again."""
 
 
 class Opencode(Protocol):
@@ -58,7 +64,8 @@ class OpencodeServer:
         """Return what is at a path.
 
         Raises:
-            OpencodeGone: It does not answer, or with something else.
+            OpencodeAway: It does not answer.
+            OpencodeGone: It refuses, or answers with something else.
         """
         return await asyncio.to_thread(self._ask, path, None)
 
@@ -66,7 +73,8 @@ class OpencodeServer:
         """Send an answer; False where nobody waits for it any more.
 
         Raises:
-            OpencodeGone: It does not answer.
+            OpencodeAway: It does not answer.
+            OpencodeGone: It refuses.
         """
         try:
             await asyncio.to_thread(self._ask, path, body)
@@ -85,9 +93,21 @@ class OpencodeServer:
                 raise _NotThere from error
             hint = " Set OPENCODE_SERVER_PASSWORD to its password." if error.code == 401 else ""  # noqa: PLR2004
             raise OpencodeGone(f"The opencode server at {self._url} refuses: {error}.{hint}") from error
-        except (OSError, ValueError) as error:
-            advice = "Start it with `opencode serve --port 4096` or `opencode --port 4096`, and give its address with `--url`."
-            raise OpencodeGone(f"No opencode server answers at {self._url}: {error}. {advice}") from error
+        except (OSError, HTTPException) as error:
+            raise OpencodeAway(f"No opencode server answers at {self._url} ({_why(error)}). {self._advice()}") from error
+        except ValueError as error:
+            raise OpencodeGone(f"What answers at {self._url} is no opencode server. {self._advice()}") from error
+
+    def _advice(self) -> str:
+        port = urlsplit(self._url).port or _PORT
+        return (
+            f"Start it with `opencode --port {port}`, or without a terminal `opencode serve --port {port}`; `--url` takes another address."
+        )
+
+
+def _why(error: Exception) -> str:
+    reason = error.reason if isinstance(error, URLError) else error
+    return (reason.strerror if isinstance(reason, OSError) else None) or str(reason) or type(reason).__name__
 
 
 class _NotThere(Exception):  # noqa: N818  it says what is the case
@@ -117,22 +137,44 @@ class Bridge:
         self._errands = errands
         self._clock = clock
         self._asked: dict[str, asyncio.Task[None]] = {}
+        self._delivering: set[str] = set()
+        self._is_away = False
 
     async def run(self) -> None:
-        """Carry until it is cancelled.
+        """Carry until it is cancelled; while no server answers, wait for one.
 
         Raises:
-            OpencodeGone: The server does not answer any more. What it asked stays open, and recorded.
+            OpencodeGone: It refuses, or it is none. What it asked stays open, and recorded.
         """
         try:
             while True:
-                await self._look()
+                await self._look_again()
                 await self._clock.sleep(_LOOK)
         finally:
-            tasks = list(self._asked.values())
-            for task in tasks:
+            await self._leave()
+
+    async def _look_again(self) -> None:
+        """Look; where a server is gone, let go of what it asked, for its ids are worth nothing any more."""
+        try:
+            await self._look()
+        except OpencodeAway as away:
+            if not self._is_away:
+                self._tell(f"{away} I wait for it{'; what it asked stays open' if self._asked else ''}.")
+            self._is_away = True
+            await self._leave()
+            return
+        if self._is_away:
+            self._tell("opencode is there.")
+        self._is_away = False
+
+    async def _leave(self) -> None:
+        """Leave what was asked as it is; what is being delivered is delivered."""
+        tasks = dict(self._asked)
+        for id, task in tasks.items():  # noqa: A001
+            if id not in self._delivering:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        self._asked.clear()
 
     async def _look(self) -> None:
         """Take up what is new, and leave what was decided there."""
@@ -142,7 +184,7 @@ class Bridge:
         for id, task in list(self._asked.items()):  # noqa: A001  the wire's word
             if task.done():
                 task.result()
-            if id not in waiting:
+            if id not in waiting and id not in self._delivering:
                 del self._asked[id]
                 task.cancel()
         for id, (kind, one) in waiting.items():  # noqa: A001
@@ -167,7 +209,8 @@ class Bridge:
         arguments: JsonObject = {"patterns": patterns, **members(asked.get("metadata"))}
         kept = [text(pattern) for pattern in items(asked.get("always"))]
         always = f"allow {', '.join(kept)} until opencode ends" if kept else ""
-        errand = await errands.permission(id, text(asked.get("permission")) or "tool", arguments, always)
+        tool = text(asked.get("permission")) or "tool"
+        errand = await self._before(errands, id, tool, arguments) or await errands.new_permission(id, tool, arguments, always)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, DecidedElsewhere):
             return
@@ -185,7 +228,8 @@ class Bridge:
             why = occasion.why if isinstance(occasion, Unaskable) else "there is nothing in it"
             self._tell(f"A question of opencode cannot be shown here ({why}). It waits at opencode's own prompt.")
             return
-        errand = await errands.questions(id, NAME, {"questions": asked.get("questions")}, occasion.form)
+        arguments: JsonObject = {"questions": asked.get("questions")}
+        errand = await self._before(errands, id, NAME, arguments) or await errands.new_questions(id, NAME, arguments, occasion.form)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, AnswersGiven):
             answers: Json = [words.labels_of(outcome.answers.get(question.id)) for question in occasion.form.questions]
@@ -196,18 +240,34 @@ class Bridge:
         elif not isinstance(outcome, DecidedElsewhere):
             await self._deliver(errands, errand, f"/question/{quote(id)}/reject", {}, outcome)
 
+    async def _before(self, errands: Errands, id: str, tool: str, arguments: JsonObject) -> Errand | None:
+        """Return what was asked before: under this id, or by this session before its server was started again."""
+        return await errands.asked_before(id, tool, arguments) or await errands.taken_up(tool, arguments)
+
     async def _waited(self, errands: Errands, errand: Errand) -> Decided:
         """Wait for an answer here; what is decided there cancels this, and closes the question."""
         try:
             return await errands.wait(errand) or DecidedElsewhere()
         except asyncio.CancelledError:
-            if asyncio.current_task() not in self._asked.values():  # it was decided there; otherwise it is us who leave
+            if asyncio.current_task() in self._asked.values():  # it is us who leave
+                await asyncio.shield(errands.let_go(errand))
+            else:
                 await asyncio.shield(errands.close(errand, words.ELSEWHERE))
             raise
 
     async def _deliver(self, errands: Errands, errand: Errand, path: str, body: JsonObject, outcome: Decided) -> None:
-        taken = await self._server.post(path, body)
-        await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
+        """Bring an answer. From then on it waits there no more, and that is our doing."""
+        id = unquote(path.split("/")[2])  # noqa: A001
+        self._delivering.add(id)
+        try:
+            taken = await self._server.post(path, body)
+        except OpencodeAway:
+            await errands.let_go(errand)
+            raise
+        else:
+            await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
+        finally:
+            self._delivering.discard(id)
 
 
 def password_of(environment: Mapping[str, str]) -> str:
