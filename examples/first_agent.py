@@ -1,7 +1,7 @@
 """An agent with one tool that asks twice: may it, and where.
 
-`python examples/first_agent.py` plays it with a scripted model; you answer at this terminal, or, without one, a script does. With the id
-of a model (`… anthropic/claude-sonnet-5-5`) it is in earnest.
+`python examples/first_agent.py` plays it with a scripted model; you answer at this terminal, or, without one, a script does. Give it the id
+of a model (`… anthropic/claude-sonnet-5-5`) to play it with a real one.
 """
 
 from __future__ import annotations

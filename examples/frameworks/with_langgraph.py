@@ -29,7 +29,7 @@ async def deploy(call: mt.InquirerCall) -> str:
 
 
 async def call_a_tool(state: State) -> State:
-    """Make a call, once, however often the node begins anew."""
+    """Make a call, once, however often the node starts over."""
     return {"said": [await adapter.call("deploy", {"for": len(state["said"])}, deploy)]}
 
 
@@ -39,7 +39,7 @@ def ask(state: State) -> State:
 
 
 def note(state: State) -> State:
-    """Interrupt the graph, as LangGraph has it."""
+    """Interrupt the graph, the way LangGraph does it."""
     return {"said": [interrupt(f"A word after {len(state['said'])}?")]}
 
 

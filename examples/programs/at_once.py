@@ -1,4 +1,4 @@
-"""Two calls of one turn that ask at once, and a tool that asks three people at once; whoever is quicker is answered first.
+"""Two calls of one turn that ask at once, and a tool that asks three people at once; whoever is quickest answers first.
 
 $ python examples/programs/at_once.py
 """

@@ -1,4 +1,4 @@
-"""Tests of a tool that asks: alone, in an agent, and what is recorded. The fixtures come with midturn; nothing is to be set up.
+"""Tests of a tool that asks: alone, in an agent, and what is recorded. The fixtures come with midturn; there is nothing to set up.
 
 $ pytest examples/programs/test_deploy.py
 """
