@@ -24,7 +24,8 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, Statu
 from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.exchange import Finished, ModelRequest
 from midturn.core.subject import ToolCall
-from midturn.ports import OBSERVERS, Happening, Journal, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
+from midturn.journal import Journal
+from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
 
 _NANO = 1_000_000_000
 _MOST_LEFT = 1_000  # open turns whose last run is remembered

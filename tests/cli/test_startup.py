@@ -76,6 +76,20 @@ def test_a_scripted_query_loads_no_provider_web_or_schema_code(midturn: CommandL
     assert "midturn.models.registry" not in loaded
 
 
+def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: CommandLine) -> None:
+    loaded = loaded_by(midturn, "inbox")
+
+    for_turns = {"midturn.ports", "midturn.core.form", "midturn.core.outcome", "midturn.core.turn.effects", "midturn.runtime", "asyncio"}
+    for_others = {
+        "midturn.store.outside_answers",
+        "midturn.store.adoption",
+        "midturn.core.value_types",
+        "subprocess",
+        "click.shell_completion",
+    }
+    assert (for_turns | for_others) & loaded == set()
+
+
 def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from midturn.core.events import Event, InquiryRequest
-from midturn.ports import HandedAnswer, Journal
+from midturn.journal import HandedAnswer, Journal
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.folder import Folder

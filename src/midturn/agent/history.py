@@ -7,7 +7,7 @@ from typing import Literal, TypedDict, cast
 
 from midturn.core.events import ChatRequest, ChatResponse, Event, TurnEnd, TurnStart
 from midturn.errors import ConfigError
-from midturn.ports import Journal
+from midturn.journal import Journal
 from midturn.store.ids import event_id
 
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.question.python_answer import schema_as_json
 from midturn.core.stream import OpenQuestion, Window, refused
 from midturn.core.turn.pending import pending_in
 from midturn.core.value_types import Mismatch, value_type
@@ -94,6 +93,8 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     Raises:
         QuestionError: No schema can be made from the type.
     """
+    from midturn.core.question.python_schema import schema_as_json  # most results are text
+
     return schema_as_json(wanted)[0]
 
 

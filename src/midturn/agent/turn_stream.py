@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from midturn.agent.result import RunResult
 from midturn.agent.turn_events import Streamed, TurnEnded, streamed
-from midturn.ports import Happening, Journal
+from midturn.journal import Journal
+from midturn.ports import Happening
 
 if TYPE_CHECKING:
     from midturn.runtime.loop_thread import LoopThread

@@ -32,9 +32,10 @@ from midturn.core.limits import Limits
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TurnOpen
+from midturn.journal import Journal
 from midturn.models.library_model import LibraryModel
 from midturn.models.wrapper import SPENT, Spent
-from midturn.ports import Journal, Model
+from midturn.ports import Model
 from midturn.prompter import Prompter
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from midturn.sandbox.doors import not_a_persons
 from midturn.terminal.controlling import can_open_terminal
 
 SWITCHES = ("CI", "MIDTURN_NON_INTERACTIVE")
@@ -14,7 +13,11 @@ def is_attached(environment: Mapping[str, str], *, non_interactive: bool) -> boo
     """Say whether questions can be shown: piping stdin or stdout changes nothing. Nobody sits at one that a tool or an agent made."""
     if non_interactive or any(_is_on(environment.get(name)) for name in SWITCHES):
         return False
-    return can_open_terminal() and not not_a_persons(environment)
+    if not can_open_terminal():
+        return False
+    from midturn.sandbox.doors import not_a_persons  # without a terminal it does not matter who has started us
+
+    return not not_a_persons(environment)
 
 
 def _is_on(value: str | None) -> bool:

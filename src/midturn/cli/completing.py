@@ -9,21 +9,24 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from click.shell_completion import CompletionItem
 
 from midturn.core.visible import exact
 from midturn.errors import MidturnError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from midturn.config.load import Loaded
     from midturn.config.nodes import Leaf
 
-Completing: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+Completing: TypeAlias = "Callable[[click.Context, click.Parameter, str], list[CompletionItem]]"
 _LONGEST = 72
 
 
 def item(value: str, help: str = "") -> CompletionItem:
     """Return one offer; what it means stays on its line in every shell."""
+    from click.shell_completion import CompletionItem  # as above
+
     said = exact(help)
     return CompletionItem(value, help=(said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…") or None)
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from midturn.cli.completing import complete_models, item
 from midturn.cli.place import StoreAddress, find_place
 from midturn.errors import MidturnError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from midturn.agent.result import RunResult, result_of
 from midturn.agent.turn_usage import turn_usage
-from midturn.cli.asking import terminal
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.output import note, say_json
@@ -25,6 +24,7 @@ from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Servers
 from midturn.compose.run_parts import RunParts
 from midturn.config.load import Loaded
+from midturn.config.settings import Settings
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TerminalGone
 from midturn.models.wrapper import SPENT, Spent
@@ -63,7 +63,7 @@ class TurnRunner:
     def __init__(self, run: TurnRun) -> None:
         settings = run.loaded.settings
         gate = Gate()
-        prompter = (run.prompter or terminal(settings, gate)) if run.attached else None
+        prompter = (run.prompter or _terminal(settings, gate)) if run.attached else None
         attached = prompter is not None
         self._servers = run.servers or Servers()
         others = connect(self._servers, settings, run.place.root, attached=attached).tools
@@ -161,6 +161,12 @@ def _answered(held: Held) -> bool:
         return False
     held.take_answers()
     return True
+
+
+def _terminal(settings: Settings, gate: Gate) -> Prompter:
+    from midturn.cli.asking import terminal  # only a person who is there is asked
+
+    return terminal(settings, gate)
 
 
 def _hushed(*, attached: bool) -> AbstractContextManager[None]:

@@ -15,7 +15,8 @@ from midturn.compose.session import Kit, session_parts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, ToolPolicy
 from midturn.core.source import Source
-from midturn.ports import Journal, Model, Tool
+from midturn.journal import Journal
+from midturn.ports import Model, Tool
 from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
 from midturn.tools.source import source_of

@@ -23,7 +23,8 @@ from midturn.core.turn.inputs import Interrupted
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import ConfigError
-from midturn.ports import Journal, Model, Tool
+from midturn.journal import Journal
+from midturn.ports import Model, Tool
 from midturn.runtime.recorder import record_effects
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings

@@ -17,7 +17,8 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import DetachedPolicy, Target, ToolPolicy
 from midturn.core.source import Source
 from midturn.errors import ConfigError
-from midturn.ports import Journal, Model
+from midturn.journal import Journal
+from midturn.ports import Model
 from midturn.runtime.foreign_call import ForeignTools
 from midturn.runtime.foreign_turn import ForeignTurn, Outside
 from midturn.runtime.surroundings import Surroundings

@@ -14,7 +14,8 @@ from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.turn.settings import TurnSettings
-from midturn.ports import Journal, Model, Tool
+from midturn.journal import Journal
+from midturn.ports import Model, Tool
 from midturn.runtime.assistants import Assistants
 from midturn.runtime.foretold import foretelling
 from midturn.runtime.services import Services

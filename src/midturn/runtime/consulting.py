@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from midturn.core.turn.effects import ConsultAssistant
 from midturn.core.turn.inputs import AssistantFailed, Happened
-from midturn.ports import Consultant, ConsultFinished, ConsultStarted, Display, Journal
+from midturn.journal import Journal
+from midturn.ports import Consultant, ConsultFinished, ConsultStarted, Display
 from midturn.runtime.cancelling import is_cancelled
 from midturn.runtime.tool_runs import Spawn
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from midturn.core.turn.inputs import AnsweredElsewhere, Happened
-from midturn.ports import AnswerFeed, Clock, Journal
+from midturn.journal import AnswerFeed, Journal
+from midturn.ports import Clock
 
 INTERVAL = 0.1  # seconds between two looks, while an answer waits for its question to be asked again
 

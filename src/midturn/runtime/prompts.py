@@ -18,7 +18,7 @@ from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
 from midturn.core.turn.pending import pending
 from midturn.errors import TerminalGone
-from midturn.ports import Journal
+from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled

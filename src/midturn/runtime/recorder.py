@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from midturn.core.events import Event
 from midturn.core.moments import stamp
 from midturn.core.turn.effects import Effect, Record
-from midturn.ports import OBSERVERS, Clock, Display, Happening, Journal, Recorded, RunObservation
+from midturn.journal import Journal
+from midturn.ports import OBSERVERS, Clock, Display, Happening, Recorded, RunObservation
 
 
 class Recorder:

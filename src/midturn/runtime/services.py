@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from midturn.ports import AnswerFeed, Clock, Consultant, Display, Journal, Model, Tool
+from midturn.journal import AnswerFeed, Journal
+from midturn.ports import Clock, Consultant, Display, Model, Tool
 from midturn.prompter import Prompter
 
 

@@ -11,7 +11,7 @@ from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
 from midturn.errors import NeedsAdoption, NotOpen, TurnOpen
-from midturn.ports import Journal
+from midturn.journal import Journal
 from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings

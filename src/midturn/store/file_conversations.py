@@ -20,7 +20,7 @@ from midturn.core.stream import OpenQuestion, open_turn
 from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
-from midturn.store import adoption, lock, reader
+from midturn.store import lock, reader
 from midturn.store.answer_bell import AnswerBell, ring
 from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
@@ -267,13 +267,17 @@ class FileConversations:
 
     async def adopt(self, id: str) -> None:
         """Take over an open turn that came from elsewhere: what was decided in it is asked again, and what stays is sealed."""
+        from midturn.store.adoption import adopt  # hardly a turn comes from elsewhere
+
         with self._folder(id) as folder:
-            await self._seals.write(folder, adoption.adopt)
+            await self._seals.write(folder, adopt)
 
     async def reseal(self, id: str) -> None:
         """Seal the last turn as it is now: its user has edited it."""
+        from midturn.store.adoption import reseal  # as above
+
         with self._folder(id) as folder:
-            await self._seals.write(folder, adoption.reseal)
+            await self._seals.write(folder, reseal)
 
     async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
         """Say for each turn whether its seals hold; None where the store is not sealed."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion
-from midturn.ports import AnswerFeed, Journal
+from midturn.journal import AnswerFeed, Journal
 from midturn.store.conversation import Conversation
 from midturn.store.metadata import Metadata
 from midturn.store.seal import SealVerdict

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -63,5 +62,7 @@ def _stat(pid: int) -> list[str]:
 def _ps(pid: int, column: str) -> str:
     if Path("/proc/self/stat").exists():
         return ""
+    import subprocess  # only systems without /proc need another program for that
+
     printed = subprocess.run(["/bin/ps", "-o", f"{column}=", "-p", str(pid)], capture_output=True, check=False, env={"LC_ALL": "C"})  # noqa: S603
     return os.fsdecode(printed.stdout).strip()

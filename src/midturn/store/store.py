@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -16,13 +17,15 @@ from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.conversation import Conversation
 from midturn.store.held import HeldConversation
-from midturn.store.outside_answers import OutsideAnswers, Receipt
 from midturn.store.port import PortJournal, Settled, StorePort
 from midturn.store.processes import looked_at
 from midturn.store.store_change import StoreChange
 from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
-from midturn.store.waking import OnWake, wake
+
+if TYPE_CHECKING:
+    from midturn.store.outside_answers import OutsideAnswers, Receipt
+    from midturn.store.waking import OnWake
 
 T = TypeVar("T")
 
@@ -43,7 +46,6 @@ class ConversationStore:
         self._admission = admission or Admission()
         self._clock = clock
         self._on_wake = on_wake
-        self._answering = OutsideAnswers(port, self._admission, clock, self._take_over)
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
@@ -183,9 +185,17 @@ class ConversationStore:
         """
         return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
 
+    @cached_property
+    def _answering(self) -> OutsideAnswers:
+        from midturn.store.outside_answers import OutsideAnswers  # whoever runs turns, or only looks, answers nothing here
+
+        return OutsideAnswers(self.port, self._admission, self._clock, self._take_over)
+
     async def _submit(self, id: str, submission: Submission) -> Receipt:
         receipt = await self._answering.answer(id, submission)
         if self._on_wake and not receipt.held:
+            from midturn.store.waking import wake  # only where somebody wants to be woken
+
             await wake(self._on_wake, receipt.conversation)
         return receipt
 

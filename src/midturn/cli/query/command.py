@@ -15,7 +15,6 @@ from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ign
 from midturn.cli.options import with_id, with_model, with_non_interactive, with_output, with_store
 from midturn.cli.output import note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
-from midturn.cli.query.open_turn import resolve_open_turn
 from midturn.cli.query.request_text import request_text
 from midturn.cli.query.shape import read_schema
 from midturn.cli.query.toggles import TogglingCommand, with_toggles
@@ -130,6 +129,8 @@ def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, arou
     """Run a turn in a conversation that is held."""
     loaded = _load(query, place, held.events, held.conversation)
     runner = _runner(query, place, loaded, around)
+    from midturn.cli.query.open_turn import resolve_open_turn  # a new conversation has none
+
     status = resolve_open_turn(place, held, attached=_attached(query))
     if status is not None:
         note("midturn: your new request was not sent.")

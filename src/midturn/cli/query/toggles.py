@@ -31,10 +31,15 @@ class TogglingCommand(click.Command):
     """A command whose parameter `toggles` holds each `-t` and `-T` in the order given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse once more for the order alone: what click hands over is sorted by option."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        ctx.meta[_KEY] = [param.name for param in order if param.name in (_ON, _OFF)]
-        return super().parse_args(ctx, args)
+        """Where both are given, parse once more for the order alone: what click hands over is sorted by option."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        order = [name for name in (_ON, _OFF) for _ in ctx.params[name]]
+        if ctx.params[_ON] and ctx.params[_OFF]:
+            _, _, parsed = self.make_parser(ctx).parse_args(args=given)
+            order = [param.name for param in parsed if param.name in (_ON, _OFF)]
+        ctx.meta[_KEY] = order
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         """Put the two lists together."""

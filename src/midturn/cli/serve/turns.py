@@ -18,7 +18,7 @@ from midturn.compose.run_parts import RunParts
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
 from midturn.foreign.told import ADOPT
-from midturn.ports import Journal
+from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.web.access import Access, CookieAccess, HeaderAccess

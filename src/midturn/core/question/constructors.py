@@ -11,7 +11,7 @@ from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question.answer_type import OtherAnswer, SelectOption
 from midturn.core.question.authoring import author, written
 from midturn.core.question.fields import Persistence, When
-from midturn.core.question.python_answer import default_as_json, options_as_json, schema_as_json
+from midturn.core.question.python_answer import default_as_json, options_as_json
 from midturn.core.secret import SecretValue
 
 if TYPE_CHECKING:
@@ -438,6 +438,8 @@ class Constructors:
         Raises:
             QuestionError: Rules are broken; `problems` has all of them, each with its place and what to do.
         """
+        from midturn.core.question.python_schema import schema_as_json  # only questions that have a schema pay for it
+
         made, returns = schema_as_json(schema)
         terms = terms_of(default, context=context, exclusive=exclusive, persistence=persistence, optional=optional, when=when)
         return authored(cls, {"id": id, "text": text, "answer_type": {"type": "schema", "schema": made}, **terms}, returns)

@@ -1,4 +1,4 @@
-"""Between the JSON of a question and the Python types that its author thinks in: enums, and types that have a schema."""
+"""Between the JSON of a question and the Python types that its author thinks in: enums; types that have a schema are in `python_schema`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import msgspec
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.core.value_types import Mismatch, value_type
-from midturn.errors import AnswerError, Problem, QuestionError
+from midturn.errors import Problem, QuestionError
 
 
 def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
@@ -25,43 +24,6 @@ def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
 
 def _option_as_json(option: object) -> Json:
     return cast("Json", msgspec.to_builtins(option) if isinstance(option, SelectOption) else option)
-
-
-def schema_as_json(schema: object) -> tuple[JsonObject, object]:
-    """Return the JSON Schema of a Python type, and the type; a schema that is given as an object stands for itself.
-
-    Raises:
-        QuestionError: No schema can be made from the type.
-    """
-    if isinstance(schema, Mapping):
-        return cast("JsonObject", schema), None
-    try:
-        made = value_type(schema).schema()
-    except TypeError as error:
-        advice = "Use plain types, dataclasses, `TypedDict`s, msgspec Structs or Pydantic models, or give a schema."
-        problem = f"no JSON Schema can be made from {schema!r}: {str(error).rstrip('.')}. {advice}"
-        raise QuestionError([Problem("/answer_type/schema", problem)]) from error
-    return cast("JsonObject", _standard(dict(made))), schema
-
-
-def _standard(made: dict[str, Any]) -> dict[str, Any]:
-    """Leave out `discriminator`, which is not a JSON Schema, and write a root that is only a reference out."""
-    made = _without_discriminators(made)
-    definitions: dict[str, Any] = made.get("$defs", {})
-    name = str(made.get("$ref", "")).removeprefix("#/$defs/")
-    if name not in definitions or f'"#/$defs/{name}"'.encode() in msgspec.json.encode(definitions):
-        return made
-    root: dict[str, Any] = definitions.pop(name)
-    return {**root, "$defs": definitions} if definitions else root
-
-
-def _without_discriminators(made: Any) -> Any:
-    if isinstance(made, list):
-        return [_without_discriminators(item) for item in cast("list[Any]", made)]
-    if not isinstance(made, dict):
-        return made
-    members = cast("dict[str, Any]", made)
-    return {key: _without_discriminators(item) for key, item in members.items() if key != "discriminator" or "anyOf" not in members}
 
 
 def default_as_json(default: object) -> Json:
@@ -97,16 +59,11 @@ def python_answer(answer_type: AnswerType, returns: Any, answer: Any) -> Any:
         case MultiSelectType():
             return [_member(returns, item) for item in answer]
         case SchemaType():
-            return _converted(returns, answer)
+            from midturn.core.question.python_schema import converted  # few schemas are made from types
+
+            return converted(returns, answer)
         case _:
             return answer
-
-
-def _converted(returns: Any, answer: Any) -> Any:
-    try:
-        return value_type(returns).read(answer)
-    except Mismatch as mismatch:
-        raise AnswerError([Problem(pointer, f"{message.rstrip('.')}.") for pointer, message in mismatch.problems]) from mismatch
 
 
 def _member(kind: type[Enum], value: Any) -> Any:

@@ -1,0 +1,89 @@
+"""The port through which a conversation is recorded: its log, and the answers that others hand over to whoever holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from midturn.core.events import AnsweredBy, Event
+from midturn.core.reply import Reply
+
+
+class Journal(Protocol):
+    """The log of one conversation, held for writing until the `async with` block is left. Nothing above it knows where it is kept."""
+
+    @property
+    def conversation(self) -> str:
+        """The conversation's id."""
+        ...
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Everything recorded so far, oldest first; it grows with every batch, and cannot be changed otherwise."""
+        ...
+
+    @property
+    def needs_adoption(self) -> bool:
+        """Whether the open turn, if there is one, was not begun or decided here; False where the store is not sealed."""
+        ...
+
+    @property
+    def answers(self) -> AnswerFeed:
+        """What others hand over meanwhile."""
+        ...
+
+    async def append(self, batch: Sequence[Event]) -> None:
+        """Write a batch at once; when this returns, it is durable.
+
+        Raises:
+            StoreLocked: Somebody else has taken the conversation over; nothing of the batch is recorded.
+            StoreError: The store refused; nothing of the batch is recorded.
+        """
+        ...
+
+    async def __aenter__(self) -> Self:
+        """Hold the conversation; it is held already."""
+        ...
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Release the conversation. The error says why, so that the store knows when to have somebody try again."""
+        ...
+
+
+class HandedAnswer(Protocol):
+    """An answer that somebody gave who is not at a prompt of this process."""
+
+    @property
+    def event_id(self) -> str:
+        """The `event_id` of the request that it answers."""
+        ...
+
+    @property
+    def reply(self) -> Reply:
+        """What the person did."""
+        ...
+
+    @property
+    def by(self) -> AnsweredBy:
+        """Who it was, and how."""
+        ...
+
+
+class AnswerFeed(Protocol):
+    """The answers that were handed over to whoever holds the conversation.
+
+    One that is recorded goes away with the batch that records it, and one whose question is closed goes away unread.
+    """
+
+    async def collect(self) -> Sequence[HandedAnswer]:
+        """Return all that are there, oldest first."""
+        ...
+
+    async def changed(self) -> None:
+        """Return when something may have been handed over."""
+        ...
+
+    async def refuse(self, event_id: str) -> None:
+        """Turn one down: whoever gave it hears so, and its question stays open."""
+        ...
