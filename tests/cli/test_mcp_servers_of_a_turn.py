@@ -47,6 +47,19 @@ def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(midtu
     assert "The MCP server `gone` cannot be used, and its tools are absent" in finished.stderr.replace("\n", " ")
 
 
+def test_no_tool_of_a_server_runs_in_place_of_a_command_that_is_configured(midturn: CommandLine) -> None:
+    command = json.dumps([sys.executable, str(SERVER)])
+    tool = "[conversation.tools.probe_echo]\nsource = 'local'\ncommand = ['echo', 'mine']\nrun = 'unattended'\n"
+    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
+
+    ran = midturn.ok("query", "-m", midturn.script(calls("probe_echo")), "Go")
+
+    response = next(event for event in midturn.events() if event["type"] == "tool_call_response")
+    assert response["content"].strip() == "mine"
+    told = ran.stderr.replace("\n", " ")
+    assert "The MCP server `probe` has tools that are absent, because others have their names: `probe_echo`" in told
+
+
 def test_a_renamed_tool_is_under_what_is_configured_for_it(midturn: CommandLine) -> None:
     command = json.dumps([sys.executable, str(SERVER)])
     tool = "[conversation.tools.probe_echo]\nsource = 'mcp'\nrename = 'repeat'\nrun = 'unattended'\nsummary = 'Says it again.'\n"
@@ -89,7 +102,7 @@ def test_doctor_starts_every_server_and_says_what_it_offers(midturn: CommandLine
     found = {one["what"]: one for one in midturn.run("doctor", "--json").json}
 
     assert found["MCP probe"]["works"]
-    assert found["MCP probe"]["said"].startswith("9 tools")
+    assert found["MCP probe"]["said"].startswith("12 tools")
     assert not found["MCP gone"]["works"]
     assert "no-such-server" in found["MCP gone"]["said"]
 

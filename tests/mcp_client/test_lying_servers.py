@@ -28,11 +28,14 @@ legacy = pytest.mark.parametrize("era", [LEGACY])
 modern = pytest.mark.parametrize("era", [MODERN])
 
 
+def spec(directory: Path, *arguments: str) -> ServerSpec:
+    environment = {**os.environ, "HUGE": str(HUGE), "OVERLONG": str(OVERLONG)}
+    return ServerSpec(name="liar", command=(sys.executable, str(SERVER), *arguments), environment=environment, cwd=str(directory))
+
+
 @pytest.fixture
 def liar(era: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Liar]:
-    environment = {**os.environ, "HUGE": str(HUGE), "OVERLONG": str(OVERLONG)}
-    spec = ServerSpec(name="liar", command=(sys.executable, str(SERVER), era), environment=environment, cwd=str(tmp_path), asks=True)
-    with McpServers([spec], silence={"liar_deaf": 0.3}) as servers:
+    with McpServers([spec(tmp_path, era)], silence={"liar_deaf": 0.3}) as servers:
         assert servers.problems == {}
         yield Liar(servers, tmp_path)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
@@ -149,6 +152,54 @@ def test_the_same_question_again_and_again_is_asked_a_few_times_and_answered_by_
     assert outcomes == ["answered", "answered", "answered", "cancelled"]
 
 
+STOPPED = "liar_{lie}: stopped after {what}. Do not retry this tool call in this turn."
+
+
+@legacy
+def test_a_form_that_nobody_can_be_shown_is_not_asked_for_ever(liar: Liar) -> None:
+    assert liar.calls("pesters") == (STOPPED.format(lie="pesters", what="100 questions in one call"), True)
+    assert liar.recorded == []
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@legacy
+def test_the_same_question_of_an_older_server_is_asked_a_few_times_too(liar: Liar) -> None:
+    assert liar.calls("again") == (STOPPED.format(lie="again", what="3 identical questions"), True)
+    outcomes = [event.outcome for event in liar.recorded if not isinstance(event, events.InquiryRequest)]
+    assert outcomes == ["answered", "answered", "answered", "cancelled"]
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@each_era
+def test_ten_thousand_questions_at_once_end_the_call_and_none_stays_open(liar: Liar) -> None:
+    content, is_error = liar.calls("crowds")
+
+    assert is_error
+    assert content in (
+        STOPPED.format(lie="crowds", what="100 questions in one call"),
+        STOPPED.format(lie="crowds", what="20 different questions in this turn"),
+    )
+    requests = [event for event in liar.recorded if isinstance(event, events.InquiryRequest)]
+    assert len(requests) * 2 == len(liar.recorded) <= 200
+    assert liar.calls("honest") == ("Yes.", False)
+
+
+@legacy
+def test_a_form_that_is_made_of_itself_is_shown_to_nobody(liar: Liar) -> None:
+    content, is_error = liar.calls("recursive")
+
+    assert not is_error
+    assert content.startswith("The MCP server `liar` asked something that nobody was shown: it cannot be shown: /properties/sure/type: ")
+    assert liar.heard() == [{"action": "cancel"}]
+
+
+@legacy
+def test_two_questions_under_one_number_are_two_questions(liar: Liar) -> None:
+    assert liar.calls("repeats") == ("It is done.", False)
+    assert [answer["action"] for answer in liar.heard(2)] == ["accept", "accept"]
+    assert len(liar.recorded) == 4
+
+
 @modern
 def test_questions_without_end_come_to_an_end_and_what_was_said_is_recorded(liar: Liar) -> None:
     content, is_error = liar.calls("endless")
@@ -167,3 +218,23 @@ def test_a_state_without_a_question_comes_to_an_end_and_nobody_is_asked(liar: Li
     assert is_error
     assert "it has sent this one call back 10 times" in content
     assert liar.recorded == []
+
+
+@each_era
+def test_tools_without_end_are_not_waited_for(tmp_path: Path, era: str) -> None:
+    with McpServers([spec(tmp_path, era, "pages")]) as servers:
+        assert servers.problems == {"liar": "it lists tools without an end; at most 1000 are taken, on 100 pages"}
+        assert servers.tools == {"liar": []}
+
+
+def test_a_protocol_of_later_is_no_protocol_that_we_know(tmp_path: Path) -> None:
+    with McpServers([spec(tmp_path, LEGACY, "future")]) as servers:
+        assert "2099-01-01" in servers.problems["liar"]
+
+
+def test_one_name_is_one_tool_and_a_reserved_one_is_none(tmp_path: Path) -> None:
+    with McpServers([spec(tmp_path, MODERN, "twins")]) as servers:
+        assert [tool.definition.name for tool in servers.tools["liar"]] == ["liar_honest", "liar_what_is"]
+        assert servers.left_out == {"liar": ["liar_honest", "liar_what_is"]}
+    with McpServers([spec(tmp_path, MODERN, "twins")], reserved={"liar_honest"}) as servers:
+        assert [tool.definition.name for tool in servers.tools["liar"]] == ["liar_what_is"]

@@ -1,6 +1,7 @@
 """A server of the Model Context Protocol that keeps to nothing: each of its tools is one lie. Run it with `python`.
 
-It is written without the SDK, which would not let it lie. `modern` as an argument makes it one of the newer protocol. A tool whose call
+It is written without the SDK, which would not let it lie. `modern` as an argument makes it one of the newer protocol; `twins`, `pages` and
+`future` let it list tools under one name, list them without an end, and speak a protocol of later. A tool whose call
 needs somebody to have been asked waits for the file `asked` in its directory; what it was answered is in the file `heard`.
 """
 
@@ -14,10 +15,18 @@ from pathlib import Path
 from typing import Any
 
 IS_MODERN = "modern" in sys.argv
+TWINS = ("honest", "honest", "what.is", "what_is")
 NAMES = (
     *("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing"),
-    *("forward", "backward", "babbling", "unending"),
+    *("forward", "backward", "babbling", "unending", "pesters", "again", "crowds", "recursive", "repeats"),
 )
+MANY = 10_000
+FEW = 200  # answers that are written down
+RECURSIVE: dict[str, Any] = {
+    "$defs": {"tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}}},
+    "type": "object",
+    "properties": {"sure": {"$ref": "#/$defs/tree"}},
+}
 OVERLONG = int(os.environ.get("OVERLONG", "1"))
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 IMPOSSIBLE: list[Any] = [
@@ -29,6 +38,7 @@ IMPOSSIBLE: list[Any] = [
 ]
 heard: list[Any] = []
 waiting: list[Any] = []
+pestering: list[dict[str, Any]] = []
 
 
 def say(**message: Any) -> None:
@@ -58,6 +68,10 @@ def wants(state: str, *questions: str) -> dict[str, Any]:
     return {"resultType": "input_required", "inputRequests": requests, "requestState": state}
 
 
+def tree() -> dict[str, Any]:
+    return {**form("Which?"), "requestedSchema": RECURSIVE}
+
+
 def until_somebody_was_asked() -> None:
     while not Path("asked").exists():
         time.sleep(0.01)
@@ -77,10 +91,8 @@ def call(id: Any, name: str) -> None:
             elicit(form("Are you there?"))
             until_somebody_was_asked()
             die()
-        case "impossible":
-            for property in IMPOSSIBLE:
-                elicit({**form("Which?"), "requestedSchema": {"type": "object", "properties": {"sure": property}}})
-            waiting.append(id)
+        case "impossible" | "pesters" | "again" | "crowds" | "recursive" | "repeats":
+            ask(id, name)
         case "deaf":
             pass
         case "forward" | "backward" | "babbling" | "unending":
@@ -89,6 +101,29 @@ def call(id: Any, name: str) -> None:
             say(id=id, result={"same": wants("the same", "Again?"), "endless": wants(state, f"Question {id}?")}.get(name, wants(state)))
         case _:
             say(id=id, result=results().get(name) or text("Yes."))
+
+
+def ask(id: Any, name: str) -> None:
+    match name:
+        case "impossible":
+            for property in IMPOSSIBLE:
+                elicit({**form("Which?"), "requestedSchema": {"type": "object", "properties": {"sure": property}}})
+            waiting.append((id, len(IMPOSSIBLE)))
+        case "pesters" | "again":
+            pestering.append(tree() if name == "pesters" else form("Again?"))
+            elicit(pestering[0])
+        case "crowds" if IS_MODERN:
+            say(id=id, result=wants(name, *(f"Question {number}?" for number in range(MANY))))
+        case "crowds":
+            for number in range(MANY):
+                elicit(form(f"Question {number}?"))
+        case "recursive":
+            elicit(tree())
+            waiting.append((id, 1))
+        case _:
+            for _ in range(2):
+                say(id="the same", method="elicitation/create", params=form("Are you sure?"))
+            waiting.append((id, 2))
 
 
 def flood(id: Any, name: str) -> None:
@@ -122,15 +157,21 @@ def die() -> None:
 
 def hear(answer: dict[str, Any]) -> None:
     heard.append(answer.get("result") or answer.get("error"))
+    if pestering:
+        elicit(pestering[0])
+    if len(heard) > FEW:
+        return
     Path("heard.new").write_text(json.dumps(heard))
     Path("heard.new").replace("heard")
-    if waiting and len(heard) == len(IMPOSSIBLE):
-        say(id=waiting.pop(), result=text("It is done."))
+    if waiting and len(heard) == waiting[0][1]:
+        say(id=waiting.pop()[0], result=text("It is done."))
 
 
 def tools() -> list[dict[str, Any]]:
-    listed: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in NAMES]
-    listed[NAMES.index("unfit")]["outputSchema"] = NUMBER
+    names = TWINS if "twins" in sys.argv else NAMES
+    listed: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+    if names is NAMES:
+        listed[NAMES.index("unfit")]["outputSchema"] = NUMBER
     return listed
 
 
@@ -144,10 +185,12 @@ def answer(message: dict[str, Any]) -> None:
         case "server/discover" if IS_MODERN:
             say(id=id, result={"supportedVersions": ["2026-07-28"], **info, **cached})
         case "initialize":
-            say(id=id, result={"protocolVersion": "2025-11-25", **info})
+            say(id=id, result={"protocolVersion": "2099-01-01" if "future" in sys.argv else "2025-11-25", **info})
         case "tools/list":
-            say(id=id, result={"tools": tools(), **cached})
+            more = {"nextCursor": str(id)} if "pages" in sys.argv else {}
+            say(id=id, result={"tools": tools(), **more, **cached})
         case "tools/call":
+            pestering.clear()
             call(id, message["params"]["name"])
         case _ if id is not None:
             say(id=id, error={"code": -32601, "message": "Method not found"})

@@ -12,6 +12,7 @@ from midturn.core.names import BUILT_IN_TOOLS
 from midturn.errors import ConfigError
 from midturn.ports import Tool
 
+_SHOWN = 5
 MISSING = 'For MCP servers the extra `mcp` is needed, and it is not installed: `pip install "midturn[mcp]"`.'
 
 
@@ -34,6 +35,7 @@ class Connected:
         """Why a server cannot be used, by its name."""
         self.by_server: Mapping[str, Sequence[Tool]] = {}
         """The tools of each server that can be used."""
+        self._left_out: Mapping[str, Sequence[str]] = {}
         if not settings.mcp:
             return
         import importlib.util  # where no server is configured, nothing is looked for, started or confined
@@ -46,13 +48,10 @@ class Connected:
         specs, self.problems = server_specs(settings, root, asks=asks)
         names = {tool.name: tool.rename for tool in settings.tools.values() if tool.source == "mcp" and tool.rename}
         silence = {tool.rename or name: tool.timeout for name, tool in settings.tools.items() if tool.timeout is not None}
-        servers = self._closing.enter_context(McpServers(specs, names, silence))
+        servers = self._closing.enter_context(McpServers(specs, names, silence, _reserved(settings)))
         self.problems |= servers.problems
-        self.by_server = {
-            name: [tool for tool in tools if tool.definition.name not in BUILT_IN_TOOLS]
-            for name, tools in servers.tools.items()
-            if name not in servers.problems
-        }
+        self._left_out = servers.left_out
+        self.by_server = {name: tools for name, tools in servers.tools.items() if name not in servers.problems}
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -62,11 +61,23 @@ class Connected:
     @property
     def warnings(self) -> Sequence[str]:
         """What the user is to be told."""
-        return [f"The MCP server `{name}` cannot be used, and its tools are absent: {why}" for name, why in self.problems.items()]
+        unusable = [f"The MCP server `{name}` cannot be used, and its tools are absent: {why}" for name, why in self.problems.items()]
+        return [*unusable, *(_left_out(name, tools) for name, tools in self._left_out.items())]
 
     def close(self) -> None:
         """Leave all servers."""
         self._closing.close()
+
+
+def _reserved(settings: Settings) -> set[str]:
+    """Return the names of tools that no server brings: what is said of a command must not let a server's tool run."""
+    return {name for name, tool in settings.tools.items() if tool.source in ("builtin", "local")} | set(BUILT_IN_TOOLS)
+
+
+def _left_out(server: str, tools: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in sorted(set(tools))[:_SHOWN])
+    more = ", …" if len(set(tools)) > _SHOWN else ""
+    return f"The MCP server `{server}` has tools that are absent, because others have their names: {shown}{more}"
 
 
 class Servers:

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
-from midturn.mcp.asking import Elicitations
+from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.bounded_http import BoundedClient
 from midturn.mcp.call import Call, UnfitResult
 from midturn.mcp.lines import TOO_LONG
@@ -26,6 +26,8 @@ from midturn.mcp.stdio import started
 
 _LOG = logging.getLogger(__name__)
 _START = 20.0  # seconds in which a server has to answer first
+_TOOLS = 1000
+_PAGES = 100
 _SHOWN = 2000  # bytes of what a server wrote to its standard error
 _CANCEL = types.ElicitResult(action="cancel")
 _LOST = (OSError, EOFError, httpx2.HTTPError, anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndOfStream, BaseExceptionGroup)
@@ -103,23 +105,35 @@ class Connection:
 
     async def _made(self, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         client = await self._connected()
-        http = self._http
-        call: Call | None = None
+        async with self._alone(client):
+            client = await self._connected()  # the call before may have left the server
+            http = self._http
+            try:
+                return await self._alone_made(client, tool, arguments, asked, silence)
+            except MCPError as error:
+                raise await self._told(error, client, http) from error
+            except AsksTooMuch:
+                await self._left(client)  # what it still asks would be asked in the next call
+                raise
+            except TimeoutError:
+                raise
+            except _LOST as error:
+                raise await self._gone(client, _reason(error)) from error
+
+    async def _alone_made(
+        self, client: Client, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float
+    ) -> types.CallToolResult:
+        limit = asyncio.timeout(silence)
+        self._call = call = Call(client.session, asked, limit, silence)
         try:
-            async with self._alone(client), asyncio.timeout(silence) as limit:
-                self._call = call = Call(client.session, asked, limit, silence)
-                try:
-                    return await call.make(tool, arguments)
-                finally:
-                    call.is_over = True
-        except MCPError as error:
-            raise await self._told(error, client, http) from error
+            async with limit:
+                return await call.make(tool, arguments)
         except TimeoutError as error:
-            if call and call.asks_too_much:
+            if call.asks_too_much:
                 raise call.asks_too_much from error
             raise
-        except _LOST as error:
-            raise await self._gone(client, _reason(error)) from error
+        finally:
+            call.is_over = True
 
     async def _told(self, error: MCPError, client: Client, http: BoundedClient | None) -> Exception:
         """Return what an error of the server, or of the way to it, is."""
@@ -168,12 +182,7 @@ class Connection:
         try:
             async with self._opened() as client:
                 mine = client
-                listed = await client.list_tools()
-                tools = list(listed.tools)
-                while listed.next_cursor:
-                    listed = await client.list_tools(cursor=listed.next_cursor)
-                    tools += listed.tools
-                self.tools = tools
+                self.tools = await _listed(client)
                 ready.set_result(client)
                 await self._leave.wait()
         except Exception as error:  # noqa: BLE001  whoever waits hears of it
@@ -236,6 +245,24 @@ class Connection:
         self._errors.seek(max(0, size - _SHOWN))
         text = self._errors.read().decode(errors="replace").strip()
         return f"\nIts last words:\n{text}" if text else ""
+
+
+async def _listed(client: Client) -> Sequence[types.Tool]:
+    """Return all tools of a server, page by page.
+
+    Raises:
+        ServerGone: There is no end to them.
+    """
+    listed = await client.list_tools()
+    tools = list(listed.tools)
+    for _ in range(_PAGES):
+        if len(tools) > _TOOLS or not listed.next_cursor:
+            break
+        listed = await client.list_tools(cursor=listed.next_cursor)
+        tools += listed.tools
+    if len(tools) > _TOOLS or listed.next_cursor:
+        raise ServerGone(f"it lists tools without an end; at most {_TOOLS} are taken, on {_PAGES} pages")
+    return tools
 
 
 def _reason(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 from midturn.mcp.connection import Connection, ServerGone
@@ -17,7 +17,11 @@ class McpServers:
     """Connected servers. `problems` says why some could not be reached, by their names: their tools are absent."""
 
     def __init__(
-        self, specs: Sequence[ServerSpec], names: Mapping[str, str] | None = None, silence: Mapping[str, float] | None = None
+        self,
+        specs: Sequence[ServerSpec],
+        names: Mapping[str, str] | None = None,
+        silence: Mapping[str, float] | None = None,
+        reserved: Collection[str] = (),
     ) -> None:
         """Connect to all of them at the same time.
 
@@ -25,6 +29,7 @@ class McpServers:
             specs: How they are reached.
             names: Other names for tools, by `<server>_<tool>`.
             silence: How many seconds a tool may be silent, by its name.
+            reserved: Names that no tool of a server gets.
         """
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-servers", daemon=True)
@@ -33,7 +38,9 @@ class McpServers:
         self.problems: dict[str, str] = {}
         self.tools: dict[str, list[Tool]] = {spec.name: [] for spec in specs}
         """By the name of their server."""
-        self._start(names or {}, silence or {})
+        self.left_out: dict[str, list[str]] = {}
+        """By the name of their server, the tools whose names are reserved, or taken by another tool."""
+        self._start(names or {}, silence or {}, set(reserved))
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +57,7 @@ class McpServers:
         self._thread.join()
         self._loop.close()
 
-    def _start(self, names: Mapping[str, str], silence: Mapping[str, float]) -> None:
+    def _start(self, names: Mapping[str, str], silence: Mapping[str, float], taken: set[str]) -> None:
         starting = [(one, asyncio.run_coroutine_threadsafe(one.start(), self._loop)) for one in self._connections]
         for connection, started in starting:
             try:
@@ -61,6 +68,10 @@ class McpServers:
             for tool in connection.tools:
                 known = registered_name(connection.spec.name, tool.name)
                 name = names.get(known, known)
+                if name in taken:
+                    self.left_out.setdefault(connection.spec.name, []).append(name)
+                    continue
+                taken.add(name)
                 self.tools[connection.spec.name].append(McpTool(connection, tool, name, self._loop, silence.get(name, SILENCE)))
 
     async def _closed(self) -> None:
