@@ -33,7 +33,7 @@ from midturn.core.turn.effects import (
 from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
-from midturn.ports import Clock, Notice, ToolBegan, ToolEnded
+from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
 from midturn.runtime.consulting import Consulting
 from midturn.runtime.elsewhere import Elsewhere
 from midturn.runtime.foretold import foretold
@@ -64,7 +64,9 @@ class Driver:
     def __init__(self, turn: Turn, services: Services, surroundings: Surroundings) -> None:
         self._turn = turn
         self._observed = Observed(services.display)
-        self._services = services = replace(services, display=self._observed)
+        if OBSERVERS:
+            services = replace(services, display=self._observed)
+        self._services = services
         self._surroundings = surroundings
         self._happenings = Happenings()
         self.report = report = self._happenings.report
@@ -144,26 +146,26 @@ class Driver:
         for effect in effects[len(batch) :]:  # a step's records come first
             self._begin(effect)
 
-    def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect
+    def _begin(self, effect: Effect) -> None:  # noqa: C901, PLR0912  one line per effect, the usual ones first
         match effect:
-            case Record():
-                raise AssertionError("what a step records comes first")
             case CallModel():
                 self._response.start(self._surroundings.request(self._services.journal.events), self._spawn)
-            case StopModel():
-                self._response.stop()
-            case Foretell(call):
-                self.report(foretold(self._services.tools, self._surroundings, call))
             case RunTool(call):
                 self._services.display.show(ToolBegan(call, again=call.event in self._started))
                 self._started.add(call.event)
                 self._tools.start(effect, self._spawn)
             case GiveAnswers():
                 self._tools.answer(effect)
-            case StopTool(call):
-                self._tools.stop(call)
             case PromptUser(id, prompt):
                 self._prompts.open(id, self._with_parameters(prompt), self._spawn)
+            case Record():
+                raise AssertionError("what a step records comes first")
+            case StopModel():
+                self._response.stop()
+            case Foretell(call):
+                self.report(foretold(self._services.tools, self._surroundings, call))
+            case StopTool(call):
+                self._tools.stop(call)
             case ClosePrompt():
                 self._prompts.close(effect, self._spawn_to_the_end)
             case ConsultAssistant():

@@ -69,9 +69,9 @@ def check_no_secret(turn: Sequence[Event], conversation: str, event_id: str, sub
     Raises:
         AnswerError: The answer holds one.
     """
-    reply = submission.as_reply()
     if not any(isinstance(event, InquiryRequest) and _may_ask_for_a_secret(event) for event in turn):
         return
+    reply = submission.as_reply()
     question = next((question for question in pending(turn, conversation) if question.request.event_id == event_id), None)
     if question and isinstance(reply, Answered) and _gives_a_secret(question, reply):
         message = "A secret is only given at the terminal of the process that needs it: nothing here may write it down."

@@ -111,31 +111,28 @@ class CanAsk(ABC):
             self._checks.say(question.id, refusal)
 
     async def _answer_to(self, question: Question[Any]) -> Json | SecretValue:
-        match (await self._sent(Form((question,)), "fail_call")).get(question.id):
+        match (await self._given(Form((question,)), "fail_call")).get(question.id):
             case GivenAnswer(value):
                 return value
             case _:
                 raise asyncio.CancelledError(_FAILED)
 
     async def _ask_form(self, form: Form) -> FormAnswers:
-        given = await self._sent(form, "fail_call")
+        if not isinstance(cast("object", form), Form):
+            raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
+        given = await self._given(form, "fail_call")
         if any(isinstance(answer, NoAnswer) for answer in given.values()):
             raise asyncio.CancelledError(_FAILED)
         return FormAnswers(given)
 
     async def _try_ask(self, question: Question[T]) -> Answer[T] | Unanswered:
-        match (await self._sent(Form((question,)), "report_all")).get(question.id):
+        match (await self._given(Form((question,)), "report_all")).get(question.id):
             case GivenAnswer() as given:
                 return Answer(question.typed(given.value), given.reason, given.by)
             case NoAnswer(reason, reply):
                 return Unanswered(reason, reply)
             case None:
                 raise RuntimeError(f"Nothing was said about `{question.id}`.")
-
-    async def _sent(self, form: Form, on_failure: OnFailure) -> Given:
-        if not isinstance(cast("object", form), Form):
-            raise TypeError(f"`ask_form` takes a form, not a `{type(form).__name__}`: `await ctx.ask_form(Form([question, …]))`.")
-        return await self._given(form, on_failure)
 
 
 def _id(question: object) -> str:

@@ -94,6 +94,11 @@ class Desk:
         if form is not None:
             self._begun.discard(form)
 
+    @property
+    def has_an_inbox(self) -> bool:
+        """Whether any decision waits for a person who comes by later."""
+        return any(ticket.place == "inbox" for ticket in self._tickets.values())
+
     def is_in_inbox(self, id: str) -> bool:
         """Whether a decision waits for a person who comes by later."""
         ticket = self._tickets.get(id)

@@ -111,7 +111,9 @@ class Turn:
     @property
     def only_people_can_move_it(self) -> bool:
         """Whether every call of the turn waits for a person who comes by later."""
-        return bool(self._calls) and not self._over and not any(call.is_moving for call in self._calls.values())
+        if self._over or not self._calls or not self._state.desk.has_an_inbox:
+            return False
+        return not any(call.is_moving for call in self._calls.values())
 
     def rest(self) -> tuple[Effect, ...]:
         """Say what is to be done when nothing else is under way: a turn that only people who come by later can move is suspended.
@@ -129,14 +131,25 @@ class Turn:
 
     # What happened --------------------------------------------------------------------------------------------------
 
-    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input
+    def _happen(self, happened: Happened) -> None:  # noqa: C901, PLR0912  one line per input, the usual ones first
         match happened:
+            case ModelAnswered(parts):
+                self._answered(parts)
+            case ToolAwaits(call, ask, asking):
+                if live := self._calls.get(call):
+                    live.awaits(ask, asking)
+            case ToolDone(call, outcome):
+                if live := self._calls.get(call):
+                    live.finished(outcome)
+            case UserReplied():
+                self._replied(happened)
+            case ToolReturned(call, asking):
+                if live := self._calls.get(call):
+                    live.returned(asking)
             case TurnRequested():
                 self._requested(happened)
             case TurnResumed():
                 self._resumed()
-            case ModelAnswered(parts):
-                self._answered(parts)
             case CallBegun():
                 self._begun(happened)
             case CallLeft(call):
@@ -152,20 +165,9 @@ class Turn:
             case Foretold(call, question):
                 if live := self._calls.get(call):
                     live.foretold(question)
-            case ToolReturned(call, asking):
-                if live := self._calls.get(call):
-                    live.returned(asking)
-            case ToolAwaits(call, ask, asking):
-                if live := self._calls.get(call):
-                    live.awaits(ask, asking)
             case AskDropped(call, ask):
                 if live := self._calls.get(call):
                     live.dropped(ask)
-            case ToolDone(call, outcome):
-                if live := self._calls.get(call):
-                    live.finished(outcome)
-            case UserReplied():
-                self._replied(happened)
             case AnsweredElsewhere():
                 self._answered_elsewhere(happened)
             case PromptFailed(id, error):
