@@ -363,15 +363,14 @@ def test_a_question_of_our_server_is_answered_in_its_own_dialog(midturn: Command
     assert answer["answered_by"] == {"by": "user", "via": "mcp", "user": "Copilot CLI"}
 
 
-def test_a_question_of_our_server_is_answered_in_the_inbox_while_its_dialog_is_open(midturn: CommandLine) -> None:
-    """Its dialog hears of that only when it is left; what is pressed there then comes too late."""
+def test_a_question_of_our_server_is_answered_in_the_inbox_and_its_dialog_closes(midturn: CommandLine) -> None:
     agent = asked_over_mcp(midturn)
     with at_a_terminal(midturn, agent, [[OURS], "All done."], *ALLOWED) as (session, provider):
         session.wait_for("enter accept", seconds=PATIENCE)
         (question,) = watched(session, midturn)
         midturn.ok("answer", question["id"], "n")
-        session.send("\r")
-        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+        session.wait_for("All done.", seconds=PATIENCE)
+        session.wait_until(lambda: "enter accept" not in session.text, "the end of its dialog", seconds=PATIENCE)
 
     assert "The user answered: no" in provider.results[0]
 

@@ -90,6 +90,25 @@ def test_claude_is_answered_in_the_inbox_while_its_dialog_is_open(midturn: Comma
     assert answer["answered_by"]["via"] == "inbox"
 
 
+def test_without_tasks_claudes_dialog_closes_when_somebody_answers_elsewhere(midturn: CommandLine, claude_program: Path) -> None:
+    """Its turn waits meanwhile, and its model reads the answer as the result of its call."""
+    servers = midturn.home / "servers.json"
+    servers.write_text(midturn.ok("mcp", "--no-tasks", "--print-config", "claude").stdout)
+    options = ("--mcp-config", str(servers), "--allowedTools", "mcp__midturn")
+    with (
+        FakeMessages([[("mcp__midturn__ask_user", ASKED)], "All done."]) as provider,
+        claude_at_a_terminal(midturn, claude_program, provider, *options) as session,
+    ):
+        session.wait_for("Accept    Decline", seconds=PATIENCE)
+        (question,) = watched(session, midturn)
+        midturn.ok("answer", question["id"], "n")
+        session.wait_for("All done.", seconds=PATIENCE)
+        assert OPEN not in session.text
+
+    assert "The user answered: no" in provider.results[-1]
+    assert len(stored(midturn)) == 1
+
+
 # Codex: the call waits as long as its dialog is open ------------------------------------------------------------------------
 
 

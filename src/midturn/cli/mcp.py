@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -31,33 +32,39 @@ _LONGEST = 45.0
     metavar="SECONDS",
     help="How long one call waits.",
 )
+@click.option(
+    "--no-tasks",
+    "holds",
+    is_flag=True,
+    help="Have no call run on as a task: the turn waits, and the agent's dialog closes when you answer elsewhere.",
+)
 @click.option("--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
 @click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print how AGENT is told of this server, and serve nothing.")
 @with_store
-def command(*, seconds: float, address: str | None, agent: str | None, store: StoreAddress | None) -> None:
+def command(*, seconds: float, holds: bool, address: str | None, agent: str | None, store: StoreAddress | None) -> None:
     """Serve the tool `ask_user` to any agent that speaks the Model Context Protocol.
 
     What it asks waits in the inbox, and in the agent's own dialog where it has one; the first answer counts.
     """
     if agent:
-        _print(agent, store)
+        _print(agent, [*(["--no-tasks"] if holds else []), *(store.absolute().options if store else ())])
         return
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError('The Model Context Protocol needs the extra `mcp`: install it with `pip install "midturn[mcp]"`.')
-    asyncio.run(_serve(seconds, address, store))
+    asyncio.run(_serve(seconds, address, store, tasks=not holds))
 
 
-async def _serve(seconds: float, address: str | None, store: StoreAddress | None) -> None:
+async def _serve(seconds: float, address: str | None, store: StoreAddress | None, *, tasks: bool) -> None:
     from midturn.cli.hook.where import woken_agents
     from midturn.servers.mcp.asking import AskingSettings
     from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store, local=True)
     note_use(place.workspace)
-    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=address is not None)
+    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=address is not None, tasks=tasks)
     server = make_server(place.store, {} if address else environment(), SYSTEM, settings)
     if address is None:
-        await serve_stdio(server)
+        await serve_stdio(server, environment())
         return
     host, _, port = address.rpartition(":")
     if not port.isdecimal():
@@ -70,8 +77,8 @@ async def _serve(seconds: float, address: str | None, store: StoreAddress | None
     )
 
 
-def _print(agent: str, store: StoreAddress | None) -> None:
-    given = registration(agent, [*own_program(), "mcp", *(store.absolute().options if store else ())])
+def _print(agent: str, options: Sequence[str]) -> None:
+    given = registration(agent, [*own_program(), "mcp", *options])
     note("For {}:", given.where)
     say(block(given.text))
     if given.advice:

@@ -29,8 +29,9 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
     `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent keeps of a yes
     to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: it
-    asked too much. `cancelled` says that it has cancelled its call, which leaves the question open; `round` is how often it has done that
-    and asked the same again.
+    asked too much. `keeps_dialog` says that a dialog of its own may be open about this, and that it hears of nothing until that is left.
+    `cancelled` says that it has cancelled its call, which leaves the question open; `round` is how often it has done that and asked the
+    same again.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     waits: bool = False
     always: str = ""
     refused: bool = False
+    keeps_dialog: bool = False
     cancelled: bool = False
     round: int = 0
 
@@ -56,8 +58,9 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Return what everybody may see of it."""
         always: dict[str, Json] = {"always": self.always} if self.always else {}
         refused: dict[str, Json] = {"refused": True} if self.refused else {}
+        keeps: dict[str, Json] = {"keeps_dialog": True} if self.keeps_dialog else {}
         cancelled: dict[str, Json] = {"cancelled": True} if self.cancelled else {}
-        return {"name": self.name, "session": self.session, "waits": self.waits, **always, **refused, **cancelled}
+        return {"name": self.name, "session": self.session, "waits": self.waits, **always, **refused, **keeps, **cancelled}
 
     def metadata(self) -> dict[str, Json]:
         """Return what the first event of its turn carries, and a later one where this has changed."""

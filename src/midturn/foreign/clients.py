@@ -32,6 +32,8 @@ class Client(Struct, frozen=True, kw_only=True):
         can_decline: Its dialog has a way to say no, so a no may be a person's.
         sorts: It sorts the fields of a form by their names.
         holds_clock: A call may take as long as its dialog is open.
+        closes_only_pushed: A dialog that it opens in the newer version of the protocol stays open until it is left; one that a server has
+            pushed in the older version closes when the server withdraws it.
     """
 
     agent: str = ""
@@ -40,14 +42,15 @@ class Client(Struct, frozen=True, kw_only=True):
     can_decline: bool = False
     sorts: bool = False
     holds_clock: bool = False
+    closes_only_pushed: bool = False
 
 
 _UNKNOWN: Final = Client()
 CLIENTS: Final[Mapping[str, Client]] = {
-    "claude-code": Client(agent="claude", name="Claude Code", can_decline=True, holds_clock=True),
+    "claude-code": Client(agent="claude", name="Claude Code", can_decline=True, holds_clock=True, closes_only_pushed=True),
     "codex-mcp-client": Client(agent="codex", name="Codex", kinds=_PLAIN, sorts=True, holds_clock=True),
-    "copilot-cli": Client(agent="copilot", name="Copilot CLI", can_decline=True),
-    "github-copilot": Client(agent="copilot", name="Copilot CLI", can_decline=True),
+    "copilot-cli": Client(agent="copilot", name="Copilot CLI", can_decline=True, holds_clock=True, closes_only_pushed=True),
+    "github-copilot": Client(agent="copilot", name="Copilot CLI", can_decline=True, holds_clock=True, closes_only_pushed=True),
     "gemini-cli": Client(agent="gemini", name="Gemini CLI", kinds=frozenset()),
     "qwen": Client(agent="qwen", name="Qwen Code", kinds=frozenset()),
     "opencode": Client(agent="opencode", name="opencode", kinds=frozenset()),

@@ -101,6 +101,8 @@ def _say_recorded(question: OpenQuestion, value: Typed) -> None:
 
 
 def _told(asker: Asker) -> Shown:
+    if asker.waits and asker.keeps_dialog:
+        return line("midturn: answered. {} goes on as soon as its own dialog about this is left there, if that is open.", asker.name)
     if asker.waits:
         return line("midturn: answered. {}, which waits for it, goes on.", asker.name)
     if asker.cancelled:

@@ -59,12 +59,14 @@ class AskingSettings(Struct, frozen=True, kw_only=True):
         quickest: See `CallDialog`.
         shared: Several clients talk with this process. None is known to be the one that asked a question, so a dialog shows only what its
             own call has just asked.
+        tasks: A client that can leaves a call to run on as a task.
     """
 
     slice: float = 45.0
     woken: frozenset[str] = frozenset()
     quickest: float = QUICKEST
     shared: bool = False
+    tasks: bool = True
 
 
 class AskUserCalls:
@@ -106,6 +108,7 @@ class AskUserCalls:
             process=here,
             serves=mark(os.getppid()),
             itself=mark(own) if own else None,
+            keeps_dialog=caller.keeps_dialog,
         )
         remember(asker.itself, asker.name)
         return Errands(self._store, asker, self._clock, self._room)
@@ -126,7 +129,7 @@ class AskUserCalls:
         )
         await self._withdraw(errands, errand)
         errand = await errands.asked_again(errand)
-        if caller.has_tasks and await errands.outcome(errand) is None:
+        if self._settings.tasks and caller.has_tasks and await errands.outcome(errand) is None:
             task = created(errand, await errands.turn(errand), self._clock)
             self.begun[task["taskId"]] = task
             return task

@@ -36,6 +36,11 @@ class Caller(Struct, frozen=True, kw_only=True):
     pushes: bool
     has_tasks: bool
 
+    @property
+    def keeps_dialog(self) -> bool:
+        """Whether it may have a dialog open that only a person there closes: one that a call has returned, and nobody can withdraw."""
+        return self.shows_forms and not self.pushes and not self.alone and bool(self.client.kinds)
+
     @classmethod
     def of(cls, context: ServerRequestContext[Any], environment: Mapping[str, str]) -> Caller:
         """Read who calls."""

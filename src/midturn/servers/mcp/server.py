@@ -23,6 +23,7 @@ from midturn.foreign.told import told
 from midturn.ports import Clock
 from midturn.servers.mcp import results
 from midturn.servers.mcp.asking import AskingSettings, AskUserCalls, CallAnswer
+from midturn.servers.mcp.older_version import keeps_dialogs, opened
 from midturn.servers.mcp.permitting import Permitting
 from midturn.servers.mcp.task import TASKS
 from midturn.servers.mcp.task_calls import TaskCalls, TaskParams, UpdateParams
@@ -62,7 +63,8 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
 
     server: Server[Any] = Server("midturn", version=__version__, instructions=_INSTRUCTIONS, on_list_tools=list_tools)
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
-    _offer_tasks(server, TaskCalls(asking, clock))
+    if settings.tasks:
+        _offer_tasks(server, TaskCalls(asking, clock))
     return server
 
 
@@ -110,10 +112,14 @@ class _Guarded:
         await self._app(scope, receive, send)
 
 
-async def serve_stdio(server: Server[Any]) -> None:
+async def serve_stdio(server: Server[Any], environment: Mapping[str, str]) -> None:
     """Serve one client on stdin and stdout, until it leaves, or is killed: what it asked stays open."""
+
+    def keeps(params: object) -> bool:
+        return keeps_dialogs(params, environment, tasks=TASKS in server.extensions)
+
     try:
-        async with stdio_server() as (reading, writing):
-            await server.run(reading, writing, server.create_initialization_options())
+        async with stdio_server() as (reading, writing), opened(reading, writing.send, keeps) as received:
+            await server.run(received, writing, server.create_initialization_options())
     except* BrokenPipeError:
         _LOG.info("the client has gone without a word")
