@@ -42,22 +42,22 @@ EDITED = event("approval", 4, id="call_1.__run__.1", call="forged000003", kind="
 
 @pytest.mark.parametrize("decision", [approved(), approved(remembered=True), EDITED], ids=["approved", "remembered", "edited"])
 @pytest.mark.parametrize(
-    "command",
-    [("resume",), ("resume", "--ready"), ("query", "-c", "Go on.")],
-    ids=" ".join,
+    ("command", "said"),
+    [
+        (("resume",), "midturn resume --adopt {}"),
+        (("resume", "--ready"), "no turn is ready"),
+        (("query", "-c", "Go on."), "Conversation {} has an open turn"),
+    ],
+    ids=["resume", "resume --ready", "query"],
 )
-def test_no_command_runs_what_a_clone_has_approved(midturn: CommandLine, decision: str, command: tuple[str, ...]) -> None:
+def test_no_command_runs_what_a_clone_has_approved(midturn: CommandLine, decision: str, command: tuple[str, ...], said: str) -> None:
     midturn.configure('[conversation.tools.mine]\ncommand = ["touch", "ran"]\n[assistant]\nmodel.id = "' + midturn.script() + '"\n')
     conversation = plant(midturn, "mine", decision)
 
     finished = midturn.run(*command, CI="")
 
     assert not (midturn.root / "ran").exists()
-    assert (
-        f"midturn resume --adopt {conversation}" in finished.stderr
-        or "no turn is ready" in finished.stderr
-        or "open turn" in finished.stderr
-    )
+    assert said.format(conversation) in finished.stderr
     with midturn.on_a_terminal("resume") as terminal:
         assert terminal.wait_for_end() == 1
     assert f"midturn resume --adopt {conversation}" in terminal.text.replace("\r\n", " ").replace("\n", " ")
