@@ -32,17 +32,24 @@ class Scenario(Struct, frozen=True):
         name: What the tests call it.
         era: The revision of the protocol.
         out: The checks that cannot apply to us, by their ids, and why. They fail, and have to: one that passes is a failure of this table.
+        on: The script that serves, where that is `midturn mcp` under other names, and not forms of ours behind a server of the SDK.
     """
 
     side: str
     name: str
     era: str
     out: Mapping[str, str] = {}
+    on: str = ""
 
     def __str__(self) -> str:
-        return f"{self.side} {self.name} {self.era}"
+        return f"{self.side} {self.name} {self.era}" + (" on midturn mcp" if self.on else "")
 
 
+_FORMS, _TASKS, _MIDTURN = "server_under_test.py", "tasks_under_test.py", "midturn_under_test.py"
+_NEVER_SHOWN = (
+    "it brings an answer, with extra keys beside it, to a form that was never shown. midturn mcp shows the form first: nobody can have "
+    "answered it. Beside the answer to a form that was shown, extra keys are ignored."
+)
 _ONE_AT_A_TIME = (
     "it wants a tool of a reference server that puts two requests at once. A task of ours is one question or one form: one request. "
     'The protocol: "A server MAY accept a partial set of responses".'
@@ -77,7 +84,7 @@ SCENARIOS = (
         )
     ),
     *(
-        Scenario("server", f"tasks-{name}", TASKS)
+        Scenario("server", f"tasks-{name}", TASKS, on=_TASKS)
         for name in (
             "lifecycle",
             "capability-negotiation",
@@ -88,8 +95,25 @@ SCENARIOS = (
             "required-task-error",
         )
     ),
-    Scenario("server", "tasks-mrtr-input", TASKS, {"tasks-mrtr-partial-fulfillment": _ONE_AT_A_TIME}),
-    Scenario("server", "tasks-mrtr-composition", TASKS, {"sep-2663-mrtr-synchronous-before-task-creation": _NOTHING_BEFORE}),
+    Scenario("server", "tasks-mrtr-input", TASKS, {"tasks-mrtr-partial-fulfillment": _ONE_AT_A_TIME}, _TASKS),
+    Scenario("server", "tasks-mrtr-composition", TASKS, {"sep-2663-mrtr-synchronous-before-task-creation": _NOTHING_BEFORE}, _TASKS),
+    *(Scenario("server", name, PUSHED, on=_MIDTURN) for name in ("tools-call-elicitation", "elicitation-sep1034-defaults")),
+    *(
+        Scenario("server", f"input-required-result-{name}", RETURNED, on=_MIDTURN)
+        for name in (
+            "basic-elicitation",
+            "request-state",
+            "multi-round",
+            "missing-input-response",
+            "result-type",
+            "unsupported-methods",
+            "tampered-state",
+            "validate-input",
+        )
+    ),
+    Scenario(
+        "server", "input-required-result-ignore-extra-params", RETURNED, {"sep-2322-ignore-unexpected-params": _NEVER_SHOWN}, _MIDTURN
+    ),
 )
 """Everything that the tests have about asking."""
 NOT_RUN = {
@@ -143,13 +167,11 @@ def run(scenario: Scenario, home: Path) -> Counted:
         Missing: The tests cannot be installed here.
     """
     command = [*_program(), scenario.side, "--scenario", scenario.name]
-    if scenario.era == TASKS:
-        with _server(home, "tasks_under_test.py") as url:
-            return _counted([*command, "--url", url])
-    command += ["--spec-version", scenario.era]
+    if scenario.era != TASKS:
+        command += ["--spec-version", scenario.era]
     if scenario.side == "client":
         return _counted([*command, "--command", f"{sys.executable} {HERE / 'client_under_test.py'} {home}"])
-    with _server(home) as url:
+    with _server(home, scenario.on or _FORMS) as url:
         return _counted([*command, "--url", url])
 
 
@@ -163,7 +185,7 @@ def _counted(command: list[str]) -> Counted:
 
 
 @contextmanager
-def _server(home: Path, script: str = "server_under_test.py") -> Generator[str]:
+def _server(home: Path, script: str) -> Generator[str]:
     process = subprocess.Popen([sys.executable, str(HERE / script), str(home)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout

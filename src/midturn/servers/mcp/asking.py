@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import secrets
+from collections import Counter
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -14,6 +15,8 @@ from typing import Any, TypeAlias
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -33,7 +36,7 @@ from midturn.sandbox.served import remember
 from midturn.servers.asked import QUICKEST
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
-from midturn.servers.mcp.dialog import VIA, CallDialog
+from midturn.servers.mcp.dialog import VIA, CallDialog, DialogShown
 from midturn.servers.mcp.task import created
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
@@ -44,7 +47,9 @@ CallAnswer: TypeAlias = types.CallToolResult | types.InputRequiredResult | dict[
 _LOG = logging.getLogger(__name__)
 _HANDLE = re.compile(r"(?P<conversation>[0-9]{1,20})-[a-z2-7]{12}")
 _FORM = "form"  # the name of our one request in a result that requires input
+_MOST_ASTRAY = 10  # how often a question is shown again to a client that brings something else than its answer
 _PROGRESS = 10.0  # seconds between two signs of life
+_NO_STATE = "Invalid or expired requestState: it is of no question that waits here. Nothing was asked. Call again without it."
 _GONE = "The agent has asked something else since."
 _CALL_AGAIN = "Go on with what does not depend on it, or ask again with the tool `check_answer` after a while."
 _END_TURN = "Do not ask again now: end your turn, and say that you wait for an answer. It is there at the next `check_answer`."
@@ -79,6 +84,7 @@ class AskUserCalls:
         self._settings = settings
         self._shown: dict[str, float] = {}
         self._left: list[Errand] = []
+        self._astray = Counter[str]()
         self._states: dict[str, str] = {}
         self._number = 0
         self.begun: dict[str, dict[str, Any]] = {}
@@ -179,11 +185,11 @@ class AskUserCalls:
     async def _raced(self, call: _Call, ticket: int) -> CallAnswer:
         """Wait for whoever answers first, in the client's dialog or anywhere else."""
         dialog = self.dialog(call.caller, call.errands, call.errand)
-        went_on = await self._take_response(call, dialog)
+        refused = not call.caller.pushes and await self._take_response(call, dialog)
         outcome = await call.errands.outcome(call.errand)
-        if outcome is None and not call.caller.pushes and (call.is_first or went_on) and (shown := await dialog.next()):
-            self._shown[call.errand.conversation] = self._clock.monotonic()
-            return types.InputRequiredResult(input_requests={_FORM: shown.request}, request_state=self._state_of(call.errand))
+        if outcome is None and not call.caller.pushes and not refused and (shown := await dialog.next()):
+            self._shown[shown.key] = self._clock.monotonic()
+            return types.InputRequiredResult(input_requests={_FORM: shown.request}, request_state=self._state_of(call.errand, shown))
         if outcome is None:
             outcome = await self._waited(call, dialog)
         if outcome is None:
@@ -193,13 +199,15 @@ class AskUserCalls:
         return answer.result()
 
     async def _take_response(self, call: _Call, dialog: CallDialog) -> bool:
-        """Record what a client brings with the same call, made again; say whether a person said it."""
-        response = (call.params.input_responses or {}).get(_FORM)
+        """Record what a client brings with the same call, made again. Say whether showing it the question once more leads to nothing."""
+        brought = call.params.input_responses or {}
+        response = brought.get(_FORM)
         shown = await dialog.next()
-        if not isinstance(response, types.ElicitResult) or shown is None:
-            return False
-        began = self._shown.pop(call.errand.conversation, self._clock.monotonic())
-        return await dialog.take(shown, response, self._clock.monotonic() - began)
+        began = self._shown.pop(shown.key, None) if shown and isinstance(response, types.ElicitResult) else None
+        if shown is None or began is None or not isinstance(response, types.ElicitResult):
+            self._astray[call.errand.conversation] += bool(brought)
+            return self._astray[call.errand.conversation] > _MOST_ASTRAY
+        return not await dialog.take(shown, response, self._clock.monotonic() - began)
 
     async def _waited(self, call: _Call, dialog: CallDialog) -> Decided | None:
         """Wait for a slice; as long as a dialog is open, where the client's clock stands still meanwhile."""
@@ -244,21 +252,28 @@ class AskUserCalls:
     async def _again(self, errands: Errands, params: types.CallToolRequestParams, arguments: JsonObject) -> Errand | None:
         """Find the question of a call that is made again: with our form's answer, or after it was given up."""
         wanted = canonical(arguments)
-        state = await self.found(errands, self._stated(params.request_state)) if params.request_state else None
-        for errand in [*([state] if state else []), *self._left]:
-            if errand.tool == ASK_USER and canonical(errand.arguments) == wanted:
-                self._left = [left for left in self._left if left.conversation != errand.conversation]
-                return errand
-        return None
+        if params.request_state:
+            names = self._stated(params.request_state).split("/", 1)  # of the question, and of the form that was shown of it
+            found = [await self.found(errands, name) for name in names]
+            errand = found[0]
+            if errand is None or found[-1] != errand or canonical(errand.arguments) != wanted:
+                raise MCPError(INVALID_PARAMS, _NO_STATE)
+            return self._back(errand)
+        return next((self._back(errand) for errand in self._left if canonical(errand.arguments) == wanted), None)
+
+    def _back(self, errand: Errand) -> Errand:
+        """Take note that somebody waits for it again."""
+        self._left = [left for left in self._left if left.conversation != errand.conversation]
+        return errand
 
     async def _left_open(self, errands: Errands, arguments: JsonObject) -> Errand | None:
         """Find the question that this client asked before it was killed; where clients share this process, that may have been anybody's."""
         return None if self._settings.shared else await errands.still_open(ASK_USER, arguments)
 
-    def _state_of(self, errand: Errand) -> str:
-        """Return what a client brings again with the answer of its form; where others may guess it, something that nobody can."""
+    def _state_of(self, errand: Errand, shown: DialogShown) -> str:
+        """Return what a client brings again with the answer of its form: another one for each form."""
         if not self._settings.shared:
-            return errand.handle
+            return f"{errand.handle}/{shown.key}"
         state = secrets.token_urlsafe(16)
         self._states[state] = errand.handle
         return state
@@ -283,11 +298,6 @@ class _Call(Struct, frozen=True, kw_only=True):
     errands: Errands
     errand: Errand
     asked: AskedFor
-
-    @property
-    def is_first(self) -> bool:
-        """Whether the client has not been shown a form for it on this very call."""
-        return not self.params.input_responses
 
 
 def _has_failed(dialog: asyncio.Task[None]) -> bool:

@@ -55,6 +55,8 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
             return results.wrong(f"There is no tool `{params.name}`; there are {', '.join(calls)}.")
         try:
             return await call(context, params)
+        except MCPError:
+            raise
         except MidturnError as error:
             return results.wrong(f"{words.FAILED} ({told(error)})")
         except Exception:  # noqa: BLE001  whatever it is, the model must not take it for an answer
