@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from midturn.core.events import Approval, ChatResponse, ConfigDelta, Event, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.core.stream import last_turn, open_turn
@@ -86,6 +86,7 @@ def test_a_row_kept_up_to_date_batch_by_batch_is_the_row_computed_from_all_event
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(STEPS, st.integers(0, 5)), max_size=40))
+@example([("call", 0), ("start", 0), ("ask", 0), ("respond", 0)]).via("a response of this turn to a call of an earlier one")
 def test_what_the_inbox_shows_is_among_what_waits(steps: list[tuple[str, int]]) -> None:
     events = recorded(steps)
     window = open_turn(events)

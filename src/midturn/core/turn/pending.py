@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from midturn.core.address import address
 from midturn.core.asker import asker_of
-from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest
+from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest, ToolCallResponse
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question import PersistedQuestion
@@ -51,6 +51,9 @@ class _Turn:
         paired = calls(events)
         self._calls = {call.event_id: call for call, _ in paired}
         self._done = {call.event_id for call, response in paired if response}
+        self._done |= {
+            event.call for event in events if isinstance(event, ToolCallResponse)
+        }  # also of a call of an earlier turn: a damaged log
 
     def waiting(self) -> list[OpenQuestion]:
         unanswered = pair_inquiries(self._events).unanswered
