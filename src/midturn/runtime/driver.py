@@ -30,7 +30,7 @@ from midturn.core.turn.effects import (
     SuspendTurn,
     Warn,
 )
-from midturn.core.turn.inputs import AnsweredElsewhere, Happened, Interrupted, TimeIsUp
+from midturn.core.turn.inputs import AnsweredElsewhere, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
@@ -117,10 +117,13 @@ class Driver:
             ended = self._turn.record.ended
             return RunEnding(ended.status if ended else "open", ended.error if ended else None)
         while self._ending is None:
-            if self._turn.only_people_can_move_it and not await self._happenings.are_coming():
-                await self._perform(self._turn.rest())
-                continue
-            happened = await self._next()
+            waits_for_people = self._turn.only_people_can_move_it
+            if (waits_for_people or not self._listens) and not await self._happenings.are_coming():
+                if waits_for_people:
+                    await self._perform(self._turn.rest())
+                    continue
+                self._listen()
+            happened = await self._happenings.next()
             if isinstance(happened, AnsweredElsewhere):
                 self._prompts.expect_answer(happened.event_id, happened.who)
             await self._perform(self._turn.step(happened))
@@ -128,12 +131,10 @@ class Driver:
                 self._prompts.expect_nothing(happened.event_id)
         return self._ending
 
-    async def _next(self) -> Happened:
-        """Return what happens next. Only a run that has to wait for it need listen to what is handed over meanwhile."""
-        if not self._listens and not await self._happenings.are_coming():
-            self._listens = True
-            self._spawn(self._elsewhere.listen(self._services.clock))
-        return await self._happenings.next()
+    def _listen(self) -> None:
+        """Hear of what is handed over meanwhile: only a run that has to wait need look for it."""
+        self._listens = True
+        self._spawn(self._elsewhere.listen(self._services.clock))
 
     async def _perform(self, effects: Sequence[Effect]) -> None:
         """Make the records durable, as one batch; then begin everything else, in order."""
