@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import pytest
 from midturn import Agent, EndedTurn, MemoryStore, Replied, ScriptedModel, ScriptedPrompter, events
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from support.hooks import until
 from support.installed import installed, or_skip
 
 pytestmark = [pytest.mark.real("server-everything", may_be_missing=True), pytest.mark.timeout(120)]
+TAP = Path(__file__).parents[1] / "support" / "mcp_tap.py"
+SAYS = "says.jsonl"
 ADDRESS = "https://example.org/log-in?a=b"
 FORM = "everything_trigger-elicitation-request"
 URL = "everything_trigger-url-elicitation"
@@ -39,7 +43,15 @@ SAID: dict[str, Any] = {
 def spec(home: Path, *, asks: bool = True) -> ServerSpec:
     folder = or_skip(lambda: installed("everything", "@modelcontextprotocol/server-everything@2026.8.31"))
     passed = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    return ServerSpec(name="everything", command=(str(folder / "mcp-server-everything"),), environment=passed, cwd=str(home), asks=asks)
+    command = (sys.executable, str(TAP), str(home / SAYS), str(folder / "mcp-server-everything"))
+    return ServerSpec(name="everything", command=command, environment=passed, cwd=str(home), asks=asks)
+
+
+def told(home: Path) -> list[Any]:
+    """Return what the server was told in answer to its questions so far."""
+    lines = [line for line in (home / SAYS).read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    answers = [message.get("result", {}) for message in map(json.loads, lines) if "method" not in message]
+    return [answer for answer in answers if "action" in answer]
 
 
 @pytest.fixture
@@ -127,8 +139,33 @@ def test_where_nobody_can_be_asked_it_is_told_so_and_offers_nothing_that_asks(tm
     assert not [name for name in names if "elicitation" in name]
 
 
-def test_a_turn_that_somebody_ends_is_no_answer_either(everything: McpServers) -> None:
-    content, _, status = called(everything, FORM, {"name": EndedTurn()})
+@pytest.mark.parametrize(
+    ("tool", "asked", "arguments"),
+    [
+        (FORM, "name", {}),
+        (FORM, "__review__", {}),
+        (URL, "open_address", {"url": ADDRESS}),
+    ],
+)
+def test_a_turn_that_somebody_ends_cancels_what_was_asked(
+    everything: McpServers, tmp_path: Path, tool: str, asked: str, arguments: dict[str, Any]
+) -> None:
+    content, _, status = called(everything, tool, {**SAID, asked: EndedTurn()}, **arguments)
 
     assert content == "Tool input cancelled by user."
     assert status == "ended_by_user"
+    until(lambda: told(tmp_path), lambda answers: answers == [{"action": "cancel"}])
+
+
+def test_a_turn_that_somebody_ends_at_an_address_that_comes_first_makes_no_call(everything: McpServers) -> None:
+    content, _, status = called(everything, URL, {"open_address": EndedTurn()}, url=ADDRESS, errorPath=True)
+
+    assert (content, status) == ("Tool input cancelled by user.", "ended_by_user")
+
+
+def test_a_reply_to_an_address_that_comes_first_ends_the_call_with_the_words(everything: McpServers) -> None:
+    content, prompter, _ = called(everything, URL, {"open_address": Replied("What is that for?")}, url=ADDRESS, errorPath=True)
+
+    assert len(prompter.prompts) == 1
+    assert "What is that for?" in content
+    assert "the user did not open the address" in content

@@ -65,6 +65,15 @@ def test_a_question_whose_call_ends_meanwhile_is_withdrawn(liar: Liar) -> None:
     assert liar.calls("honest") == ("Yes.", False)
 
 
+@each_era
+def test_a_turn_that_somebody_ends_at_a_question_cancels_it(liar: Liar) -> None:
+    """The server hears that the question was cancelled, and not only that nobody waits for the call any more."""
+    content, is_error = liar.ends_at("asks")
+
+    assert (content, is_error) == ("Tool input cancelled by user.", True)
+    assert liar.heard() == [{"action": "cancel"}]
+
+
 @legacy
 def test_a_server_that_dies_while_somebody_looks_at_its_question(liar: Liar) -> None:
     content, is_error = liar.calls("dies", liar.is_looked_at())

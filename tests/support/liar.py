@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from midturn import Agent, MemoryStore, ScriptedModel, ScriptedPrompter, events
+from midturn import Agent, EndedTurn, MemoryStore, ScriptedModel, ScriptedPrompter, events
 from midturn.mcp.servers import McpServers
 from support.hooks import until
 
@@ -34,6 +34,16 @@ class Liar:
             event for event in log if isinstance(event, events.InquiryRequest | events.InquiryAnswered | events.InquiryCancelled)
         ]
         response = next(event for event in log if isinstance(event, events.ToolCallResponse))
+        return response.content, response.is_error
+
+    def ends_at(self, lie: str) -> tuple[str, bool]:
+        """Have a model call one tool, and end the turn at its question; return what the model reads of that later."""
+        store = MemoryStore()
+        model = ScriptedModel([{"calls": [{"name": f"liar_{lie}", "arguments": {}}]}])
+        prompter = ScriptedPrompter({f"liar_{lie}.sure": EndedTurn()})
+        result = Agent(model=model, tools=self.tools, prompter=prompter, store=store).run_sync("Go")
+        assert result.status == "ended_by_user"
+        response = next(event for event in store.read_sync(result.conversation).events if isinstance(event, events.ToolCallResponse))
         return response.content, response.is_error
 
     def calls_at_once(self, *lies: str) -> list[tuple[str, bool]]:

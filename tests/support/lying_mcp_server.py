@@ -18,7 +18,7 @@ IS_MODERN = "modern" in sys.argv
 TWINS = ("honest", "honest", "what.is", "what_is")
 NAMES = (
     *("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing"),
-    *("forward", "backward", "babbling", "unending", "pesters", "again", "crowds", "recursive", "repeats"),
+    *("forward", "backward", "babbling", "unending", "pesters", "again", "crowds", "recursive", "repeats", "asks"),
 )
 MANY = 10_000
 FEW = 200  # answers that are written down
@@ -77,7 +77,7 @@ def until_somebody_was_asked() -> None:
         time.sleep(0.01)
 
 
-def call(id: Any, name: str) -> None:
+def call(id: Any, name: str, given: dict[str, Any] | None) -> None:
     state = str(id)
     match name:
         case "late":
@@ -93,6 +93,11 @@ def call(id: Any, name: str) -> None:
             die()
         case "impossible" | "pesters" | "again" | "crowds" | "recursive" | "repeats":
             ask(id, name)
+        case "asks" if IS_MODERN and given:
+            hear({"result": given["q0"]})
+            say(id=id, result=text("Yes."))
+        case "asks":
+            say(id=id, result=wants(state, "Are you sure?")) if IS_MODERN else elicit(form("Are you sure?"))
         case "deaf":
             pass
         case "forward" | "backward" | "babbling" | "unending":
@@ -191,7 +196,7 @@ def answer(message: dict[str, Any]) -> None:
             say(id=id, result={"tools": tools(), **more, **cached})
         case "tools/call":
             pestering.clear()
-            call(id, message["params"]["name"])
+            call(id, message["params"]["name"], message["params"].get("inputResponses"))
         case _ if id is not None:
             say(id=id, error={"code": -32601, "message": "Method not found"})
         case _:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
 
 from mcp import types
 from mcp.shared.exceptions import MCPError
@@ -16,9 +16,14 @@ from midturn.mcp.asking import AsksTooMuch, Elicitations
 _LOG = logging.getLogger(__name__)
 _ROUNDS = 10  # times that a server may ask in one call
 _BACK_OFF = 0.1
+_FAREWELL = 2.0  # seconds in which a server can take that nobody answers it
 _INVALID = -32602
 _ADDRESSES_FIRST = -32042
 _CANCEL = types.ElicitResult(action="cancel")
+
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+"""Begins something that outlives the call."""
 
 
 class UnfitResult(Exception):  # noqa: N818  it says what it is
@@ -28,7 +33,8 @@ class UnfitResult(Exception):  # noqa: N818  it says what it is
 class Call:
     """One call, over as many rounds as the server asks in."""
 
-    def __init__(self, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float) -> None:
+    def __init__(self, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float, spawn: Spawn) -> None:
+        self._spawn = spawn
         self._session = session
         self._asked = asked
         self._limit = limit
@@ -54,7 +60,11 @@ class Call:
                 continue
             if not isinstance(result, types.InputRequiredResult):
                 return result
-            responses, state = await self._responses(result), result.request_state
+            try:
+                responses, state = await self._responses(result), result.request_state
+            except asyncio.CancelledError:
+                self._spawn(self._cancelled(tool, arguments, result))
+                raise
             if not responses:
                 await asyncio.sleep(_BACK_OFF)
         raise TimeoutError(f"it has sent this one call back {_ROUNDS} times, and still wants more")
@@ -73,6 +83,15 @@ class Call:
             )
         except RuntimeError as error:  # the SDK's, where a result and its schema do not fit
             raise UnfitResult(str(error).partition("\n")[0]) from error
+
+    async def _cancelled(self, tool: str, arguments: dict[str, Any], asked: types.InputRequiredResult) -> None:
+        """Tell a server that waits for answers that there will be none. Nobody reads what it says to that."""
+        responses: dict[str, types.InputResponse] = dict.fromkeys(asked.input_requests or {}, _CANCEL)
+        try:
+            async with asyncio.timeout(_FAREWELL):
+                await self._sent(tool, arguments, responses, asked.request_state)
+        except Exception:  # noqa: BLE001  the turn is over, and nobody reads what comes of it
+            _LOG.debug("a server did not take that its question was cancelled", exc_info=True)
 
     async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""

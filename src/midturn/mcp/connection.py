@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Any, cast
 
@@ -57,6 +57,7 @@ class Connection:
         self._lock = asyncio.Lock()
         self._connecting = asyncio.Lock()
         self._call: Call | None = None
+        self._farewells: set[asyncio.Task[None]] = set()
         self._http: BoundedClient | None = None
         self._errors: IO[bytes] | None = None
         self._why = ""
@@ -71,6 +72,8 @@ class Connection:
 
     async def close(self) -> None:
         """Leave the server."""
+        if self._farewells:
+            await asyncio.wait(self._farewells)
         self._leave.set()
         if self._keeper:
             await asyncio.wait({self._keeper}, timeout=5)
@@ -124,7 +127,7 @@ class Connection:
         self, client: Client, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float
     ) -> types.CallToolResult:
         limit = asyncio.timeout(silence)
-        self._call = call = Call(client.session, asked, limit, silence)
+        self._call = call = Call(client.session, asked, limit, silence, self._spawn)
         try:
             async with limit:
                 return await call.make(tool, arguments)
@@ -149,6 +152,11 @@ class Connection:
                 return await self._gone(client, str(error))
             case _:
                 return error
+
+    def _spawn(self, farewell: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(farewell)
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)
 
     @asynccontextmanager
     async def _alone(self, client: Client) -> AsyncGenerator[None]:
