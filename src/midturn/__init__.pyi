@@ -68,14 +68,16 @@ from midturn.core.reply import (
     Unavailable as Unavailable,
     WentBack as WentBack,
 )
-from midturn.core.routing import (
+from midturn.core.routing.policy import (
+    DetachedPolicy as DetachedPolicy,
+    Target as Target,
+)
+from midturn.core.routing.table import (
     AskAssistant as AskAssistant,
     AskUser as AskUser,
-    DetachedPolicy as DetachedPolicy,
     Fail as Fail,
     Route as Route,
     Suspend as Suspend,
-    Target as Target,
     UseCached as UseCached,
     UseConfigured as UseConfigured,
     UseDefault as UseDefault,

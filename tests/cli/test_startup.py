@@ -93,6 +93,12 @@ def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: Co
 def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: CommandLine) -> None:
     loaded = loaded_by(midturn, "query", "-m", midturn.script(), "hi")
 
-    for_calls = {"midturn.core.turn.call", "midturn.runtime.executing", "midturn.tools.fs.declared", "midturn.tools.function"}
+    for_calls = {
+        "midturn.core.turn.decision",
+        "midturn.core.turn.call",
+        "midturn.runtime.executing",
+        "midturn.tools.fs.declared",
+        "midturn.tools.function",
+    }
     for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore"}
     assert (for_calls | for_people) & loaded == set()

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from msgspec import Struct
 
-from midturn.agent.result import RunResult, result_of
-from midturn.agent.turn_usage import turn_usage
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
-from midturn.cli.output import note, say_json
+from midturn.cli.output import note
 from midturn.cli.place import Place
 from midturn.cli.servers import connect
-from midturn.cli.shown import line, spoken
 from midturn.cli.signals import with_signals
 from midturn.cli.turn_display import OutputFormat, Screen, display_for
-from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
 from midturn.compose.command_line import CommandLine, CommandParts
 from midturn.compose.mcp import Servers
 from midturn.compose.run_parts import RunParts
@@ -32,8 +26,6 @@ from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
-
-_MISSHAPEN = "the answer has not the shape that was asked for"
 
 
 class TurnRun(Struct, frozen=True, kw_only=True):
@@ -102,9 +94,11 @@ class TurnRunner:
             raise
         finally:
             self._display.end()
-        if ending.status == "open":
-            return self._left_open(held, ending, spent)
-        return self._tell(result_of(held.conversation, session.window, ending, spent), session)
+        from midturn.cli.turn_end import Ended, TurnEnd  # the first words are read before there is an end
+
+        run = self._run
+        end = TurnEnd(output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option)
+        return end.tell(Ended(held.conversation, ending, session.window, spent))
 
     async def _perform(self, session: Session, requested: TurnRequested | None) -> RunEnding:
         work = session.resume if requested is None else lambda: session.run(requested)
@@ -117,39 +111,6 @@ class TurnRunner:
             return await with_signals(work, interrupt)
         finally:
             await self._command_line.aclose()
-
-    def _left_open(self, held: Held, ending: RunEnding, spent: Sequence[Spent]) -> ExitStatus:
-        result = RunResult[Any](conversation=held.conversation, status="failed", error=ending.error, usage=turn_usage(spent))
-        if self._run.output == "json":
-            print_result(result, status="open")
-        failure = ending.failure.failure if ending.failure else None
-        report_left_open(held.conversation, ending.error or "", failure, self._run.place.option)
-        return ExitStatus.ERROR
-
-    def _tell(self, result: RunResult[Any], session: Session) -> ExitStatus:
-        status = status_of(result)
-        waits = status == ExitStatus.SUSPENDED and self._run.waits
-        match self._run.output:
-            case _ if self._run.shaped and result.status == "completed" and result.structured is None:
-                status = self._misshapen(result)
-            case "json" if not waits:
-                print_result(result)
-            case "text" if self._run.shaped and result.status == "completed":
-                say_json(result.structured)
-            case _:
-                pass
-        if waits:
-            report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."), self._run.place.option)
-        else:
-            report(result, session.window, attached=self._run.attached, option=self._run.place.option)
-        return status
-
-    def _misshapen(self, result: RunResult[Any]) -> ExitStatus:
-        """Say that an answer has another shape than the one asked for: an error, and no answer for whoever reads stdout."""
-        if self._run.output == "json":
-            print_result(result, status="failed")
-        note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(result.text)))
-        return ExitStatus.ERROR
 
 
 def _answered(held: Held) -> bool:

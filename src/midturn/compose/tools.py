@@ -18,7 +18,6 @@ from midturn.tools.ask_user import AskUserTool
 from midturn.tools.describe_tools import DescribeTools
 from midturn.tools.fs.described import file_tools
 from midturn.tools.names import name_problem
-from midturn.tools.redescribed import Redescribed, Wording
 
 
 class Toolbox(Struct, frozen=True):
@@ -81,8 +80,11 @@ def _file_tools() -> Mapping[str, Tool]:
 
 def _reworded(tool: Tool, settings: ToolSettings) -> Tool:
     """Return a tool of others, or a built-in one, as configuration describes it."""
-    wording = Wording(summary=settings.summary, description=settings.description, parameters=settings.parameters)
-    return tool if wording == Wording() else Redescribed(tool, wording)
+    if settings.summary is None and settings.description is None and not settings.parameters:
+        return tool
+    from midturn.tools.redescribed import Redescribed, Wording  # few tools are described by configuration
+
+    return Redescribed(tool, Wording(summary=settings.summary, description=settings.description, parameters=settings.parameters))
 
 
 def workspace_id(root: Path) -> str:

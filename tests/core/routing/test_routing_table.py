@@ -13,14 +13,16 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from midturn.core.question import Question
-from midturn.core.routing import (
+from midturn.core.routing.policy import (
+    DetachedPolicy,
+    TargetKind,
+)
+from midturn.core.routing.table import (
     AskAssistant,
     AskUser,
-    DetachedPolicy,
     Fail,
     Route,
     Suspend,
-    TargetKind,
     UseCached,
     UseConfigured,
     UseDefault,

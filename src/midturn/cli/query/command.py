@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import click
 from msgspec import Struct
 
-from midturn.cli.answer_flags import check_answers
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
@@ -155,7 +154,10 @@ def _load(query: Query, place: Place, events: Sequence[Event], conversation: str
     report_ignored(loaded, attached=_attached(query))
     if untrusted := model_to_be_trusted(loaded):
         raise ConfigError(untrusted)
-    check_answers(query.answer, loaded.settings, events)
+    if query.answer:
+        from midturn.cli.answer_flags import check_answers  # few queries are given answers beforehand
+
+        check_answers(query.answer, loaded.settings, events)
     return loaded
 
 

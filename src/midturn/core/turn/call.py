@@ -33,6 +33,7 @@ from midturn.core.turn.decision import (
     Respond,
     Run,
     Send,
+    Spoken,
     Then,
     View,
 )
@@ -241,6 +242,18 @@ class Call:
                 return
             self.close(ticket.id, closing)
             self.advance()
+
+    def decided(self, ticket: Ticket, reply: Spoken, who: AnsweredBy) -> str | None:
+        """Do what a reply decides; return why it does not fit, where it does not, and nothing has happened."""
+        closing = ticket.decision.take(reply, who)
+        if isinstance(closing, Misfit):
+            return closing.why
+        self.close(ticket.id, closing)
+        return None
+
+    def not_decided(self, ticket: Ticket, error: str) -> None:
+        """Do what follows where the prompter has failed."""
+        self.close(ticket.id, ticket.decision.fail(error))
 
     def consulted(self, ticket: Ticket, happened: AssistantReplied | AssistantFailed) -> None:
         """Close the question that a model was asked: models decide nothing else."""

@@ -24,21 +24,23 @@ from midturn.core.question import Question
 from midturn.core.question.answer import answer_from_words
 from midturn.core.question.answer_type import BooleanType, SecretType
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
-from midturn.core.routing import (
+from midturn.core.routing import messages
+from midturn.core.routing.messages import LimitName
+from midturn.core.routing.policy import (
+    QuestionPolicy,
+    Words,
+)
+from midturn.core.routing.table import (
     AskAssistant,
     AskUser,
     Fail,
-    QuestionPolicy,
     Route,
     Suspend,
     UseCached,
     UseConfigured,
     UseDefault,
-    Words,
-    messages,
     route,
 )
-from midturn.core.routing.messages import LimitName
 from midturn.core.turn.decision import (
     BY_DEFAULT,
     AwaitPerson,

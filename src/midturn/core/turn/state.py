@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from midturn.core.events import Event
 from midturn.core.json_value import Json
-from midturn.core.turn.decision import Decision
 from midturn.core.turn.effects import Effect, Warn, records_first
 from midturn.core.turn.record import TurnRecord
 from midturn.core.turn.settings import TurnSettings
+
+if TYPE_CHECKING:  # what is decided belongs to calls: who only talks has no decisions
+    from midturn.core.turn.decision import Decision
 
 DeskPlace: TypeAlias = Literal["line", "screen", "inbox", "model", "back"]
 """In line for a screen, on one, left for a person who comes by later, with a model; or back from whoever was asked."""

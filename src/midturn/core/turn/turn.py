@@ -23,7 +23,6 @@ from midturn.core.json_value import json_equal
 from midturn.core.outcome import Success, ToolError
 from midturn.core.reply import EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
-from midturn.core.turn.decision import Closing, Misfit
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.core.turn.ending import Ending, ended_by_user, failed, out_of_time, write_ending
 from midturn.core.turn.inputs import (
@@ -172,7 +171,7 @@ class Turn:
                 self._answered_elsewhere(happened)
             case PromptFailed(id, error):
                 if ticket := self._came_back(id):
-                    self._close(ticket, ticket.decision.fail(error))
+                    self._calls[ticket.call].not_decided(ticket, error)
             case AssistantReplied() | AssistantFailed():
                 self._consulted(happened)
             case Interrupted(parts):
@@ -238,9 +237,9 @@ class Turn:
             return
         ticket.misfits += 1
         if ticket.misfits < MISFITS:
-            self._show(ticket, misfit.why)
+            self._show(ticket, misfit)
         else:
-            self._close(ticket, ticket.decision.fail(misfit.why))
+            self._calls[ticket.call].not_decided(ticket, misfit)
 
     def _answered_elsewhere(self, happened: AnsweredElsewhere) -> None:
         """Act on an answer of somebody who is not at the prompt. Where it does not fit, nothing has happened."""
@@ -256,7 +255,7 @@ class Turn:
         else:
             self._calls[ticket.call].take_all(ticket.id, answers, happened.who)
 
-    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> Misfit | None:
+    def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> str | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
         match reply:
             case EndedTurn():
@@ -264,10 +263,7 @@ class Turn:
             case Unavailable():
                 self._calls[ticket.call].route(ticket.decision.unattended())
             case _:
-                closing = ticket.decision.take(reply, who)
-                if isinstance(closing, Misfit):
-                    return closing
-                self._close(ticket, closing)
+                return self._calls[ticket.call].decided(ticket, reply, who)
         return None
 
     def _consulted(self, happened: AssistantReplied | AssistantFailed) -> None:
@@ -365,9 +361,6 @@ class Turn:
         if ticket is not None:
             ticket.place = "back"
         return ticket
-
-    def _close(self, ticket: Ticket, closing: Closing) -> None:
-        self._calls[ticket.call].close(ticket.id, closing)
 
     def _show(self, ticket: Ticket, error: str | None = None) -> None:
         self._state.desk.show(ticket)

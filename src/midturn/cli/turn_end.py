@@ -1,0 +1,81 @@
+"""How the end of a run is told, in the format of stdout: its result, what it waits for, or what keeps it open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from midturn.agent.result import RunResult, result_of
+from midturn.agent.turn_usage import turn_usage
+from midturn.cli.exit_status import ExitStatus
+from midturn.cli.output import note, say_json
+from midturn.cli.shown import line, spoken
+from midturn.cli.turn_display import OutputFormat
+from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
+from midturn.core.events import Event
+from midturn.models.wrapper import Spent
+from midturn.runtime.driver import RunEnding
+
+_MISSHAPEN = "the answer has not the shape that was asked for"
+
+
+class Ended(Struct, frozen=True):
+    """A run that is over: the turn's events, and what models have counted."""
+
+    conversation: str
+    ending: RunEnding
+    turn: Sequence[Event]
+    spent: Sequence[Spent]
+
+
+class TurnEnd(Struct, frozen=True, kw_only=True):
+    """What the flags say about the end: `shaped`: the answer is JSON of a wanted shape; with `waits`, a suspended turn is not left.
+
+    `option` is what commands that are advised need to act on the same store.
+    """
+
+    output: OutputFormat
+    shaped: bool
+    waits: bool
+    attached: bool
+    option: str
+
+    def tell(self, ended: Ended) -> ExitStatus:
+        """Say how a run ended; return the exit status that says the same."""
+        if ended.ending.status == "open":
+            return self._left_open(ended)
+        result = result_of(ended.conversation, ended.turn, ended.ending, ended.spent)
+        status = status_of(result)
+        waits = status == ExitStatus.SUSPENDED and self.waits
+        match self.output:
+            case _ if self.shaped and result.status == "completed" and result.structured is None:
+                status = self._misshapen(result)
+            case "json" if not waits:
+                print_result(result)
+            case "text" if self.shaped and result.status == "completed":
+                say_json(result.structured)
+            case _:
+                pass
+        if waits:
+            report_waiting(result.pending, line("Waiting. Ctrl-C leaves the turn as it is."), self.option)
+        else:
+            report(result, ended.turn, attached=self.attached, option=self.option)
+        return status
+
+    def _left_open(self, ended: Ended) -> ExitStatus:
+        ending = ended.ending
+        result = RunResult[Any](conversation=ended.conversation, status="failed", error=ending.error, usage=turn_usage(ended.spent))
+        if self.output == "json":
+            print_result(result, status="open")
+        failure = ending.failure.failure if ending.failure else None
+        report_left_open(ended.conversation, ending.error or "", failure, self.option)
+        return ExitStatus.ERROR
+
+    def _misshapen(self, result: RunResult[Any]) -> ExitStatus:
+        """Say that an answer has another shape than the one asked for: an error, and no answer for whoever reads stdout."""
+        if self.output == "json":
+            print_result(result, status="failed")
+        note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(result.text)))
+        return ExitStatus.ERROR
