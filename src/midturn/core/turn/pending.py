@@ -51,9 +51,8 @@ class _Turn:
         paired = calls(events)
         self._calls = {call.event_id: call for call, _ in paired}
         self._done = {call.event_id for call, response in paired if response}
-        self._done |= {
-            event.call for event in events if isinstance(event, ToolCallResponse)
-        }  # also of a call of an earlier turn: a damaged log
+        # A damaged log may have a response of this turn to a call of an earlier one.
+        self._done |= {event.call for event in events if isinstance(event, ToolCallResponse)}
 
     def waiting(self) -> list[OpenQuestion]:
         unanswered = pair_inquiries(self._events).unanswered
