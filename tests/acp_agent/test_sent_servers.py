@@ -198,5 +198,5 @@ def test_names_are_such_as_tools_have_and_the_first_of_two_counts(project: Path)
     assert found.servers == {"My_server_": McpServer(url="https://example.org/mcp", headers={"A": "b"})}
     assert found.problems == [
         "The editor has two MCP servers with the name `My_server_`: the first one is used.",
-        "The editor's MCP server `file` is not used: its address is none of HTTP.",
+        "The editor's MCP server `file` is not used: its address is not one of HTTP.",
     ]

@@ -38,7 +38,7 @@ def test_a_missing_or_blank_reason_is_none() -> None:
     [
         ('I would say {"reason": "x", "answer": true}', "not a JSON object"),
         ('{"answer": true} is what they want; {"answer": false}', "not a JSON object"),
-        ('{"reason": "x", "answer": false, "answer": true}', 'the key "answer" stands twice in one object'),
+        ('{"reason": "x", "answer": false, "answer": true}', 'the key "answer" appears twice in one object'),
         ('{"reason": "x", "answer": NaN}', "NaN is not JSON"),
         ('{"reason": "x"}', "the key `answer` is missing"),
         ('{"reason": "x", "answer": true, "apply": true}', "the key `apply` does not belong in it"),

@@ -72,7 +72,7 @@ def test_2_says_behind_which_command_an_option_stands(midturn: CommandLine, argu
     finished = midturn.run(*arguments)
 
     assert finished.status == 2
-    assert "midturn: `-c` stands behind a command: write `midturn chat -c` or `midturn query -c`." in finished.stderr
+    assert "midturn: `-c` goes after a command: write `midturn chat -c` or `midturn query -c`." in finished.stderr
 
 
 def test_2_names_file_and_line_of_what_is_wrong_in_the_configuration(midturn: CommandLine) -> None:

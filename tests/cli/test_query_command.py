@@ -326,13 +326,13 @@ def test_an_answer_of_another_shape_is_an_error_and_nothing_on_stdout(midturn: C
     finished = midturn.run("query", "-m", midturn.script({"text": "First."}), "--schema", schema, "hi")
 
     assert (finished.status, finished.stdout) == (1, "")
-    assert "the answer has not the shape that was asked for" in finished.stderr
+    assert "the answer does not have the shape that was asked for" in finished.stderr
 
     for_a_program = midturn.run("query", "-m", midturn.script({"text": "First."}), "--schema", schema, "--output", "json", "hi")
 
     assert for_a_program.status == 1
     assert for_a_program.json["status"] == "failed"
-    assert "the answer has not the shape that was asked for" in for_a_program.stderr
+    assert "the answer does not have the shape that was asked for" in for_a_program.stderr
 
 
 def test_without_words_the_editor_asks_for_them(midturn: CommandLine) -> None:

@@ -15,7 +15,7 @@ def test_json_is_read() -> None:
     ("text", "message", "offset"),
     [
         ('{"a": 1', "not valid JSON: Expecting ',' delimiter (line 1, column 8)", 7),
-        ('{"a": {"b": 1, "b": 2}}', 'the key "b" stands twice in one object', None),
+        ('{"a": {"b": 1, "b": 2}}', 'the key "b" appears twice in one object', None),
         ("[Infinity]", "Infinity is not JSON; use a number or null", None),
         ("-1e400", "-1e400 is too large for a number", None),
         ('"\\ud83d"', "not valid JSON: half of a surrogate pair", None),

@@ -114,7 +114,7 @@ def test_a_result_that_is_too_long_to_be_taken_costs_its_own_call_only(liar: Lia
 
 
 @pytest.mark.parametrize(
-    ("lie", "why"), [("babbling", "it sent a message of more than 16 MB"), ("unending", "it sent a message without an end")]
+    ("lie", "why"), [("babbling", "it sent a message of more than 16 MB"), ("unending", "it sent a message without end")]
 )
 @each_era
 def test_a_server_that_cannot_be_listened_to_is_left_and_started_again(liar: Liar, lie: str, why: str) -> None:
@@ -232,7 +232,7 @@ def test_a_state_without_a_question_comes_to_an_end_and_nobody_is_asked(liar: Li
 @each_era
 def test_tools_without_end_are_not_waited_for(tmp_path: Path, era: str) -> None:
     with McpServers([spec(tmp_path, era, "pages")]) as servers:
-        assert servers.problems == {"liar": "it lists tools without an end; at most 1000 are taken, on 100 pages"}
+        assert servers.problems == {"liar": "it lists tools without end; at most 1000 are taken, on 100 pages"}
         assert servers.tools == {"liar": []}
 
 

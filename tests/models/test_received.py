@@ -36,7 +36,7 @@ def test_an_object_is_taken_as_it_is_and_nothing_is_none() -> None:
         ('"text"', "it is not an object"),
         ('{"a": NaN}', "NaN is not JSON"),
         ('{"a": "\\ud800"}', "half of a surrogate pair"),
-        ('{"a": 1, "a": 2}', 'the key "a" stands twice'),
+        ('{"a": 1, "a": 2}', 'the key "a" appears twice'),
         ('{"a":' * 200 + "1" + "}" * 200, "nested deeper"),
         ("[" * 100_000, "nested too deeply"),
     ],

@@ -63,7 +63,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     Args:
         key: How `midturn hook` calls it, and what its program is called.
         package: What is installed, with its version.
-        headless: What it is started with where nobody sits before it.
+        headless: What it is started with with nobody at its terminal.
         resumed: And what it goes on with its last session with.
         environment: What it finds there; `URL` stands for the provider.
         tool: Its tool that runs a command, and what that is given besides `command`.

@@ -1,4 +1,4 @@
-"""Codex itself through its app server, against a provider on loopback, in a home of its own: nobody sits before it."""
+"""Codex itself through its app server, against a provider on loopback, in a home of its own, with nobody at its terminal."""
 
 from __future__ import annotations
 

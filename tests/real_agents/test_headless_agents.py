@@ -1,4 +1,4 @@
-"""Codex, Gemini CLI, Qwen Code and Copilot CLI themselves, where nobody sits before them: what their models really read."""
+"""Codex, Gemini CLI, Qwen Code and Copilot CLI themselves, with nobody at their terminals: what their models really read."""
 
 from __future__ import annotations
 

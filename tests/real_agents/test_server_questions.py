@@ -1,4 +1,4 @@
-"""`midturn mcp` in the agents themselves, where nobody sits before them: what their models read of a time-out, and of a person."""
+"""`midturn mcp` in the agents themselves, with nobody at their terminals: what their models read of a time-out, and of a person."""
 
 from __future__ import annotations
 

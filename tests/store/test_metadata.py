@@ -31,7 +31,7 @@ def test_a_file_that_cannot_be_read_is_not_overwritten(tmp_path: Path) -> None:
     path = path_of(store, kept) / "metadata.json"
     path.write_text("{")
 
-    with pytest.raises(StoreError, match="Mend or remove the file first"):
+    with pytest.raises(StoreError, match="Repair or remove the file first"):
         drive(store.port.describe(kept, title="New"))
 
     assert path.read_text() == "{"

@@ -18,7 +18,7 @@ from midturn.store.file_store import FileStore
 from support.clocks import FakeClock
 
 CLAUDE_ALONE = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
-"""What Claude Code tells its hooks where nobody sits before it."""
+"""What Claude Code tells its hooks with nobody at its terminal."""
 
 
 _GONE = ProcessMark(pid=os.getpid(), started="before")  # a hook that has ended is a process that is gone

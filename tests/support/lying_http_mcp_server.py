@@ -142,7 +142,7 @@ class _Handler(JsonHandler):
         self.end_headers()
 
     def _pour(self, kind: str, beginning: bytes, piece: bytes, *, chunked: bool = False) -> None:
-        """Send without an end, until nobody listens any more."""
+        """Send without end, until nobody listens any more."""
         if chunked:
             self.send_response(200)
             self.send_header("content-type", kind)

@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol that keeps to nothing: each of its tools is one lie. Run it with `python`.
 
 It is written without the SDK, which would not let it lie. `modern` as an argument makes it one of the newer protocol; `twins`, `pages` and
-`future` let it list tools under one name, list them without an end, and speak a protocol of later. A tool whose call
+`future` let it list tools under one name, list them without end, and speak a protocol of later. A tool whose call
 needs somebody to have been asked waits for the file `asked` in its directory; what it was answered is in the file `heard`.
 """
 

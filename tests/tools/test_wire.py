@@ -64,7 +64,7 @@ def test_each_kind_of_outcome_is_read() -> None:
         (b"[]", "must be one JSON object; found []"),
         (b'"success"', 'found "success"'),
         (b"9" * 5000, "it begins"),
-        (b'{"type":"success","content":"x","content":"y"}', 'the key "content" stands twice in one object'),
+        (b'{"type":"success","content":"x","content":"y"}', 'the key "content" appears twice in one object'),
         (b'{"type":"error","message":"m","transient":NaN}', "NaN is not JSON"),
         (b'{"type":"success","content":"\\ud800"}', "half of a surrogate pair"),
         (document(type="succes", content="x"), '/type: must be one of success, error, needs_input; found "succes"'),

@@ -114,7 +114,9 @@ def _editor() -> Iterator[Finding]:
         yield Finding("editor", works=False, said=str(error))
         return
     found = shutil.which(command_line[0])
-    yield Finding("editor", works=found is not None, said=found or f"{command_line[0]} is not found; set EDITOR to the command of yours")
+    yield Finding(
+        "editor", works=found is not None, said=found or f"{command_line[0]} is not found; set EDITOR to the command of your editor"
+    )
 
 
 def _git() -> Iterator[Finding]:

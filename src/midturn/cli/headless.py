@@ -1,4 +1,4 @@
-"""Running somebody else's agent where nobody sits before it: one prompt, to its end, or until a signal stops it."""
+"""Running somebody else's agent with nobody at its terminal: one prompt, to its end, or until a signal stops it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Answer": {
         "inbox": CommandEntry("midturn.cli.inbox", "List the open questions."),
         "answer": CommandEntry("midturn.cli.answer.command", "Answer one of them."),
-        "serve": CommandEntry("midturn.cli.serve.command", "Show them on a web page, for your telephone, too."),
+        "serve": CommandEntry("midturn.cli.serve.command", "Show them on a web page, also on your phone."),
     },
     "Look": {
         "conversation": CommandEntry("midturn.cli.conversation", "Show, search, move and remove conversations."),
@@ -44,7 +44,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Connect": {
         "hook": CommandEntry("midturn.cli.hook", "Carry the questions of other agents to your inbox."),
         "mcp": CommandEntry("midturn.cli.mcp", "Let any agent ask you: a server of the Model Context Protocol."),
-        "acp": CommandEntry("midturn.cli.acp.command", "Talk in your editor (ACP); run agents of others there, too."),
+        "acp": CommandEntry("midturn.cli.acp.command", "Talk in your editor (ACP); run other people's agents, too."),
     },
     "Set up": {
         "init": CommandEntry("midturn.cli.init", "Make this directory a workspace."),
@@ -98,7 +98,7 @@ class AllCommands(LazyGroup):
                 args = ["query", *args]
             elif found := [name for name in ("chat", "query") if self._takes(ctx, name, args[0])]:
                 ways = " or ".join(f"`midturn {name} {args[0]}`" for name in found)
-                raise click.UsageError(f"`{args[0]}` stands behind a command: write {ways}.", ctx)
+                raise click.UsageError(f"`{args[0]}` goes after a command: write {ways}.", ctx)
         return super().parse_args(ctx, args)
 
     def _takes(self, ctx: click.Context, name: str, option: str) -> bool:

@@ -39,7 +39,7 @@ _LONGEST = 45.0
     help="Have no call run on as a task: the turn waits, and the agent's dialog closes when you answer elsewhere.",
 )
 @click.option("--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
-@click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print how AGENT is told of this server, and serve nothing.")
+@click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print what to tell AGENT about this server, and serve nothing.")
 @with_store
 def command(*, seconds: float, holds: bool, address: str | None, agent: str | None, store: StoreAddress | None) -> None:
     """Serve the tool `ask_user` to any agent that speaks the Model Context Protocol.

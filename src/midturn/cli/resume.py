@@ -47,7 +47,7 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 @click.command
 @with_conversation
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
-@click.option("--ready", is_flag=True, help="Go on with every turn of which a question was answered.")
+@click.option("--ready", is_flag=True, help="Go on with every turn whose question was answered.")
 @click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
 @click.option("--adopt", is_flag=True, help="Look at an open turn that came from elsewhere, and take it over.")
 @click.option("--all", is_flag=True, help="With --adopt: every such turn.")

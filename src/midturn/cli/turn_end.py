@@ -18,7 +18,7 @@ from midturn.core.events import Event
 from midturn.models.wrapper import Spent
 from midturn.runtime.driver import RunEnding
 
-_MISSHAPEN = "the answer has not the shape that was asked for"
+_MISSHAPEN = "the answer does not have the shape that was asked for"
 
 
 class Ended(Struct, frozen=True):

@@ -74,5 +74,5 @@ def _find(name: str) -> Agent[Any]:
     except AttributeError:
         raise ConfigError(f"The module {module!r} has no {variable!r}.") from None
     if not isinstance(found, Agent):
-        raise ConfigError(f"{name} is no `midturn.Agent`, but {type(found).__name__}.")
+        raise ConfigError(f"{name} is not a `midturn.Agent` but {type(found).__name__}.")
     return cast("Agent[Any]", found)

@@ -48,7 +48,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
-        raise NotJson(f"the key {json.dumps(twice, ensure_ascii=False)} stands twice in one object")
+        raise NotJson(f"the key {json.dumps(twice, ensure_ascii=False)} appears twice in one object")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Claude Code where nobody sits before it and nothing may wait: it ends where a person is needed, and goes on when it is resumed."""
+"""Claude Code with nobody at its terminal, where nothing may wait: it ends where a person is needed, and goes on when it is resumed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
     return replace(
         waiting,
         entries=(HookEntry(event=_EVENT, matcher=_ASKED, timeout=_TIMEOUT), *waiting.entries),
-        advice=f"{waiting.advice} Where nobody sits before it (`claude -p`), every command and every change is asked about, and ends the "
+        advice=f"{waiting.advice} Without a terminal (`claude -p`), every command and every change is asked about, and ends the "
         "run; `midturn answer ID VALUE --resume` answers, and goes on.",
         killed=f"{waiting.killed} A call that was to be deferred is decided by its permission rules then.",
     )

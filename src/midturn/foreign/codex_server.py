@@ -1,4 +1,4 @@
-"""Codex, run where nobody sits before it: we are the client of its app server, and what it asks waits in the inbox."""
+"""Codex, run with nobody at its terminal: we are the client of its app server, and what it asks waits in the inbox."""
 
 from __future__ import annotations
 

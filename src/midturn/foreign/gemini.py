@@ -89,6 +89,6 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             HookEntry(event="BeforeTool", matcher=f"{_CHANGES}|{_ASKS}", timeout=TIMEOUT * 1000),
             HookEntry(event="AfterAgent", timeout=TIMEOUT * 1000),
         ),
-        advice="Without a terminal, run it with `--approval-mode yolo`: it offers its model no tool otherwise, and the hook asks you.",
+        advice="Without a terminal, run it with `--approval-mode yolo`, and the hook asks you; otherwise it offers its model no tool.",
         killed="If the hook is killed, the call runs where nobody else is asked (`--approval-mode yolo`).",
     )

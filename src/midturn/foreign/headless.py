@@ -1,4 +1,4 @@
-"""Runs an agent where nobody sits before it, in whatever protocol it speaks: what it asks waits in the inbox."""
+"""Runs an agent with nobody at its terminal, in whatever protocol it speaks: what it asks waits in the inbox."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def _command(hook: JsonObject) -> str:
 def _hooks(settings: dict[str, Any], file: Path) -> dict[str, list[Any]]:
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in cast("dict[str, Any]", hooks).values()):
-        raise ConfigError(f"{file}: `hooks` is not what it should be (an object of lists). Mend it first; nothing was changed.")
+        raise ConfigError(f"{file}: `hooks` is not what it should be (an object of lists). Correct it first; nothing was changed.")
     return cast("dict[str, list[Any]]", hooks)
 
 

@@ -92,7 +92,7 @@ class JsonLines:
         try:
             while line := await self._reader.readline():
                 self._take(line)
-        except (ValueError, ConnectionError):  # a line without an end, or a stream that breaks
+        except (ValueError, ConnectionError):  # a line without end, or a stream that breaks
             pass
         finally:
             self._is_over = True
@@ -108,7 +108,7 @@ class JsonLines:
         try:
             message = members(json.loads(line))
         except (ValueError, RecursionError):
-            return  # what is no message is nothing that anybody waits for
+            return  # nobody waits for what is not a message
         method, number, params = text(message.get("method")), message.get("id"), members(message.get("params"))
         if method and number is not None:
             self._answering[json.dumps(number)] = asyncio.create_task(self._answer(method, params, number))

@@ -96,7 +96,7 @@ class OpencodeServer:
         except (OSError, HTTPException) as error:
             raise OpencodeAway(f"No opencode server answers at {self._url} ({_why(error)}). {self._advice()}") from error
         except ValueError as error:
-            raise OpencodeGone(f"What answers at {self._url} is no opencode server. {self._advice()}") from error
+            raise OpencodeGone(f"What answers at {self._url} is not an opencode server. {self._advice()}") from error
 
     def _advice(self) -> str:
         port = urlsplit(self._url).port or _PORT

@@ -80,7 +80,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             HookEntry(event="PreToolUse", matcher=_CHANGES, timeout=TIMEOUT * 1000),
             HookEntry(event="Stop", timeout=TIMEOUT * 1000),
         ),
-        advice="Its own dialog opens after 20 seconds if nobody has answered. Without a terminal, run it with `--approval-mode yolo`: it "
-        "offers its model no tool that changes something otherwise, and the hook asks you.",
+        advice="Its own dialog opens after 20 seconds if nobody has answered. Without a terminal, run it with `--approval-mode yolo`, "
+        "and the hook asks you; otherwise it offers its model no tool that changes anything.",
         killed="If the hook is killed, Qwen Code's own dialog decides; where nobody else is asked (`--approval-mode yolo`), the call runs.",
     )

@@ -269,7 +269,7 @@ async def _listed(client: Client) -> Sequence[types.Tool]:
         listed = await client.list_tools(cursor=listed.next_cursor)
         tools += listed.tools
     if len(tools) > _TOOLS or listed.next_cursor:
-        raise ServerGone(f"it lists tools without an end; at most {_TOOLS} are taken, on {_PAGES} pages")
+        raise ServerGone(f"it lists tools without end; at most {_TOOLS} are taken, on {_PAGES} pages")
     return tools
 
 

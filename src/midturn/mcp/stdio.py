@@ -73,7 +73,7 @@ async def _read(stdout: asyncio.StreamReader, incoming: Incoming, broke: Callabl
                         return
                     await _hand_on(line, incoming)
             if lines.is_endless:
-                broke("it sent a message without an end")
+                broke("it sent a message without end")
                 return
     with suppress(ConnectionError):
         while await stdout.read(_CHUNK):
@@ -90,7 +90,7 @@ async def _hand_on(line: bytes | Overlong, incoming: Incoming) -> None:
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError as error:
-        _LOG.debug("an MCP server sent something that is no message")
+        _LOG.debug("an MCP server sent something that is not a message")
         await incoming.send(error)
         return
     await incoming.send(SessionMessage(message))

@@ -37,11 +37,11 @@ def offer() -> Offer:
     if version:
         if not landlock.limits_network(version):
             return Offer("landlock", ("The sandbox of tools does not limit the network: the kernel is too old for that.",), is_whole=False)
-        return Offer("landlock", ("It leaves UDP, and sockets in the file system that other programs of yours listen on.",))
+        return Offer("landlock", ("It does not cover UDP, nor sockets in the file system that other programs of yours listen on.",))
     if bubblewrap.program():
         return Offer("bubblewrap")
     if seatbelt.works():
-        return Offer("sandbox-exec", ("Nobody has tried this profile on a Mac yet: look whether your tools do what they should.",))
+        return Offer("sandbox-exec", ("Nobody has tried this profile on a Mac yet: check that your tools do what they should.",))
     missing = "There is no sandbox for tools here (Linux with Landlock or bubblewrap, or `sandbox-exec` of macOS):"
     missing += " one that you let run can do whatever you can."
     return Offer("none", (missing,), is_whole=False)

@@ -75,7 +75,7 @@ class EventFile:
             self._take_back()
             raise StoreError(
                 f"Cannot write {self.path}: {error.strerror or error}. The {self.end:,} bytes that were recorded before are safe on disk; "
-                "what came last is not recorded. Make room on the disk, or mend it, then open the conversation again."
+                "what came last is not recorded. Make room on the disk, or repair it, then open the conversation again."
             ) from error
         self.end += len(batch)
 

@@ -90,7 +90,7 @@ def change_metadata(folder: Folder, **changes: str | tuple[str, ...]) -> Metadat
     """
     metadata, problem = read_metadata(folder)
     if problem:
-        raise StoreError(f"{problem} Mend or remove the file first: writing would lose what is in it.")
+        raise StoreError(f"{problem} Repair or remove the file first: writing would lose what is in it.")
     changed = msgspec.structs.replace(metadata, **changes)
     write_metadata(folder, changed)
     return changed

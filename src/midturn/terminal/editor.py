@@ -58,7 +58,7 @@ def editor_command(environment: Mapping[str, str]) -> list[str]:
             return words
     found = next((path for name in _USUAL if (path := shutil.which(name))), None)
     if found is None:
-        raise NoEdit("No editor was found: set EDITOR to the command of yours.")
+        raise NoEdit("No editor was found: set EDITOR to the command of your editor.")
     return [found]
 
 

@@ -60,7 +60,7 @@ async def answer(request: Request, visitor: Visitor, site: Site) -> Response:
     if found is None:
         return await _gone(request, site)
     if "value" in body and holds_secret(found):
-        why = await secret_elsewhere(request, site, found) or "Type it on the question's page: no program hands a secret on."
+        why = await secret_elsewhere(request, site, found) or "Type it on the question's page: no program may pass a secret on."
         return problem(409, "secret_elsewhere", why)
     return await _answered(found, body, visitor, site)
 

@@ -52,7 +52,7 @@ class RequestGate:
     def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
         names = headers.getlist("host")
         if len(names) != 1 or (self._hosts is not None and names[0].lower() not in self._hosts):
-            return PlainTextResponse("This page is not here under that name: the Host is another than its own.\n", 421)
+            return PlainTextResponse("This page is not here under that name: the Host is not its own.\n", 421)
         if method not in _READS and not self._comes_from_here(headers, names[0]):
             return PlainTextResponse("Another site sent this, so nothing was done. Open the page itself, and try there.\n", 403)
         if _announced(headers) > MOST_BYTES:
@@ -88,7 +88,7 @@ def _split(origin: str) -> SplitResult:
 
 def _unreadable() -> PlainTextResponse:
     """Say that an address cannot be one: whatever is not ASCII is escaped in it."""
-    return PlainTextResponse("This address is not one.\n", 400)
+    return PlainTextResponse("This is not a valid address.\n", 400)
 
 
 def too_large() -> PlainTextResponse:

@@ -129,7 +129,7 @@ def test_every_problem_is_found_at_once() -> None:
             '/exclusive: `exclusive` must be true or false, not "yes".',
             '/persistence: `persistence` must be "turn" or "none", not "forever".',
             '/when/question: unknown key "question". Did you mean `question_id`?',
-            "/when/question_id: `question_id` is missing or no string. Name an earlier question of the form.",
+            "/when/question_id: `question_id` is missing or not a string. Name an earlier question of the form.",
             "/when/equals: `equals` is missing. Give the answer at which this question is asked.",
         ]
     )
@@ -320,7 +320,7 @@ def test_constructors_have_the_same_rules() -> None:
     assert [problem.pointer for problem in caught.value.problems] == ["/id", "/text", "/answer_type/options/1"]
     with pytest.raises(TypeError, match="contxt"):
         Question.boolean("a", "A?", contxt="x")  # pyright: ignore[reportCallIssue]  # what a typo does
-    with pytest.raises(QuestionError, match="no array"):
+    with pytest.raises(QuestionError, match="not an array"):
         Question.select("a", "A?", "abc")
 
 

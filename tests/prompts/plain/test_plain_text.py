@@ -102,7 +102,7 @@ def test_a_skeleton_is_where_the_editor_begins() -> None:
     ("text", "message"),
     [
         ("{", "not valid JSON: "),
-        ('{"a": 1, "a": 2}', 'the key "a" stands twice in one object'),
+        ('{"a": 1, "a": 2}', 'the key "a" appears twice in one object'),
         ("NaN", "NaN is not JSON"),
         ("1e999", "1e999 is too large for a number"),
         ("[" * 100_000, "not accepted: nested too deeply"),

@@ -32,4 +32,4 @@ def test_tables_are_made_checked_and_computed_again(url: str) -> None:
 def test_a_directory_needs_no_looking_after() -> None:
     refused = _midturn("store", "check", "--store", "var")
     assert refused.returncode == 2
-    assert "'var' is no database" in refused.stderr
+    assert "'var' is not a database" in refused.stderr

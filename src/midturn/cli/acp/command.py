@@ -24,7 +24,9 @@ class _Group(LazyGroup):
     """Serves where no command is named."""
 
     sections: Mapping[str, Mapping[str, CommandEntry]] = {
-        "Commands": {"run": CommandEntry("midturn.cli.acp.run", "Run one where nobody sits before it; what it asks waits in the inbox.")}
+        "Commands": {
+            "run": CommandEntry("midturn.cli.acp.run", "Run one without anybody at its terminal; what it asks waits in the inbox.")
+        }
     }
 
 

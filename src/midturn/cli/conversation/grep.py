@@ -21,7 +21,7 @@ from midturn.errors import StoreError
 
 @click.command
 @click.argument("pattern")
-@click.option("-i", "--ignore-case", is_flag=True, help="Small letters and capitals are the same.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Treat small letters and capitals alike.")
 @click.option("-F", "--fixed", is_flag=True, help="PATTERN is text, not a regular expression.")
 @with_id("Search this conversation only.")
 @with_json

@@ -16,7 +16,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "Beside an agent": {
         "opencode": CommandEntry("midturn.cli.hook.opencode", "Carry what an opencode server asks, as long as this runs."),
-        "codex-server": CommandEntry("midturn.cli.hook.codex_server", "Run Codex where nobody sits before it."),
+        "codex-server": CommandEntry("midturn.cli.hook.codex_server", "Run Codex without anybody at its terminal."),
     },
     "Run by an agent": {
         "claude": CommandEntry("midturn.cli.hook.run", "A hook of Claude Code."),

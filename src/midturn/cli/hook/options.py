@@ -39,7 +39,7 @@ def with_optional_agent(command: _F) -> _F:
 
 def with_policy(command: _F) -> _F:
     """Add `--policy`: what a run does that nobody sits before, where a person is needed."""
-    help = "Where nobody sits before it, a question is waited for, or ends the run, which can be resumed."  # noqa: A001  click's word
+    help = "Without a terminal: wait for the answer to a question, or end the run at it, to be resumed later."  # noqa: A001  click's word
     return click.option("--policy", type=click.Choice((WAIT, POLICY)), default=WAIT, show_default=True, help=help)(command)
 
 

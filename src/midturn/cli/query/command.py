@@ -71,7 +71,7 @@ class Query(Struct, frozen=True, kw_only=True):
 @click.option("--local", is_flag=True, help="Keep the conversation in your data directory, not in the workspace.")
 @with_store
 @with_output
-@click.option("--max-cycles", type=click.IntRange(min=1), metavar="N", help="Call the model at most this often.")
+@click.option("--max-cycles", type=click.IntRange(min=1), metavar="N", help="Call the model at most N times.")
 def command(**given: object) -> ExitStatus:
     """Ask, and let the model answer with its tools.
 

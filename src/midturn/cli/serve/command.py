@@ -54,7 +54,7 @@ def command(context: click.Context, **given: object) -> ExitStatus:
 
 
 @command.command("code")
-@click.option("--port", type=_PORT, metavar="PORT", help="Of the server that is meant, where several run.")
+@click.option("--port", type=_PORT, metavar="PORT", help="The port of the server that is meant, where several run.")
 def code(*, port: int | None) -> ExitStatus:
     """Print a new address with a code, for another device, or after a night."""
     from midturn.web.keyring import Keyring

@@ -28,10 +28,10 @@ def database(url: str) -> PostgresStore:
         ConfigError: It is a directory, which needs no looking after.
     """
     if "://" not in url:
-        raise ConfigError(f"{url!r} is no database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")
+        raise ConfigError(f"{url!r} is not a database. A store in a directory needs no upgrade; `midturn doctor` looks at it.")
     store = open_store(url)
     from midturn.store.postgres.store import PostgresStore  # the driver is there, or the line above has said so
 
     if not isinstance(store, PostgresStore):
-        raise ConfigError(f"{url!r} is no database that has tables to look after.")
+        raise ConfigError(f"{url!r} is not a database with tables to look after.")
     return store

@@ -17,5 +17,5 @@ def command(store: str) -> ExitStatus:
     if before == after:
         note("midturn: the tables have version {} already.", str(after))
     else:
-        note("midturn: the tables have version {} now; it was {}.", str(after), str(before) if before else "none")
+        note("midturn: the tables have version {} now; before, it was {}.", str(after), str(before) if before else "none")
     return ExitStatus.DONE

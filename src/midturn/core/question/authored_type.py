@@ -54,7 +54,7 @@ def _schema(value: Mapping[str, Json], findings: Findings) -> SchemaType | None:
 
     schema = value.get("schema")
     if not isinstance(schema, Mapping):
-        findings.add(f"{_AT}/schema", "`schema` is missing or no object. Give a JSON Schema.")
+        findings.add(f"{_AT}/schema", "`schema` is missing or not an object. Give a JSON Schema.")
         return None
     problems = check_schema(schema)
     for problem in problems:
@@ -100,7 +100,7 @@ def _is_count(value: Json) -> TypeGuard[int]:
 def _options(value: Mapping[str, Json], limits: Limits, findings: Findings) -> tuple[SelectOption, ...]:
     given = value.get("options")
     if not isinstance(given, list | tuple):
-        findings.add(f"{_AT}/options", "`options` is missing or no array. List 1 or more values to choose from.")
+        findings.add(f"{_AT}/options", "`options` is missing or not an array. List 1 or more values to choose from.")
         return ()
     listed = cast("Sequence[Json]", given)
     if not 1 <= len(listed) <= limits.options:

@@ -209,7 +209,7 @@ class _Reader:
         self.findings.unknown_keys("/when", value, ("question_id", "equals"))
         question_id = value.get("question_id", UNSET)
         if not isinstance(question_id, str):
-            self.findings.add("/when/question_id", "`question_id` is missing or no string. Name an earlier question of the form.")
+            self.findings.add("/when/question_id", "`question_id` is missing or not a string. Name an earlier question of the form.")
         if "equals" not in value:
             self.findings.add("/when/equals", "`equals` is missing. Give the answer at which this question is asked.")
         return When(question_id if isinstance(question_id, str) else "", value.get("equals"))

@@ -150,7 +150,7 @@ class AssistantAgent:
     def _turns(self, cwd: str, sent: Sequence[SentServer] | None = None) -> Turns:
         directory = Path(cwd)
         if not directory.is_absolute() or not os.path.isdir(directory):  # noqa: PTH112  a text may hold anything
-            raise RequestError.invalid_params({"details": f"{cwd!r} is no directory here: `cwd` is an absolute path."})
+            raise RequestError.invalid_params({"details": f"{cwd!r} is not a directory here: `cwd` is an absolute path."})
         try:
             return self._turns_in(directory, sent or ())
         except MidturnError as error:

@@ -97,7 +97,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         try:
             answers = form.answers(content)
         except AnswerError as error:
-            raise Nobody(f"What {self.editor.name} sent is no answer: {error}") from error
+            raise Nobody(f"What {self.editor.name} sent is not an answer: {error}") from error
         return answers if question.form else next(iter(answers.values()))
 
     # As a choice --------------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         if taken is None:
             raise Nobody(f"{self.editor.name} chose something that was not offered.")
         if taken.kind == "reject_once" and not self.editor.can_refuse:
-            raise Nobody(f"{self.editor.name} refuses also where nobody sits before it, so this is nobody's no.")
+            raise Nobody(f"{self.editor.name} refuses by itself when nobody is there, so this counts as nobody's no.")
         if question.form and "value" in taken.answer:
             return {"value": {question.question_id: taken.answer["value"]}}
         return taken.answer

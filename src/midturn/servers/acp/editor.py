@@ -12,7 +12,7 @@ from midturn.foreign.naming import asker_name
 BELIEVED: Final = ("zed", "codecompanion")
 """Clients, by the beginning of the name that they give themselves, in which only a person refuses.
 
-Others refuse by themselves where nobody sits before them: what they refuse stays open.
+Others refuse by themselves when nobody is there: what they refuse stays open.
 """
 
 

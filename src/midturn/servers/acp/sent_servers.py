@@ -57,7 +57,7 @@ def _server(sent: SentServer, workspace: Path) -> McpServer:
             return McpServer(command=(sent.command, *sent.args), environment={given.name: given.value for given in sent.env})
         case schema.HttpMcpServer():
             if not sent.url.startswith(("http://", "https://")):
-                raise _Unusable("its address is none of HTTP")
+                raise _Unusable("its address is not one of HTTP")
             return McpServer(url=sent.url, headers={header.name: header.value for header in sent.headers})
         case _:
             raise _Unusable(f"midturn speaks with servers over stdio and streamable HTTP, and not over {sent.type}")

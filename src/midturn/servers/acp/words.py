@@ -48,4 +48,4 @@ def _inline(block: ContentBlock) -> str:
 def _attached(resource: schema.TextResourceContents | schema.BlobResourceContents) -> str:
     if isinstance(resource, schema.TextResourceContents):
         return f"{resource.uri}:\n{fenced(resource.text)}"
-    raise NotText(f"{resource.uri} is no text, and midturn takes text only.")
+    raise NotText(f"{resource.uri} is not text, and midturn takes text only.")

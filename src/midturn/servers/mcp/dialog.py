@@ -89,6 +89,6 @@ class CallDialog(Struct, frozen=True, kw_only=True):
                 case _:
                     return False
         except (AnswerError, AlreadyAnswered, NotOpen, PersonNeeded) as error:
-            _LOG.info("what %s said is no answer: %r", self.caller.client.name, str(error))
+            _LOG.info("what %s said is not an answer: %r", self.caller.client.name, str(error))
             return False
         return True
