@@ -48,6 +48,7 @@ _LOG = logging.getLogger(__name__)
 _HANDLE = re.compile(r"(?P<conversation>[0-9]{1,20})-[a-z2-7]{12}")
 _FORM = "form"  # the name of our one request in a result that requires input
 _MOST_ASTRAY = 10  # how often a question is shown again to a client that brings something else than its answer
+_MOST_BEGUN = 1_000
 _PROGRESS = 10.0  # seconds between two signs of life
 _NO_STATE = "Invalid or expired requestState: it is of no question that waits here. Nothing was asked. Call again without it."
 _GONE = "The agent has asked something else since."
@@ -88,7 +89,7 @@ class AskUserCalls:
         self._states: dict[str, str] = {}
         self._number = 0
         self.begun: dict[str, dict[str, Any]] = {}
-        """The tasks that this process has begun, by their ids: what was said of each."""
+        """The newest tasks that this process has begun, by their ids: what was said of each."""
         self._room = Room()
 
     def caller(self, context: ServerRequestContext[Any]) -> Caller:
@@ -138,6 +139,8 @@ class AskUserCalls:
         if self._settings.tasks and caller.has_tasks and await errands.outcome(errand) is None:
             task = created(errand, await errands.turn(errand), self._clock)
             self.begun[task["taskId"]] = task
+            if len(self.begun) > _MOST_BEGUN:
+                self.begun.pop(next(iter(self.begun)))
             return task
         call = _Call(caller=caller, context=context, params=params, errands=errands, errand=errand, asked=asked)
         try:
@@ -242,12 +245,15 @@ class AskUserCalls:
 
     # Which question -----------------------------------------------------------------------------------------------------------
 
+    def own_id(self, id: str) -> str:
+        """Return a client's own id of its call; nothing where clients share this process, since another one may say the same."""
+        return "" if self._settings.shared else id
+
     def _id(self, caller: Caller) -> str:
         """Return the id of a call; where the client gives none, one that nobody else has."""
         self._number += 1
         here = mark(os.getpid())
-        own = "" if self._settings.shared else caller.call_id  # another client may say the same
-        return own or f"{VIA}-{here.pid}-{here.started}-{self._number}"
+        return self.own_id(caller.call_id) or f"{VIA}-{here.pid}-{here.started}-{self._number}"
 
     async def _again(self, errands: Errands, params: types.CallToolRequestParams, arguments: JsonObject) -> Errand | None:
         """Find the question of a call that is made again: with our form's answer, or after it was given up."""
