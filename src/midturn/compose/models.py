@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -84,7 +85,7 @@ class Models(Struct, frozen=True, kw_only=True):
         """Return a model that the program made itself, asked again when it is down for a moment."""
         retries: object = getattr(model, "max_retries", None)
         policy = RetryPolicy(max_retries=retries) if isinstance(retries, int) else RetryPolicy()
-        made = CountedModel(RetryingModel(model, SYSTEM, policy=policy, report=self._waits))
+        made = CountedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
         self.made[model.name, -1] = made  # to be closed with the others
         return made
 
@@ -108,11 +109,15 @@ class Models(Struct, frozen=True, kw_only=True):
     def _make(self, id: str, max_retries: int) -> Model:
         model = model_named(id, self.llm, self._notice)
         watched = LoggedModel(model) if LOG.isEnabledFor(logging.DEBUG) else model
-        return CountedModel(RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=self._waits))
-
-    def _waits(self, wait: Retrying) -> None:
-        LOG.warning("%s", wait.sentences())
-        self.display.show(Notice(wait.sentences(), wait.seconds))
+        return CountedModel(
+            RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=partial(_waits, self.display))
+        )
 
     def _notice(self, text: str) -> None:
         self.display.show(Notice(text))
+
+
+def _waits(display: Display, wait: Retrying) -> None:
+    """Say that a model is asked again. A method would be held by what its owner holds: garbage for the collector."""
+    LOG.warning("%s", wait.sentences())
+    display.show(Notice(wait.sentences(), wait.seconds))

@@ -12,25 +12,24 @@ from midturn.core.limits import Limits
 from midturn.core.question import Question, When
 from midturn.core.question.authoring import author, is_as_authored, written
 from midturn.errors import Problem, QuestionError
-from midturn.ports import ToolRun
 
 _ADVICE = "holds a secret that was given in this call, and a question is shown and recorded. Leave the secret out."
 
 
-def fit_to_be_asked(form: Form, run: ToolRun) -> Form:
-    """Return the form as it may be asked.
+def fit_to_be_asked(form: Form, limits: Limits, hide: Callable[[str], str]) -> Form:
+    """Return the form as it may be asked in a call; `hide` knows its secrets.
 
     Raises:
         QuestionError: It breaks rules, or repeats a secret of the call; the message names every place, and no secret.
     """
     try:
-        sound = checked(form, run.limits)
+        sound = checked(form, limits)
     except QuestionError as error:  # what is wrong may be quoted
-        hidden = [Problem(run.hide(problem.pointer), run.hide(problem.message)) for problem in error.problems]
+        hidden = [Problem(hide(problem.pointer), hide(problem.message)) for problem in error.problems]
         raise QuestionError(hidden) from None
-    if not bool(run.hide):  # the call was given no secret
+    if not bool(hide):  # the call was given no secret
         return sound
-    leaks = [Problem(pointer, f"it {_ADVICE}") for pointer, text in _texts(sound, run.hide) if run.hide(text) != text]
+    leaks = [Problem(pointer, f"it {_ADVICE}") for pointer, text in _texts(sound, hide) if hide(text) != text]
     if leaks:
         raise QuestionError(leaks)
     return sound

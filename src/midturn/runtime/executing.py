@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from msgspec import Struct
 
 from midturn.core.form import Form
+from midturn.core.limits import Limits
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.source import USER, Source
 from midturn.core.turn.inputs import FormToAsk
@@ -43,13 +45,13 @@ async def execute(tool: Tool, run: ToolRun) -> Executed:
     return Executed(deliverable(returned, run), source=source)
 
 
-def may_be_asked(tool: Tool, run: ToolRun, asking: FormToAsk) -> FormToAsk:
+def may_be_asked(tool: Tool, asking: FormToAsk, limits: Limits, hide: Callable[[str], str]) -> FormToAsk:
     """Return what a running tool asks as it may be asked, by whoever the tool is.
 
     Raises:
         QuestionError: It may not.
     """
-    return FormToAsk(fit_to_be_asked(asking.form, run), source_of(tool), asking.on_failure)
+    return FormToAsk(fit_to_be_asked(asking.form, limits, hide), source_of(tool), asking.on_failure)
 
 
 def _stopped(error: BaseException) -> Exception:
@@ -89,6 +91,6 @@ def _checked(run: ToolRun, outcome: object) -> Outcome:
 
 def _asked(run: ToolRun, form: Form) -> Outcome:
     try:
-        return NeedsInput(fit_to_be_asked(form, run))
+        return NeedsInput(fit_to_be_asked(form, run.limits, run.hide))
     except QuestionError as error:
         return ToolError(f"{run.call.name} returned a question that cannot be asked:\n{error}")

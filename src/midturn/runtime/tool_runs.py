@@ -57,6 +57,7 @@ class ToolRuns:
 
         tool = self._tools[call.name]
         self._secrets.of(call.event).learn(answers.values())
+        limits, hide = self._surroundings.limits, self._secrets.of(call.event)
         numbers = itertools.count(1)
         is_over = False
 
@@ -64,7 +65,7 @@ class ToolRuns:
             """Ask what the tool may ask, as whoever it is."""
             if is_over:
                 raise RuntimeError(f"This run of {call.name} is over: a task that it has left behind cannot ask any more.")
-            return await self._ask(call.event, next(numbers), may_be_asked(tool, run, asking))
+            return await self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
 
         run = self._surroundings.of_run(call, answers, ask)
         try:
@@ -72,6 +73,8 @@ class ToolRuns:
         finally:
             is_over = True
             left = self._end_asks(call.event)
+            if self._tasks.get(call.event) is asyncio.current_task():
+                del self._tasks[call.event]
         match executed.outcome:
             case NeedsInput(form):
                 for number in left:

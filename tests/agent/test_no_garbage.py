@@ -1,0 +1,58 @@
+"""What a turn has used is given back at once: nothing of it waits for the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import midturn as mt
+from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
+
+
+@mt.tool
+async def deploy(env: str, ctx: mt.ToolContext) -> str:
+    """Deploy the service."""
+    region = await ctx.ask(mt.Question.select("region", "Which region?", ["eu-1", "us-2"]))
+    return f"deployed {env} to {region}"
+
+
+def say(request: ModelRequest) -> ToolCallPart | TextPart:
+    answered = request.events[-1].type == "tool_call_response"
+    return TextPart("Done.") if answered else ToolCallPart("call_1", "deploy", {"env": "staging"})
+
+
+@contextmanager
+def only_what_the_collector_finds() -> Generator[list[object]]:
+    """Collect what a block has left in cycles, and nothing else."""
+    found: list[object] = []
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+        found += gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+async def turn(store: mt.ConversationStore) -> None:
+    """Run to a question, answer it, and go on with a new agent: the first tool run is stopped, the second one ends."""
+    asked = await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).run("Ship it")
+    await store.answer(asked.pending[0].id, "eu-1")
+    assert (await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).resume(asked.conversation)).text == "Done."
+
+
+def test_a_turn_that_waits_and_goes_on_leaves_nothing_to_the_garbage_collector() -> None:
+    async def looked_at() -> list[str]:
+        store = mt.MemoryStore()
+        await turn(store)  # what is loaded or kept once is no garbage
+        with only_what_the_collector_finds() as found:
+            await turn(store)
+        return sorted({type(each).__qualname__ for each in found if type(each).__module__.startswith("midturn")})
+
+    assert asyncio.run(looked_at()) == []
