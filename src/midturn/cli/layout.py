@@ -80,12 +80,12 @@ def _hang(text: str, width: int | None, indent: str) -> list[str]:
 
     if text.startswith(QUOTED):
         return [QUOTED + row for row in continued_rows(text.removeprefix(QUOTED), max(1, width - len(QUOTED)))]
-    if any(len(word) > width - len(indent) and _PART.search(word) for word in text.split(" ")):
+    if any(len(word) > width - len(indent) and re.search(_PART, word) for word in text.split(" ")):
         return _hang_parts(text, width, indent)
     return hang(text, width, indent)
 
 
-_PART = re.compile(r"(?<=[./])(?=[^./ ])")
+_PART = r"(?<=[./])(?=[^./ ])"
 
 
 def _hang_parts(text: str, width: int, indent: str) -> list[str]:
@@ -94,7 +94,7 @@ def _hang_parts(text: str, width: int, indent: str) -> list[str]:
 
     rows = [""]
     for part in re.findall(r" *[^ ]+", text):
-        for piece in [part] if _cells(part.lstrip(" ")) <= width - len(indent) else _PART.split(part):
+        for piece in [part] if _cells(part.lstrip(" ")) <= width - len(indent) else re.split(_PART, part):
             if _cells(rows[-1] + piece) <= width:
                 rows[-1] += piece
                 continue

@@ -16,7 +16,7 @@ from midturn.errors import ConfigError
 from midturn.files.own import keep
 
 MAX_BYTES = 1024 * 1024
-_POSITION = re.compile(r" \(at line (\d+), column \d+\)$")
+_POSITION = r" \(at line (\d+), column \d+\)$"
 
 
 class Document(Struct, frozen=True):
@@ -54,9 +54,9 @@ def parse(text: str, name: str) -> dict[str, Any]:
     except RecursionError as error:
         raise ConfigError(f"{name}: nested too deep") from error
     except tomllib.TOMLDecodeError as error:
-        where = _POSITION.search(str(error))
+        where = re.search(_POSITION, str(error))
         place = f"{name}:{where[1]}" if where else name
-        raise ConfigError(f"{place}: not valid TOML: {_POSITION.sub('', str(error))}") from error
+        raise ConfigError(f"{place}: not valid TOML: {re.sub(_POSITION, '', str(error))}") from error
     except ValueError as error:
         raise ConfigError(f"{name}: a number has too many digits") from error
 

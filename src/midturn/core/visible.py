@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from re import Match
 
 _BRACKET = "\u27e8"
@@ -69,7 +70,11 @@ class _Profile(dict[int, str]):
     def __init__(self, is_coded: Callable[[str], bool], special: Mapping[str, str]) -> None:
         super().__init__({ord(character): text for character, text in special.items()})
         self._is_coded = is_coded
-        self.ascii = {code: self[code] for code in range(128)}
+
+    @cached_property
+    def ascii(self) -> Mapping[int, str]:
+        """What each character of ASCII becomes."""
+        return {code: self[code] for code in range(128)}
 
     def __missing__(self, code: int) -> str:
         character = chr(code)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from midturn.core.codec import clean, decode_lines, decode_plain, decode_stream
 from midturn.core.events import Event, OpaqueEvent, TurnStart
@@ -14,7 +15,7 @@ _TURN = b'\n{"type":"turn_start",'
 """How the first line of a turn begins where we have written it."""
 
 
-class Ending(NamedTuple):
+class Ending(Struct, frozen=True):
     """What a file ends with. Everything behind `end` is torn; the last turn begins at `begin`, and is there as `lines` and as `events`."""
 
     end: int

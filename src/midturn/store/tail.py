@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +26,7 @@ class LineMark(Struct, frozen=True):
     more: int = 0
 
 
-class WholeLine(NamedTuple):
+class WholeLine(Struct, frozen=True):
     """One whole line, without its newline, and where it begins."""
 
     offset: int

@@ -189,7 +189,7 @@ class Call:
         if was_running:
             self._state.want(StopTool(self.event))
 
-    def advance(self) -> Stage:
+    def advance(self) -> None:
         """Walk on until somebody has to answer, the tool runs, or the call is done: a loop over what is there already."""
         while self.stage is not Stage.DONE and (found := self._asks.next()) is not None:
             match found:
@@ -199,7 +199,6 @@ class Call:
                     self._respond(content, is_error=is_error, images=images)
                 case decision:
                     self.route(decision)
-        return self.stage
 
     # Its decisions --------------------------------------------------------------------------------------------------
 

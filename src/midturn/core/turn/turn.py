@@ -51,7 +51,6 @@ from midturn.core.turn.inputs import (
 from midturn.core.turn.limits import why_the_model_is_not_asked
 from midturn.core.turn.record import CallRecord, TurnRecord
 from midturn.core.turn.settings import TurnSettings
-from midturn.core.turn.stage import Stage
 from midturn.core.turn.state import Ticket, TurnState
 from midturn.errors import AnswerError
 
@@ -286,7 +285,8 @@ class Turn:
         moved = True
         while moved and not self._over:
             for event, call in tuple(self._calls.items()):
-                if call.advance() is Stage.DONE:
+                call.advance()
+                if call.is_done:
                     self._calls.pop(event, None)
             moved = self._open_prompts()
         if self._over:
