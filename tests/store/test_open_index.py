@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -218,3 +219,44 @@ def test_the_index_is_private_and_leads_nowhere(store: ConversationStore, tmp_pa
 
     assert victim.read_text() == "precious"
     assert victim.stat().st_mtime_ns == 0
+
+
+def test_names_are_those_of_one_empty_file(store: ConversationStore, tmp_path: Path) -> None:
+    """A file for each turn would take the disk longer than anything else that is looked after before its first event."""
+    for _ in range(3):
+        keep(store, asking()[0])
+
+    (inode,) = {(tmp_path / "open" / name).stat().st_ino for name in named(tmp_path)}
+    assert (tmp_path / "open" / ".empty").stat().st_ino == inode
+    assert len(waiting(store)) == 3
+
+
+@pytest.mark.parametrize("why", [errno.EPERM, errno.EMLINK])
+def test_where_there_are_no_links_names_are_files(
+    why: int, store: ConversationStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(why, os.strerror(why))
+
+    monkeypatch.setattr(os, "link", refuse)
+    for _ in range(2):
+        keep(store, asking()[0])
+
+    assert len(waiting(store)) == 2
+    assert {(tmp_path / "open" / name).stat().st_nlink for name in named(tmp_path)} == {1}
+
+
+def test_a_link_in_the_place_of_the_empty_file_leads_nowhere(store: ConversationStore, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    os.utime(victim, ns=(0, 0))
+    (tmp_path / "open").mkdir(mode=0o700)
+    (tmp_path / "open" / ".empty").symlink_to(victim)
+
+    kept = keep(store, asking()[0])
+    store.answer_sync(store.pending_sync()[0].id, True)
+    append(journal := reopen(store, kept), [TurnEnd(status="completed")])
+    release(journal)
+
+    assert named(tmp_path) == []
+    assert (victim.read_text(), victim.stat().st_mtime_ns, victim.stat().st_nlink) == ("precious", 0, 1)

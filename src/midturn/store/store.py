@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -185,7 +184,7 @@ class ConversationStore:
         """
         return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
 
-    @cached_property
+    @property
     def _answering(self) -> OutsideAnswers:
         from midturn.store.outside_answers import OutsideAnswers  # whoever runs turns, or only looks, answers nothing here
 
