@@ -23,6 +23,7 @@ SAYS = "says.jsonl"
 ADDRESS = "https://example.org/log-in?a=b"
 FORM = "everything_trigger-elicitation-request"
 URL = "everything_trigger-url-elicitation"
+TASK = "everything_simulate-research-query"
 SAID: dict[str, Any] = {
     "name": "Ada",
     "check": True,
@@ -169,3 +170,15 @@ def test_a_reply_to_an_address_that_comes_first_ends_the_call_with_the_words(eve
     assert len(prompter.prompts) == 1
     assert "What is that for?" in content
     assert "the user did not open the address" in content
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [("snake", "accept"), (Replied("Ask Ann."), "decline"), (EndedTurn(), "cancel")],
+)
+def test_what_it_asks_in_a_task_is_answered_declined_and_cancelled(everything: McpServers, tmp_path: Path, reply: Any, answer: str) -> None:
+    content, _, _ = called(everything, TASK, {"interpretation": reply}, topic="python", ambiguous=True)
+
+    until(lambda: [said["action"] for said in told(tmp_path)], lambda actions: actions == [answer])
+    assert ("Ask Ann." in content) == (answer == "decline")
+    assert ("Research Report" in content) == (answer != "cancel")

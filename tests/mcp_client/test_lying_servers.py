@@ -14,6 +14,7 @@ from midturn import events
 from midturn.mcp.lines import TOO_MUCH
 from midturn.mcp.servers import McpServers
 from midturn.mcp.spec import ServerSpec
+from support.hooks import until
 from support.liar import Liar
 
 SERVER = Path(__file__).parents[1] / "support" / "lying_mcp_server.py"
@@ -72,6 +73,24 @@ def test_a_turn_that_somebody_ends_at_a_question_cancels_it(liar: Liar) -> None:
 
     assert (content, is_error) == ("Tool input cancelled by user.", True)
     assert liar.heard() == [{"action": "cancel"}]
+
+
+@legacy
+def test_a_tool_that_is_called_as_a_task_only_asks_while_it_works(liar: Liar, tmp_path: Path) -> None:
+    def look(prompt: object) -> bool:
+        del prompt
+        until((tmp_path / "looked").exists, bool)  # the server is asked how its task goes, while somebody looks at its question
+        return True
+
+    assert liar.calls("task", look) == ("It is done.", False)
+    assert liar.heard() == [{"action": "accept", "content": {"sure": True}}]
+
+
+@legacy
+def test_a_turn_that_somebody_ends_cancels_the_task_too(liar: Liar, tmp_path: Path) -> None:
+    assert liar.ends_at("task") == ("Tool input cancelled by user.", True)
+    assert liar.heard() == [{"action": "cancel"}]
+    until((tmp_path / "cancelled").exists, bool)
 
 
 @legacy
@@ -137,7 +156,7 @@ def test_a_form_that_no_answer_fits_is_shown_to_nobody(liar: Liar) -> None:
     content, is_error = liar.calls("impossible")
 
     assert not is_error
-    assert content.startswith("The MCP server `liar` asked 5 things that nobody was shown: it cannot be shown: ")
+    assert content.startswith("The MCP server `liar` asked 5 things that nobody answered: it cannot be shown: ")
     assert content.endswith("; …. It was told `cancel`.\nIt returned:\nIt is done.")
     assert liar.recorded == []
     assert liar.heard(5) == [{"action": "cancel"}] * 5
@@ -198,7 +217,7 @@ def test_a_form_that_is_made_of_itself_is_shown_to_nobody(liar: Liar) -> None:
     content, is_error = liar.calls("recursive")
 
     assert not is_error
-    assert content.startswith("The MCP server `liar` asked something that nobody was shown: it cannot be shown: /properties/sure/type: ")
+    assert content.startswith("The MCP server `liar` asked something that nobody answered: it cannot be shown: /properties/sure/type: ")
     assert liar.heard() == [{"action": "cancel"}]
 
 

@@ -98,7 +98,7 @@ def test_what_nobody_could_be_shown_is_cancelled(servers: McpServers) -> None:
     content, is_error = called(servers, "probe_ask_nested")
 
     assert not is_error
-    assert content.startswith("The MCP server `probe` asked something that nobody was shown: it cannot be shown: /properties/deep/type: ")
+    assert content.startswith("The MCP server `probe` asked something that nobody answered: it cannot be shown: /properties/deep/type: ")
     assert content.endswith("It was told `cancel`.\nIt returned:\ncancel None"), "the model does not read that a person cancelled anything"
 
 
@@ -256,7 +256,7 @@ def test_a_server_that_forgets_is_told_again_and_nobody_is_asked_twice(tmp_path:
 def test_where_nobody_can_be_asked_a_server_is_told_so(tmp_path: Path) -> None:
     """No capability is advertised that nobody stands behind; one that asks all the same hears that nobody was shown it."""
     with McpServers([spec(tmp_path, asks=False)]) as servers:
-        told = "The MCP server `probe` asked something that nobody was shown: nobody is here to answer it. It was told `cancel`."
+        told = "The MCP server `probe` asked something that nobody answered: nobody is here to answer it. It was told `cancel`."
         assert called(servers, "probe_ask") == (f"{told}\nIt returned:\ncancel None", False)
     with McpServers([spec(tmp_path, "legacy", asks=False)]) as servers:
         assert called(servers, "probe_ask")[1]

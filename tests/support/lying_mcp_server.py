@@ -18,8 +18,9 @@ IS_MODERN = "modern" in sys.argv
 TWINS = ("honest", "honest", "what.is", "what_is")
 NAMES = (
     *("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing"),
-    *("forward", "backward", "babbling", "unending", "pesters", "again", "crowds", "recursive", "repeats", "asks"),
+    *("forward", "backward", "babbling", "unending", "pesters", "again", "crowds", "recursive", "repeats", "asks", "task"),
 )
+NOW = "2026-01-01T00:00:00Z"
 MANY = 10_000
 FEW = 200  # answers that are written down
 RECURSIVE: dict[str, Any] = {
@@ -91,13 +92,8 @@ def call(id: Any, name: str, given: dict[str, Any] | None) -> None:
             elicit(form("Are you there?"))
             until_somebody_was_asked()
             die()
-        case "impossible" | "pesters" | "again" | "crowds" | "recursive" | "repeats":
-            ask(id, name)
-        case "asks" if IS_MODERN and given:
-            hear({"result": given["q0"]})
-            say(id=id, result=text("Yes."))
-        case "asks":
-            say(id=id, result=wants(state, "Are you sure?")) if IS_MODERN else elicit(form("Are you sure?"))
+        case "impossible" | "pesters" | "again" | "crowds" | "recursive" | "repeats" | "asks" | "task":
+            ask(id, name, given)
         case "deaf":
             pass
         case "forward" | "backward" | "babbling" | "unending":
@@ -108,8 +104,28 @@ def call(id: Any, name: str, given: dict[str, Any] | None) -> None:
             say(id=id, result=results().get(name) or text("Yes."))
 
 
-def ask(id: Any, name: str) -> None:
+def ask(id: Any, name: str, given: dict[str, Any] | None) -> None:
+    if name == "task":
+        task(id, "tools/call")
+    elif IS_MODERN:
+        ask_in_a_result(id, name, given)
+    else:
+        push(id, name)
+
+
+def ask_in_a_result(id: Any, name: str, given: dict[str, Any] | None) -> None:
+    if given:
+        hear({"result": given["q0"]})
+        say(id=id, result=text("Yes."))
+    else:
+        many = name == "crowds"
+        say(id=id, result=wants(name, *(f"Question {number}?" for number in range(MANY if many else 1))))
+
+
+def push(id: Any, name: str) -> None:
     match name:
+        case "asks":
+            elicit(form("Are you sure?"))
         case "impossible":
             for property in IMPOSSIBLE:
                 elicit({**form("Which?"), "requestedSchema": {"type": "object", "properties": {"sure": property}}})
@@ -117,8 +133,6 @@ def ask(id: Any, name: str) -> None:
         case "pesters" | "again":
             pestering.append(tree() if name == "pesters" else form("Again?"))
             elicit(pestering[0])
-        case "crowds" if IS_MODERN:
-            say(id=id, result=wants(name, *(f"Question {number}?" for number in range(MANY))))
         case "crowds":
             for number in range(MANY):
                 elicit(form(f"Question {number}?"))
@@ -129,6 +143,23 @@ def ask(id: Any, name: str) -> None:
             for _ in range(2):
                 say(id="the same", method="elicitation/create", params=form("Are you sure?"))
             waiting.append((id, 2))
+
+
+def task(id: Any, method: str) -> None:
+    """Do as one who takes a call as a task only, and asks while it is worked on."""
+    state = {"taskId": "t1", "status": "working", "ttl": None, "pollInterval": 1, "createdAt": NOW, "lastUpdatedAt": NOW}
+    match method:
+        case "tools/call":
+            say(id=id, result={"task": state})
+        case "tasks/result":
+            elicit(form("Are you sure?"))
+            waiting.append((id, len(heard) + 1))
+        case "tasks/cancel":
+            Path("cancelled").touch()
+            say(id=id, result={**state, "status": "cancelled"})
+        case _:
+            Path("looked").touch()
+            say(id=id, result=state)
 
 
 def flood(id: Any, name: str) -> None:
@@ -177,6 +208,7 @@ def tools() -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     if names is NAMES:
         listed[NAMES.index("unfit")]["outputSchema"] = NUMBER
+        listed[NAMES.index("task")]["execution"] = {"taskSupport": "required"}
     return listed
 
 
@@ -197,6 +229,8 @@ def answer(message: dict[str, Any]) -> None:
         case "tools/call":
             pestering.clear()
             call(id, message["params"]["name"], message["params"].get("inputResponses"))
+        case "tasks/get" | "tasks/result" | "tasks/cancel" as method:
+            task(id, method)
         case _ if id is not None:
             say(id=id, error={"code": -32601, "message": "Method not found"})
         case _:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Coroutine
+from typing import Any
 
 from mcp import types
 from mcp.shared.exceptions import MCPError
 
 from midturn.core.loose_json import members, objects
 from midturn.mcp.asking import AsksTooMuch, Elicitations
+from midturn.mcp.farewell import Farewells
+from midturn.mcp.task_call import call_as_task, only_as_task
 
 _LOG = logging.getLogger(__name__)
 _ROUNDS = 10  # times that a server may ask in one call
 _BACK_OFF = 0.1
-_FAREWELL = 2.0  # seconds in which a server can take that nobody answers it
 _INVALID = -32602
 _ADDRESSES_FIRST = -32042
 _CANCEL = types.ElicitResult(action="cancel")
-
-
-Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
-"""Begins something that outlives the call."""
 
 
 class UnfitResult(Exception):  # noqa: N818  it says what it is
@@ -33,8 +30,8 @@ class UnfitResult(Exception):  # noqa: N818  it says what it is
 class Call:
     """One call, over as many rounds as the server asks in."""
 
-    def __init__(self, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float, spawn: Spawn) -> None:
-        self._spawn = spawn
+    def __init__(self, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float, farewells: Farewells) -> None:
+        self._farewells = farewells
         self._session = session
         self._asked = asked
         self._limit = limit
@@ -43,7 +40,7 @@ class Call:
         self.is_over = False
         self.asks_too_much: AsksTooMuch | None = None
 
-    async def make(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    async def make(self, tool: types.Tool, arguments: dict[str, Any]) -> types.CallToolResult:
         """Call, answer, call again."""
         responses: dict[str, types.InputResponse] | None = None
         state: str | None = None
@@ -63,18 +60,21 @@ class Call:
             try:
                 responses, state = await self._responses(result), result.request_state
             except asyncio.CancelledError:
-                self._spawn(self._cancelled(tool, arguments, result))
+                self._farewells.say(self._cancelled(tool, arguments, result))
                 raise
             if not responses:
                 await asyncio.sleep(_BACK_OFF)
         raise TimeoutError(f"it has sent this one call back {_ROUNDS} times, and still wants more")
 
     async def _sent(
-        self, tool: str, arguments: dict[str, Any], responses: dict[str, types.InputResponse] | None, state: str | None
+        self, tool: types.Tool, arguments: dict[str, Any], responses: dict[str, types.InputResponse] | None, state: str | None
     ) -> types.CallToolResult | types.InputRequiredResult:
         try:
+            if only_as_task(tool):
+                params = types.CallToolRequestParams(name=tool.name, arguments=arguments)
+                return await call_as_task(self._session, params, self._wind, self._farewells)
             return await self._session.call_tool(
-                tool,
+                tool.name,
                 arguments,
                 progress_callback=self._goes_on,
                 input_responses=responses,
@@ -84,14 +84,10 @@ class Call:
         except RuntimeError as error:  # the SDK's, where a result and its schema do not fit
             raise UnfitResult(str(error).partition("\n")[0]) from error
 
-    async def _cancelled(self, tool: str, arguments: dict[str, Any], asked: types.InputRequiredResult) -> None:
+    async def _cancelled(self, tool: types.Tool, arguments: dict[str, Any], asked: types.InputRequiredResult) -> None:
         """Tell a server that waits for answers that there will be none. Nobody reads what it says to that."""
         responses: dict[str, types.InputResponse] = dict.fromkeys(asked.input_requests or {}, _CANCEL)
-        try:
-            async with asyncio.timeout(_FAREWELL):
-                await self._sent(tool, arguments, responses, asked.request_state)
-        except Exception:  # noqa: BLE001  the turn is over, and nobody reads what comes of it
-            _LOG.debug("a server did not take that its question was cancelled", exc_info=True)
+        await self._sent(tool, arguments, responses, asked.request_state)
 
     async def asking(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask; the clock stands still meanwhile. What is asked for a call that is over, or ends meanwhile, is shown to nobody any more."""

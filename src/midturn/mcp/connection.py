@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import IO, Any, cast
 
@@ -20,6 +20,7 @@ from midturn import __version__
 from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.bounded_http import BoundedClient
 from midturn.mcp.call import Call, UnfitResult
+from midturn.mcp.farewell import Farewells
 from midturn.mcp.lines import TOO_LONG
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.stdio import started
@@ -57,7 +58,7 @@ class Connection:
         self._lock = asyncio.Lock()
         self._connecting = asyncio.Lock()
         self._call: Call | None = None
-        self._farewells: set[asyncio.Task[None]] = set()
+        self._farewells = Farewells()
         self._http: BoundedClient | None = None
         self._errors: IO[bytes] | None = None
         self._why = ""
@@ -72,8 +73,7 @@ class Connection:
 
     async def close(self) -> None:
         """Leave the server."""
-        if self._farewells:
-            await asyncio.wait(self._farewells)
+        await self._farewells.wait()
         self._leave.set()
         if self._keeper:
             await asyncio.wait({self._keeper}, timeout=5)
@@ -81,11 +81,11 @@ class Connection:
         if self._errors:
             self._errors.close()
 
-    async def call(self, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
+    async def call(self, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         """Call a tool; what the server asks meanwhile is asked.
 
         Args:
-            tool: The server's own name for it.
+            tool: As the server lists it.
             arguments: What the model gave.
             asked: Asks, and knows what came of it.
             silence: How many seconds it may neither answer, ask, nor say that it goes on.
@@ -106,7 +106,7 @@ class Connection:
         except _SessionLostError as error:
             raise ServerGone("it loses one session after the other.") from error
 
-    async def _made(self, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
+    async def _made(self, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         client = await self._connected()
         async with self._alone(client):
             client = await self._connected()  # the call before may have left the server
@@ -124,10 +124,10 @@ class Connection:
                 raise await self._gone(client, _reason(error)) from error
 
     async def _alone_made(
-        self, client: Client, tool: str, arguments: dict[str, Any], asked: Elicitations, silence: float
+        self, client: Client, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float
     ) -> types.CallToolResult:
         limit = asyncio.timeout(silence)
-        self._call = call = Call(client.session, asked, limit, silence, self._spawn)
+        self._call = call = Call(client.session, asked, limit, silence, self._farewells)
         try:
             async with limit:
                 return await call.make(tool, arguments)
@@ -152,11 +152,6 @@ class Connection:
                 return await self._gone(client, str(error))
             case _:
                 return error
-
-    def _spawn(self, farewell: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(farewell)
-        self._farewells.add(task)
-        task.add_done_callback(self._farewells.discard)
 
     @asynccontextmanager
     async def _alone(self, client: Client) -> AsyncGenerator[None]:

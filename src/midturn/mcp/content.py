@@ -47,7 +47,7 @@ def _unasked(reasons: Sequence[str], server: str) -> str:
     what = "something" if len(reasons) == 1 else f"{len(reasons)} things"
     different = list(dict.fromkeys(reasons))
     why = "; ".join([*different[:_REASONS], *(["…"] if len(different) > _REASONS else [])])
-    return f"{server[0].upper()}{server[1:]} asked {what} that nobody was shown: {why}. It was told `cancel`."
+    return f"{server[0].upper()}{server[1:]} asked {what} that nobody answered: {why}. It was told `cancel`."
 
 
 def _images(outcome: Success | ToolError) -> tuple[Image, ...]:

@@ -70,7 +70,7 @@ class McpTool:
         asks = self._connection.spec.asks
         asked = Elicitations((lambda form: _in_loop(ask(form), here)) if asks else None, self._definition.name)
         arguments = dict(cast("Mapping[str, Any]", run.call.arguments))
-        call = self._connection.call(self._tool.name, arguments, asked, self._silence)
+        call = self._connection.call(self._tool, arguments, asked, self._silence)
         server = f"the MCP server `{self._connection.spec.name}`"
         try:
             return with_what_came_of_it(outcome_of(await _in_loop(call, self._loop)), asked, server)
