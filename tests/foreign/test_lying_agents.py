@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from midturn.cli.hook import run
-from midturn.errors import ConfigError
 from midturn.foreign.agents import AGENTS
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, wait_for
@@ -117,20 +116,3 @@ def test_two_permissions_at_once_answered_in_the_other_order_with_one_hook_kille
     assert "The user said no: Keep it." in printed
     assert allows(resumed.process.returncode, allowed), errors
     assert len(stored(midturn)) == 2, "nothing was asked twice"
-
-
-@each_agent
-def test_a_place_that_cannot_be_found_never_runs_a_call_where_silence_would(
-    agent: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def nowhere(*_: object, **__: object) -> Any:
-        raise ConfigError("The workspace cannot be read.")
-
-    monkeypatch.setattr(run, "place_in", nowhere)
-    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b'{"hook_event_name": "PreToolUse", "tool_name": "Bash"}')))
-
-    status = run.run_hook(AGENTS[agent], 1, None)
-
-    printed, errors = capsys.readouterr()
-    assert agent not in FAILS_OPEN or not allows(status, printed)
-    assert "The user said no" not in printed + errors

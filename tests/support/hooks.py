@@ -96,7 +96,8 @@ def until(look: Callable[[], Any], fits: Callable[[Any], bool]) -> Any:
 
 def stored(midturn: CommandLine) -> list[list[dict[str, Any]]]:
     """Return the events of every conversation of other agents, oldest first."""
-    files = sorted((midturn.home / "data").rglob("events.jsonl"), key=_age)
+    made = (file for file in (midturn.home / "data").rglob("events.jsonl") if not file.parent.name.startswith("."))
+    files = sorted(made, key=_age)
     return [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
 
 

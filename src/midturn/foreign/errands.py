@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from math import inf
@@ -47,6 +48,7 @@ from midturn.store.port import Settled
 from midturn.store.processes import lives
 from midturn.store.store import ConversationStore
 
+_LOG = logging.getLogger(__name__)
 _LOOK = 0.1  # seconds between two looks for an answer
 _LOOK_LATER = 0.5
 _SOON = 60.0  # seconds for which somebody may answer at once
@@ -177,8 +179,7 @@ class Errands:
 
     async def unfinished(self) -> list[Errand]:
         """Return what this session has asked and not yet heard about, oldest first."""
-        turns = [(conversation, await self._turn(conversation)) for conversation in await self._store.port.ids(which="open")]
-        found = [errand_of(conversation, turn) for conversation, turn in turns if not is_over(turn)]
+        found = [errand_of(conversation, turn) for conversation, turn in await self._open_turns() if not is_over(turn)]
         mine = (self._asker.agent, self._asker.session)
         return [errand for errand in found if errand and (errand.asker.agent, errand.asker.session) == mine]
 
@@ -192,8 +193,7 @@ class Errands:
 
         Its session may go by another name by now.
         """
-        turns = [(conversation, await self._turn(conversation)) for conversation in await self._store.port.ids(which="open")]
-        found = [errand_of(conversation, turn) for conversation, turn in turns if not is_over(turn)]
+        found = [errand_of(conversation, turn) for conversation, turn in await self._open_turns() if not is_over(turn)]
         return next((errand for errand in found if errand and errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
 
     async def asked_before(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
@@ -217,8 +217,7 @@ class Errands:
         enough for a question that somebody has still to answer, and not for an answer: it may be another session.
         """
         wanted, own = canonical(arguments), self._asker
-        for conversation in await self._store.port.ids(which="open"):
-            turn = await self._turn(conversation)
+        for conversation, turn in await self._open_turns():
             errand = errand_of(conversation, turn) if waits(turn) else None
             if errand is None or (errand.tool, canonical(errand.arguments)) != (tool_name(tool), wanted):
                 continue
@@ -237,6 +236,16 @@ class Errands:
     async def turn(self, errand: Errand) -> tuple[Event, ...]:
         """Return the events of an errand."""
         return await self._turn(errand.conversation)
+
+    async def _open_turns(self) -> list[tuple[str, tuple[Event, ...]]]:
+        """Return what is open, oldest first. What is gone by now, or cannot be read, is passed over: it keeps nobody from asking."""
+        found: list[tuple[str, tuple[Event, ...]]] = []
+        for conversation in await self._store.port.ids(which="open"):
+            try:
+                found.append((conversation, await self._turn(conversation)))
+            except StoreError as error:
+                _LOG.warning("%s", error)
+        return found
 
     async def _turn(self, conversation: str) -> tuple[Event, ...]:
         return tuple((await self._store.port.look(conversation)).turn.events)
@@ -288,7 +297,7 @@ class Errands:
             return None
         wanted = canonical(arguments)
         for conversation in reversed((await self._store.ids())[-_RECENT:]):
-            errand = errand_of(conversation, await self._turn(conversation))
+            errand = await self.found(conversation)
             if errand and (errand.id, errand.tool, errand.asker.session) == (id, tool, self._asker.session):
                 return errand if canonical(errand.arguments) == wanted else None
         return None

@@ -161,8 +161,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
 
     def _without_answer(self, occasion: Occasion, message: str) -> Said:
-        gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
-        return self.agent.denied(self.document, message) if gates else Said()
+        return without_answer(self.agent, self.document, occasion, message)
 
     # The end of a turn -------------------------------------------------------------------------------------------------------
 
@@ -203,6 +202,12 @@ class HookRun(Struct, frozen=True, kw_only=True):
         for errand in errands:
             await self.errands.close(errand, words.ELSEWHERE)
         self.say(Said())
+
+
+def without_answer(agent: HookAgent, document: JsonObject, occasion: Occasion, message: str) -> Said:
+    """Return what an agent is told where nobody could be asked: a gate stays closed, and everything else is left to the agent."""
+    gates = isinstance(occasion, Permit | PutForm | Unaskable) and occasion.gates
+    return agent.denied(document, message) if gates else Said()
 
 
 def _is_left(errand: Errand) -> bool:

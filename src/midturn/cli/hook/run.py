@@ -6,11 +6,12 @@ import asyncio
 import json
 import logging
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
-import msgspec
 
+from midturn.cli.hook.document import read_document
 from midturn.cli.hook.options import with_policy
 from midturn.cli.hook.where import WAIT
 from midturn.cli.options import with_store
@@ -18,14 +19,16 @@ from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM
 from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, text
+from midturn.core.loose_json import text
+from midturn.foreign import words
 from midturn.foreign.agents import AGENTS, DEFERRING
 from midturn.foreign.errands import Errands
-from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of
+from midturn.foreign.hook import HookAgent, HookRun, agent_lives, asker_of, without_answer
 from midturn.foreign.occasion import Said
 from midturn.sandbox.served import remember
 
 _LOG = logging.getLogger(__name__)
+_UNSAID = 2  # the status that agents take for a denial, where what there is to say cannot be printed
 
 
 def command_of(key: str) -> click.Command:
@@ -44,15 +47,18 @@ def command_of(key: str) -> click.Command:
 
 
 def run_hook(agent: HookAgent, wait: float, store: StoreAddress | None) -> int:
-    """Run once, for what stands on stdin."""
+    """Run once, for what stands on stdin. Whatever goes wrong, the agent must not take it for a yes."""
     sink = Sink()
-    document = _document()
+    otherwise = agent.unreadable
     try:
+        document = read_document()
         if document is not None:
+            otherwise = without_answer(agent, document, agent.read(document, environment()), words.FAILED)
             _run(agent, document, wait, store, sink)
-    except Exception:  # noqa: BLE001  whatever it is, the agent must not take it for a yes
+    except Exception:  # noqa: BLE001  the agent has to hear of it, and this is how
         _LOG.exception("the hook of %s failed", agent.name)
-    sink(agent.unreadable)
+    with suppress(OSError, ValueError, AttributeError):  # there may be nothing to print to
+        sink(otherwise)
     return sink.status
 
 
@@ -91,14 +97,10 @@ class Sink:
         self._has_spoken = True
         self.status = said.status
         if said.document is not None:
+            self.status = _UNSAID
             sys.stdout.write(json.dumps(said.document) + "\n")
-        sys.stderr.write(said.errors)
-        sys.stdout.flush()
-        sys.stderr.flush()
-
-
-def _document() -> JsonObject | None:
-    try:
-        return members(msgspec.json.decode(sys.stdin.buffer.read())) or None
-    except (msgspec.DecodeError, RecursionError):
-        return None
+            sys.stdout.flush()
+            self.status = said.status
+        if said.errors and sys.stderr is not None:
+            sys.stderr.write(said.errors)
+            sys.stderr.flush()

@@ -1,0 +1,70 @@
+"""What an agent says to its hook: a JSON object on stdin, from programs that may leave stdin open, or write what is no UTF-8."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from midturn.core.json_value import JsonObject
+from midturn.core.loose_json import members
+
+_SILENCE = 30.0  # seconds without a word after which nothing more is expected
+_PAUSE = 0.2  # seconds without a word after which what looks like a whole document is taken for one
+_PIECE = 1 << 20
+
+
+def read_document() -> JsonObject | None:
+    """Return the document; None where there is none. It is whole when stdin ends, or when it looks so and nothing more comes."""
+    return members(_decoded(_read())) or None
+
+
+def _read() -> bytes:
+    """Read until the end; an agent may never close what it has written to."""
+    if sys.stdin is None or sys.stdin.closed:
+        return b""
+    try:
+        stdin = sys.stdin.fileno()
+    except (OSError, ValueError):  # it is no file
+        return sys.stdin.buffer.read()
+    pieces: list[bytes] = []
+    while True:
+        is_whole = bool(pieces) and pieces[-1].rstrip().endswith(b"}")
+        ready, _, _ = select.select([stdin], [], [], _PAUSE if is_whole else _SILENCE)
+        if ready and (piece := os.read(stdin, _PIECE)):
+            pieces.append(piece)
+            continue
+        content = b"".join(pieces)
+        if ready or not is_whole or _decoded(content) is not None:
+            return content
+        pieces = [content, b" "]  # it was not whole: wait once more, for long
+
+
+def _decoded(content: bytes) -> object:
+    """Decode a document; what cannot be text is shown as such. None where it is none."""
+    try:
+        return msgspec.json.decode(content)
+    except (ValueError, RecursionError):  # it is no JSON, or no UTF-8
+        pass
+    try:
+        return _as_text(json.loads(content.decode("utf-8", "replace"), parse_constant=str))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_text(value: object) -> object:
+    """Return a value in which halves of characters are replaced, which JavaScript writes and nobody can store."""
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_as_text(one) for one in cast("list[Any]", value)]
+        case dict():
+            return {_as_text(name): _as_text(one) for name, one in cast("Mapping[str, Any]", value).items()}
+        case _:
+            return value
