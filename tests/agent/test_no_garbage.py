@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Generator
+import logging
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+
+import pytest
 
 import midturn as mt
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
@@ -47,12 +50,29 @@ async def turn(store: mt.ConversationStore) -> None:
     assert (await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).resume(asked.conversation)).text == "Done."
 
 
-def test_a_turn_that_waits_and_goes_on_leaves_nothing_to_the_garbage_collector() -> None:
+async def failing_turn(store: mt.ConversationStore) -> None:
+    """Run a tool that raises."""
+
+    @mt.tool
+    async def deploy(env: str) -> str:
+        """Deploy the service."""
+        raise OSError(f"{env} is away")
+
+    ended = await mt.Agent(mt.FunctionModel(say), tools=[deploy], store=store).run("Ship it")
+    assert ended.text == "Done."
+
+
+@pytest.mark.parametrize("run", [turn, failing_turn])
+def test_a_turn_leaves_nothing_to_the_garbage_collector(
+    run: Callable[[mt.ConversationStore], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("midturn.tools"), "disabled", True)  # what is logged is kept for the report of the tests
+
     async def looked_at() -> list[str]:
         store = mt.MemoryStore()
-        await turn(store)  # what is loaded or kept once is no garbage
+        await run(store)  # what is loaded or kept once is no garbage
         with only_what_the_collector_finds() as found:
-            await turn(store)
+            await run(store)
         return sorted({type(each).__qualname__ for each in found if type(each).__module__.startswith("midturn")})
 
     assert asyncio.run(looked_at()) == []

@@ -41,7 +41,10 @@ class CallLife:
             raise
         self.returned = True
         self._end()
-        return task.result()
+        try:
+            return task.result()
+        finally:
+            del task  # it holds what it raised, which holds this frame
 
     def pending(self, asked: str, begin: Callable[[], Coroutine[Any, Any, T]], instead: str) -> PendingAsk[T]:
         """Return an ask that is made when it is awaited, on this event loop.
