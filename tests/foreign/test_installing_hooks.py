@@ -157,6 +157,15 @@ def test_hooks_of_another_midturn_are_outdated_and_installing_again_replaces_the
     assert found_of(key, tmp_path, project=False)[1] == expected
 
 
+def test_how_long_a_hook_waits_may_be_changed_by_hand(key: str, tmp_path: Path) -> None:
+    installation = INSTALLATIONS[key](tmp_path, None, {})
+    install(installation, f"{HERE} {key} --wait 1.5", key)
+    _, found, expected = found_of(key, tmp_path, project=False)
+
+    assert found != expected
+    assert faults(found, expected) == []
+
+
 def test_a_script_whose_interpreter_is_gone_is_gone(tmp_path: Path) -> None:
     script = tmp_path / "midturn"
     script.write_text("#!/gone/venv/bin/python\n")

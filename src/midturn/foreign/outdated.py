@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -11,6 +12,8 @@ from pathlib import Path
 from midturn.foreign.installing import HookFound
 
 _SCRIPT = b"#!"
+_CHANGED = re.compile(r" --wait [0-9.]+$")
+"""What a user may have added: how long the hook waits."""
 _LONGEST = 4096  # bytes of a script's first line
 
 
@@ -36,7 +39,7 @@ def _about(command: str, wanted: str) -> Sequence[str]:
     gone = gone_of(command)
     if gone:
         return [f"they run {gone}, which is gone"]
-    return [] if command == wanted else [f"they run `{command}`, and not this midturn's `{wanted}`"]
+    return [] if _CHANGED.sub("", command) == wanted else [f"they run `{command}`, and not this midturn's `{wanted}`"]
 
 
 def gone_of(command: str) -> str:
