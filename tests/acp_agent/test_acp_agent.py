@@ -94,6 +94,24 @@ def test_one_of_several_is_chosen_among_options(midturn: CommandLine) -> None:
     assert decisions(midturn)[0]["answer"] == "dev"
 
 
+def test_where_only_a_yes_can_be_said_nobody_is_taken_to_have_chosen_the_first_of_several(midturn: CommandLine) -> None:
+    """`acpx` shows no options at a terminal, and takes the first for a yes."""
+    model = midturn.script(calls("deploy", ask=asks("env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]})))
+
+    async def scene() -> None:
+        editor = Editor(name="acpx")
+        editor.choose = lambda asked: next(iter(asked.options))
+        async with beside(midturn, editor, model):
+            prompted_turn = asyncio.ensure_future(prompted(editor, await began(midturn, editor)))
+            await editor.until(lambda: editor.permissions or "midturn answer" in editor.notes())
+            await answered(midturn, value="dev")
+            assert await prompted_turn == "end_turn"
+        assert editor.permissions == []
+
+    play(scene())
+    assert [(decided["answer"], decided["answered_by"]["via"]) for decided in decisions(midturn)] == [("dev", "inbox")]
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "answer"),
     [

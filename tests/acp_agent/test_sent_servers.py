@@ -16,7 +16,7 @@ from acp import schema
 from midturn.config.settings import McpServer
 from midturn.servers.acp.sent_servers import SentServer, sent_servers
 from support.acp_editor import Editor, beside, prompted, started
-from support.cli import CommandLine, calls
+from support.cli import CommandLine, asks, calls
 
 pytestmark = pytest.mark.timeout(180)
 PROBE = str(Path(__file__).parents[1] / "support" / "mcp_server.py")
@@ -94,6 +94,71 @@ def test_a_loaded_session_has_the_servers_that_are_sent_with_it(midturn: Command
 
     asyncio.run(scene())
     assert results(midturn) == ["echo: {'a': 1}"]
+
+
+@pytest.mark.parametrize("way", ["load_session", "resume_session"])
+def test_a_session_of_an_earlier_process_has_the_servers_that_are_sent_with_it_now(midturn: CommandLine, way: str) -> None:
+    """Also in a turn that waits: it goes on with the tools of the servers that this editor has, and of none that another had."""
+    midturn.asker()
+    model = midturn.script(calls("deploy", ask=asks()), calls("probe_echo", a=1), calls("other_echo", a=2))
+    first, second = Editor(), Editor()
+    second.choose = lambda asked: "yes" if "yes" in asked.options else "allow"
+
+    async def scene() -> None:
+        async with started(midturn, first, "-m", model):
+            sent = [stdio("other", sys.executable, PROBE)]
+            session = (await first.agent.new_session(str(midturn.root), mcp_servers=sent)).session_id
+            turn = asyncio.ensure_future(prompted(first, session))
+            await first.until(lambda: first.permissions)
+            assert first.process
+            first.process.kill()
+            await asyncio.wait_for(first.process.wait(), 60)
+        await asyncio.gather(turn, return_exceptions=True)
+        async with beside(midturn, second, model):
+            again = [stdio("probe", sys.executable, PROBE)]
+            await getattr(second.agent, way)(cwd=str(midturn.root), session_id=session, mcp_servers=again)
+            await second.until(lambda: len(results(midturn)) == 3)
+
+    asyncio.run(scene())
+    _, echo, absent = results(midturn)
+    assert echo == "echo: {'a': 1}"
+    assert "echo: " not in absent
+    assert "other_echo" in absent
+
+
+@pytest.mark.parametrize("way", ["load_session", "resume_session"])
+def test_a_session_that_is_loaded_without_servers_has_none(midturn: CommandLine, way: str) -> None:
+    model = midturn.script({"text": "Good morning."}, calls("probe_echo", a=1))
+
+    async def scene() -> None:
+        async with beside(midturn, Editor(), model) as editor:
+            sent = [stdio("probe", sys.executable, PROBE)]
+            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=sent)).session_id
+            assert await prompted(editor, session) == "end_turn"
+            await getattr(editor.agent, way)(cwd=str(midturn.root), session_id=session, mcp_servers=[])
+            assert await prompted(editor, session) == "end_turn"
+
+    asyncio.run(scene())
+    (result,) = results(midturn)
+    assert "echo: " not in result
+
+
+def test_nothing_of_a_cloned_project_is_started_when_a_session_is_resumed_with_it(midturn: CommandLine) -> None:
+    script = midturn.root / "server.py"
+    script.write_text(f"open({str(midturn.root / 'pwned')!r}, 'w')")
+    model = midturn.script({"text": "Good morning."}, {"text": "Good evening."})
+
+    async def scene() -> None:
+        async with beside(midturn, Editor(), model) as editor:
+            session = (await editor.agent.new_session(str(midturn.root), mcp_servers=[])).session_id
+            assert await prompted(editor, session) == "end_turn"
+            theirs = [stdio("theirs", sys.executable, str(script))]
+            await editor.agent.resume_session(cwd=str(midturn.root), session_id=session, mcp_servers=theirs)
+            assert await prompted(editor, session) == "end_turn"
+            assert "`theirs` is not used: it would run" in editor.said() + editor.said(schema.AgentThoughtChunk)
+
+    asyncio.run(scene())
+    assert not (midturn.root / "pwned").exists()
 
 
 def test_what_is_configured_under_the_same_name_counts(midturn: CommandLine) -> None:

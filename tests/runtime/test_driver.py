@@ -164,6 +164,36 @@ def test_an_answer_from_elsewhere_closes_the_prompt_and_says_who_answered() -> N
     assert patient.heard == (patient.asked.id, "ada")
 
 
+def test_an_answer_that_comes_before_a_resumed_turn_has_asked_again_is_taken_when_it_asks() -> None:
+    """The question is on record already: asking it again records nothing."""
+    let_it_ask = asyncio.Event()
+    let_it_ask.set()
+    resumed: list[str] = []
+
+    @mt.tool
+    async def careful(ctx: mt.ToolContext) -> str:
+        """Ask first."""
+        resumed.append("begun")
+        await let_it_ask.wait()
+        return str(await ctx.ask(CONFIRM))
+
+    async def play() -> None:
+        assert (await conversation.session(calling("careful"), [careful]).run(SHIP_IT)).status == "suspended"
+        (question,) = await conversation.store.pending()
+        let_it_ask.clear()
+        turn = asyncio.create_task(conversation.session(calling("careful"), [careful], prompter=mt.InboxPrompter()).resume())
+        await until(lambda: len(resumed) > 1)
+        assert (await conversation.store.answer(question.id, True, user="ada")).held
+        let_it_ask.set()
+        async with asyncio.timeout(30):
+            assert (await turn).status == "completed"
+
+    conversation = OneConversation()
+    asyncio.run(play())
+
+    assert conversation.contents == ["True"]
+
+
 def test_an_interrupt_keeps_what_the_model_had_said() -> None:
     async def slowly(_: ModelRequest) -> AsyncIterator[ModelEvent]:
         yield TextDelta("I was about to")

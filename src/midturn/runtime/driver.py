@@ -159,6 +159,7 @@ class Driver:
                 self._tools.answer(effect)
             case PromptUser(id, prompt):
                 self._prompts.open(id, self._with_parameters(prompt), self._spawn)
+                self._elsewhere.asked()
             case Record():
                 raise AssertionError("what a step records comes first")
             case StopModel():

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from midturn.core.question.answer_type import BooleanType, SelectType
 from midturn.core.stream import OpenQuestion
+from midturn.servers.acp.editor import Editor
 
 PermissionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once"]
 
@@ -28,8 +29,14 @@ class OfferedOption(Struct, frozen=True, kw_only=True):
         return schema.PermissionOption(option_id=self.id, name=self.name, kind=self.kind)
 
 
-def choices_of(question: OpenQuestion) -> Sequence[OfferedOption]:
-    """Return the options of a question; none where it cannot be answered by choosing one."""
+def choices_of(question: OpenQuestion, editor: Editor) -> Sequence[OfferedOption]:
+    """Return the options of a question; none where it cannot be answered by choosing one in this editor."""
+    choices = _choices(question)
+    is_yes_or_no = [choice.kind for choice in choices].count("allow_once") == 1
+    return choices if editor.shows_options or is_yes_or_no else []
+
+
+def _choices(question: OpenQuestion) -> Sequence[OfferedOption]:
     match question.kind:
         case "run":
             always = f"Allow every call of {question.tool} in this turn"

@@ -45,7 +45,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
 
     def can_ask(self, question: OpenQuestion) -> bool:
         """Say whether the editor has a way to ask it."""
-        return bool(self._form(question) or choices_of(question))
+        return bool(self._form(question) or choices_of(question, self.editor))
 
     async def ask(self, question: OpenQuestion) -> None:
         """Ask, and record what a person said.
@@ -103,7 +103,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
     # As a choice --------------------------------------------------------------------------------------------------------------
 
     async def _chosen(self, question: OpenQuestion) -> Mapping[str, Any]:
-        choices = choices_of(question)
+        choices = choices_of(question, self.editor)
         said = await self.connection.request_permission(self.session, _call(question), [choice.option for choice in choices])
         if not isinstance(said.outcome, schema.AllowedOutcome):
             raise Nobody(f"{self.editor.name} gave no answer.")
