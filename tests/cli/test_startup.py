@@ -102,3 +102,14 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
     }
     for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore"}
     assert (for_calls | for_people) & loaded == set()
+
+
+def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn: CommandLine) -> None:
+    asks = {"name": "ask_user", "arguments": {"question": "Sure?", "answer_type": "boolean"}}
+    midturn.run("query", "-m", midturn.script({"calls": [asks]}), "--defer", "hi")
+    (question,) = midturn.ok("inbox", "--json").json
+
+    loaded = loaded_by(midturn, "answer", question["id"], "yes")
+
+    assert midturn.ok("inbox", "--json").json == []
+    assert {"midturn.config.load", "midturn.compose", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"} & loaded == set()

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 from msgspec import Struct, structs
 
-from midturn.cli.answer.edits import parameters_of
+from midturn.cli.answer.parameters import parameters_of
 from midturn.cli.asking import terminal
 from midturn.cli.place import Place
 from midturn.config.settings import Settings

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
-import subprocess
-from pathlib import Path
-
 import click
 from msgspec import Struct
 
@@ -17,7 +12,6 @@ from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.decided_about import answered
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.loading import load_here
 from midturn.cli.options import with_question, with_store
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
@@ -26,7 +20,6 @@ from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import MidturnError
 from midturn.sandbox.doors import for_people_only
 from midturn.store.port import HeldBy
 
@@ -110,19 +103,6 @@ def _told(asker: Asker) -> Shown:
     return line("midturn: answered and kept. The process of {} that asked is gone; its session reads it when it asks again.", asker.name)
 
 
-def _go_on_there(asker: Asker) -> ExitStatus:
-    """Go on with the session of the agent that asked, where it can be."""
-    from midturn.foreign.claude_deferring import resuming
-
-    command = resuming(asker)
-    if command is None or shutil.which(command[0]) is None:
-        raise MidturnError(f"The answer is kept, but no session of {asker.name} can be resumed from here: start it again yourself.")
-    note("midturn: {} goes on in {}.", shlex.join(command), asker.cwd or ".")
-    folder = Path(asker.cwd)
-    ended = subprocess.run(command, cwd=folder if folder.is_dir() else None, check=False)  # noqa: S603  the user asked for it
-    return ExitStatus.DONE if ended.returncode == 0 else ExitStatus.ERROR
-
-
 def _check(given: AnswerFlags) -> None:
     ways = {
         "a VALUE": given.value is not None,
@@ -148,6 +128,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     if holds_secret(question):
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
     from midturn.cli.answer.at_terminal import answer_here
+    from midturn.cli.loading import load_here
 
     held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
     if isinstance(answer_here(place, question, load_here().settings, given.reason), EndedTurn):
@@ -167,7 +148,11 @@ def _in_place(question: OpenQuestion, given: AnswerFlags, why: str) -> ExitStatu
 def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitStatus:
     if question.asker:
         note(_told(question.asker))
-        return _go_on_there(question.asker) if given.resume and not (question.asker.waits or question.asker.cancelled) else ExitStatus.DONE
+        if not given.resume or question.asker.waits or question.asker.cancelled:
+            return ExitStatus.DONE
+        from midturn.cli.answer.going_on import go_on_there  # only few sessions of others are gone on with from here
+
+        return go_on_there(question.asker)
     if held:
         note("midturn: answered. The process that holds conversation {} goes on with it.", question.conversation)
         return ExitStatus.DONE

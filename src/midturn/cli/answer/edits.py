@@ -7,23 +7,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from midturn.cli.answer.submitting import Typed, TypedEdit
-from midturn.cli.loading import Flags, load_for
 from midturn.cli.place import Place
-from midturn.compose.tools import definition_of, known_tools
 from midturn.core.events import Approval
-from midturn.core.json_value import JsonObject
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.accept import argument_problems
-
-
-def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:
-    """Return what the tool of a call takes; nothing where only the program that runs the turn knows its tools."""
-    if question.kind != "run" or question.asker:
-        return {}
-    events = place.store.read_sync(question.conversation).events
-    tools = known_tools(load_for(place, Flags(), events, question.conversation).settings)
-    return definition_of(tools[question.tool]).parameters if question.tool in tools else {}
 
 
 def as_edited(question: OpenQuestion, typed: Typed) -> OpenQuestion:
@@ -49,6 +37,8 @@ def check_edit(place: Place, question: OpenQuestion, typed: Typed) -> None:
         return
     if not isinstance(typed.json, Mapping):
         raise AnswerError([Problem("", 'Arguments are an object: {"edit": {"NAME": …}}.')])
+    from midturn.cli.answer.parameters import parameters_of  # hardly an answer is an edit, and this reads the configuration
+
     problems = argument_problems(parameters_of(place, question), typed.json)
     if problems:
         raise AnswerError([Problem("", f"These arguments do not fit {question.tool}; nothing was recorded."), *problems])
