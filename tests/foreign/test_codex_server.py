@@ -101,7 +101,7 @@ def test_what_cannot_be_asked_is_an_error_there_and_nothing_here_and_its_model_r
 
 
 def test_a_flood_is_not_asked_and_its_model_reads_once_that_nobody_was(midturn: CommandLine) -> None:
-    """Codex itself tells its model that an approval without an answer was refused."""
+    """Codex itself tells its model that such a call was rejected."""
     flood(midturn, "Codex", "codex", "t1")
     (error, again), then = said_and_then(ended(start(midturn, "both")))
 

@@ -234,3 +234,23 @@ def test_who_wants_to_install_opencodes_is_told_what_carries_its_questions(midtu
 
     assert refused.status == 2
     assert "opencode has no hooks to install. Run `midturn hook opencode` beside it" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("agent", "off", "named"),
+    [
+        ("claude", {"disableAllHooks": True}, "disableAllHooks"),
+        ("gemini", {"hooksConfig": {"enabled": False}}, "hooksConfig.enabled"),
+        ("claude", {"disableAllHooks": False}, ""),
+    ],
+)
+def test_hooks_that_are_turned_off_are_said_to_be(midturn: CommandLine, agent: str, off: dict[str, Any], named: str) -> None:
+    file = midturn.home / f".{agent}" / "settings.json"
+    midturn.ok("hook", "install", agent)
+    file.write_text(json.dumps({**json.loads(file.read_text()), **off}))
+
+    status = midturn.run("hook", "status", agent)
+
+    assert status.status == (1 if named else 0)
+    assert (f"runs no hooks: `{named}` turns all of them off in {file}" in status.stdout) == bool(named)
+    assert ("asks through midturn" in status.stdout) != bool(named)

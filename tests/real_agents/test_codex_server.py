@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from midturn.foreign import room
 from real_agents.agents import AGENTS
 from support.cli import CommandLine
 from support.fake_provider import FakeProvider
+from support.floods import flood
 from support.hooks import answers, stored, wait_for
 from support.installed import or_skip
 
@@ -54,3 +56,21 @@ def test_what_is_always_allowed_is_not_asked_again_until_its_session_ends(midtur
     assert len(provider.results) == 2
     assert len(stored(midturn)) == 1, "the second call was not asked about"
     assert (midturn.root / "one").exists()
+
+
+def test_where_too_many_questions_wait_its_model_reads_that_nobody_was_asked(midturn: CommandLine) -> None:
+    """Codex tells its model that such a call was rejected; the truth is its next prompt."""
+    program = or_skip(CODEX.program)
+    for session in range(room.MOST_OF_ALL // room.MOST):
+        flood(midturn, "Codex", "codex", f"s{session}")
+    with FakeProvider([[escalated("touch one")], "All done.", "I see."]) as provider:
+        environment = {**CODEX.surroundings(midturn, provider), "PATH": f"{program.parent}:{midturn.environment['PATH']}"}
+        run = midturn.start("hook", "codex-server", "--prompt", "Go", **environment)
+        said, errors = run.communicate(timeout=120)
+
+    assert run.returncode == 0, errors
+    assert said == "All done.I see.\n"
+    assert not (midturn.root / "one").exists()
+    assert "questions of other agents wait for the user already" in provider.said
+    assert "nobody has decided. This is not a no." in provider.said
+    assert "The user said no" not in provider.said

@@ -96,6 +96,18 @@ def installed(installation: Installation, key: str) -> Sequence[HookFound]:
     return _found(_read(installation.file), key, installation.file)
 
 
+def switched_off(installation: Installation) -> str:
+    """Return the setting in the same file by which the agent runs no hooks at all; an empty text where there is none.
+
+    Raises:
+        ConfigError: The file is not what the agent reads.
+    """
+    settings = _read(installation.file)
+    if settings.get("disableAllHooks") is True:
+        return "disableAllHooks"
+    return "hooksConfig.enabled" if members(settings.get("hooksConfig")).get("enabled") is False else ""
+
+
 def wanted(installation: Installation, command: str) -> Sequence[HookFound]:
     """Return the hooks that `install` writes."""
     return [HookFound(entry, command) for entry in installation.entries]

@@ -13,7 +13,7 @@ from midturn.cli.output import note, say, tell
 from midturn.cli.shown import block
 from midturn.errors import ConfigError
 from midturn.foreign.agents import AGENTS
-from midturn.foreign.installing import HookFound, installed, wanted
+from midturn.foreign.installing import HookFound, installed, switched_off, wanted
 from midturn.foreign.outdated import faults
 
 
@@ -23,7 +23,7 @@ def command(*, agent: str | None, project: bool) -> ExitStatus:
     """Say for AGENT, or for each of them, whether its hooks are there and up to date, and what happens where one is killed.
 
     Your own settings are looked at, and those of the project in the working directory; with `--project`, only these. The status is 1 if
-    hooks are outdated, and 2 if settings cannot be read.
+    hooks are outdated or turned off, and 2 if settings cannot be read.
     """
     worst = ExitStatus.DONE
     for key in [agent] if agent else AGENTS:
@@ -47,12 +47,15 @@ def _looked_at(key: str, *, project: bool) -> ExitStatus | None:
     """Say what is installed in one place; None where nothing is."""
     installation = installation_of(key, project=project)
     try:
-        found = installed(installation, key)
+        found, off = installed(installation, key), switched_off(installation)
     except ConfigError as error:
         note("midturn: {}: {}", AGENTS[key].name, error)
         return ExitStatus.USAGE
     if not found:
         return None
+    if off:
+        say("{}: runs no hooks: `{}` turns all of them off in {}. Take that out there.", AGENTS[key].name, off, installation.file)
+        return ExitStatus.ERROR
     policy = policy_of(found)
     wrong = faults(found, wanted(installation_of(key, policy, project=project), command_line(key, policy)))
     if wrong:
