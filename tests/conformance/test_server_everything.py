@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ SAYS = "says.jsonl"
 ADDRESS = "https://example.org/log-in?a=b"
 FORM = "everything_trigger-elicitation-request"
 URL = "everything_trigger-url-elicitation"
+ECHO = "everything_echo"
 TASK = "everything_simulate-research-query"
 SAID: dict[str, Any] = {
     "name": "Ada",
@@ -182,3 +186,43 @@ def test_what_it_asks_in_a_task_is_answered_declined_and_cancelled(everything: M
     until(lambda: [said["action"] for said in told(tmp_path)], lambda actions: actions == [answer])
     assert ("Ask Ann." in content) == (answer == "decline")
     assert ("Research Report" in content) == (answer != "cancel")
+
+
+@contextmanager
+def over_http(home: Path, port: int) -> Generator[str]:
+    """Run the server over HTTP; yield its address."""
+    folder = or_skip(lambda: installed("everything", "@modelcontextprotocol/server-everything@2026.8.31"))
+    passed = {"PATH": os.environ["PATH"], "HOME": str(home), "PORT": str(port)}
+    command = [str(folder / "mcp-server-everything"), "streamableHttp"]
+    with subprocess.Popen(command, env=passed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: is_open(port), bool)
+            yield f"http://127.0.0.1:{port}/mcp"
+        finally:
+            process.kill()
+
+
+def is_open(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_over_http_it_is_answered_declined_and_cancelled_and_may_be_started_anew(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with ExitStack() as leaving:
+        with over_http(tmp_path, port) as url:
+            servers = leaving.enter_context(McpServers([ServerSpec(name="everything", url=url)]))
+            assert heard(called(servers, FORM, SAID)[0]) == {"action": "accept", "content": SAID}
+            assert heard(called(servers, FORM, {"name": Replied("Ask Ann.")})[0]) == {"action": "decline"}
+            assert called(servers, FORM, {"name": EndedTurn()})[2] == "ended_by_user"
+            assert called(servers, ECHO, {}, message="Hello.")[0] == "Echo: Hello."
+        gone, _, status = called(servers, ECHO, {}, message="Hello.")
+        assert "the MCP server `everything` has gone away: " in gone
+        assert status == "completed"
+        with over_http(tmp_path, port):
+            assert called(servers, ECHO, {}, message="Hello again.")[0] == "Echo: Hello again."

@@ -82,9 +82,19 @@ def test_what_a_server_says_by_itself_has_an_end_too(server: LyingServer, liar: 
     assert server.sent < (LONGEST + BETWEEN) * 2
 
 
+@pytest.mark.parametrize("status", [404, 400])
 @pytest.mark.parametrize("server", ["legacy"], indirect=True)
-def test_a_call_that_finds_its_session_gone_is_made_in_a_new_one(server: LyingServer, liar: Liar) -> None:
-    server.forgets = 1
+def test_a_call_that_finds_its_session_gone_is_made_in_a_new_one(server: LyingServer, liar: Liar, status: int) -> None:
+    server.forgets, server.status = {"1"}, status
 
     assert liar.calls("honest") == ("Yes.", False)
     assert (server.sessions, server.taken) == (2, ["honest"])
+
+
+@pytest.mark.parametrize("server", ["legacy"], indirect=True)
+def test_a_server_that_knows_no_session_is_not_tried_for_ever(server: LyingServer, liar: Liar) -> None:
+    server.forgets = {str(number) for number in range(1, 100)}
+
+    gone = "the MCP server `liar` has gone away: it loses one session after the other: No valid session ID"
+    assert liar.calls("honest") == (f"`liar_honest`: {gone}", True)
+    assert (server.sessions, server.taken) == (2, [])

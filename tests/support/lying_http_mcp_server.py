@@ -33,7 +33,8 @@ class LyingServer:
         self.sent = 0
         self.taken: list[str] = []
         self.sessions = 0
-        self.forgets = 0
+        self.forgets: set[str] = set()
+        self.status = 404
         self.babbles = False
         self.looks = 0
 
@@ -90,8 +91,8 @@ class _Handler(JsonHandler):
 
     def _call(self, message: dict[str, Any], name: str) -> None:
         session = self.headers.get("mcp-session-id")
-        if self.liar.forgets and session == str(self.liar.forgets):
-            self.send_json(404, {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "Session not found"}})
+        if self.liar.forgets and session in self.liar.forgets:
+            self.send_json(self.liar.status, {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "No valid session ID"}})
             return
         self.liar.taken.append(name)
         if name in ENDLESS:

@@ -18,7 +18,8 @@ _LOG = logging.getLogger(__name__)
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 _BLANK: Final = 4  # bytes of the longest blank line with the end of the line before it
 _REDIRECTS: Final = range(300, 400)
-_NOT_FOUND: Final = 404
+_NOT_FOUND: Final = 404  # what the protocol says of a session that is gone; many servers say 400, and "session" in words
+_BAD_REQUEST: Final = 400
 _SESSION: Final = "mcp-session-id"
 _BROKEN_OFF: Final = "it broke off before its end"
 
@@ -47,7 +48,6 @@ class BoundedClient(httpx2.AsyncClient):
         if request.method == "DELETE":  # the session is left, whatever the server thinks of that
             await response.aclose()
             return httpx2.Response(200, request=request)
-        self.has_lost_session |= has_waiter and response.status_code == _NOT_FOUND and _SESSION in request.headers
         coding = response.headers.get("content-encoding", "identity").strip().lower()
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         stream = cast("httpx2.AsyncByteStream", response.stream)
@@ -58,7 +58,9 @@ class BoundedClient(httpx2.AsyncClient):
         elif kind == "text/event-stream":
             response.stream = _Events(stream, id, has_waiter=has_waiter, coding=coding)
         else:
-            response.stream = _Document(stream, id, coding)
+            response.stream = document = _Document(stream, id, coding)
+            if has_waiter and _SESSION in request.headers and response.status_code in (_NOT_FOUND, _BAD_REQUEST):
+                self.has_lost_session |= response.status_code == _NOT_FOUND or b"session" in (await document.whole()).lower()
         return response
 
 
@@ -86,9 +88,16 @@ class _Document(_Stream):
         super().__init__(stream)
         self._id = id
         self._coding = coding
+        self._read: bytes | None = None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield await self._whole()
+        yield await self.whole()
+
+    async def whole(self) -> bytes:
+        """Return the message; it is read once."""
+        if self._read is None:
+            self._read = await self._whole()
+        return self._read
 
     async def _whole(self) -> bytes:
         if self._coding != "identity":

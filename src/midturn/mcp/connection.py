@@ -104,7 +104,7 @@ class Connection:
         try:
             return await self._made(tool, arguments, asked, silence)
         except _SessionLostError as error:
-            raise ServerGone("it loses one session after the other.") from error
+            raise ServerGone(f"it loses one session after the other: {error}") from error
 
     async def _made(self, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float) -> types.CallToolResult:
         client = await self._connected()
@@ -142,7 +142,7 @@ class Connection:
         """Return what an error of the server, or of the way to it, is."""
         if http and http.has_lost_session:
             await self._left(client)
-            return _SessionLostError()
+            return _SessionLostError(str(error))
         match error.error.code:
             case code if code == TOO_LONG:
                 return UnfitResult(str(error))
