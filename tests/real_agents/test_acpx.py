@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -11,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from midturn.servers.asked import QUICKEST
 from support.cli import CommandLine, asks, calls
 from support.hooks import until, wait_for
 from support.installed import installed, or_skip
+from support.pty_session import PtySession
 
 pytestmark = [pytest.mark.real("acpx", may_be_missing=True), pytest.mark.timeout(300)]
+
+PROBE = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
 @pytest.fixture(scope="session")
@@ -76,3 +81,75 @@ def test_killed_in_the_middle_it_loses_nothing(midturn: CommandLine, acpx: Path)
     midturn.ok("answer", question["id"], "n")
     assert "Done." in midturn.ok("resume").stdout
     assert decided(midturn) == [(False, "inbox")]
+
+
+def at_a_terminal(midturn: CommandLine, acpx: Path, model: str) -> PtySession:
+    """Start it where somebody sits."""
+    agent = shlex.join([sys.executable, "-m", "midturn", "acp", "-m", model])
+    return midturn.on_a_terminal_run(str(acpx), "--agent", agent, "exec", "Go", size=(120, 40), TERM="xterm-256color")
+
+
+def test_a_yes_in_its_own_dialog_is_a_persons(midturn: CommandLine, acpx: Path) -> None:
+    midturn.asker("publish", run="ask")
+    with at_a_terminal(midturn, acpx, midturn.script(calls("publish", say="Published."))) as session:
+        session.wait_for("(y/N)", seconds=90)
+        session.wait_for_quiet(2 * QUICKEST)  # a person reads before they answer
+        session.send("y\r")
+        session.wait_for("Done.", seconds=90)
+
+    assert decided(midturn) == [("approved", "acp")]
+
+
+def test_its_yes_to_one_of_several_would_take_the_first_so_that_it_is_asked_in_the_inbox(midturn: CommandLine, acpx: Path) -> None:
+    midturn.asker()
+    several = asks("env", "Where to?", answer_type={"type": "select", "options": ["prod", "dev"]})
+    with at_a_terminal(midturn, acpx, midturn.script(calls("deploy", ask=several))) as session:
+        session.wait_for("[tool] deploy", seconds=90)
+        midturn.ok("answer", asked_by(midturn, "deploy"), "dev")
+        session.wait_for("Done.", seconds=90)
+        assert "(y/N)" not in session.text
+
+    assert decided(midturn) == [("dev", "inbox")]
+
+
+def test_a_session_that_it_goes_on_with_after_a_crash_has_the_servers_of_its_settings(midturn: CommandLine, acpx: Path) -> None:
+    server = {"name": "probe", "command": sys.executable, "args": [str(PROBE)], "env": []}
+    (midturn.root / ".acpxrc.json").write_text(json.dumps({"mcpServers": [server]}))
+    midturn.configure("[conversation.tools.probe_echo]\nsource = 'mcp'\nrun = 'unattended'\n")
+    model = midturn.script({"text": "Good morning."}, calls("probe_echo", a=1))
+    agent = ["--agent", shlex.join([sys.executable, "-m", "midturn", "acp", "-m", model]), "--ttl", "1"]
+
+    def acpx_ends(*arguments: str) -> str:
+        command = [str(acpx), *agent, *arguments]
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd=midturn.root,
+            env=midturn.environment,
+            timeout=120,
+            check=False,
+        )
+        assert ended.returncode == 0, (ended.stdout, ended.stderr)
+        return ended.stdout
+
+    acpx_ends("sessions", "new")
+    assert "Good morning." in acpx_ends("prompt", "Go")
+    crashed(midturn)
+    assert "Done." in acpx_ends("prompt", "Go on")
+
+    assert [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"] == ["echo: {'a': 1}"]
+    assert len(midturn.conversations()) == 1
+
+
+def crashed(midturn: CommandLine) -> None:
+    """Kill every `midturn acp` of this test."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (entry / "cmdline").read_bytes().split(b"\0")
+            is_ours = b"acp" in command and f"scripted:{midturn.root}/play.json".encode() in command
+        except OSError:
+            continue
+        if is_ours and Path(os.fsdecode(command[0])).name.startswith("python"):
+            os.kill(int(entry.name), signal.SIGKILL)
