@@ -152,7 +152,8 @@ class FileConversations:
                 turn = writer.last_turn()
                 writer.mend(turn.events)
                 written = writer.append(decide(turn))
-                writer.tidy(lambda: (*turn.events, *written), written)
+                if turn.handed and written:
+                    writer.tidy(turn.handed, (*turn.events, *written))
             if written:
                 ring(folder, id)
             return Settled(turn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,6 +23,7 @@ from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.open_requests import outdated
 from midturn.store.port import LastTurn
 from midturn.store.seal import SealChain
+from midturn.store.submission import HandedOver
 from midturn.store.tail import NAME
 
 
@@ -101,7 +102,7 @@ class Writer:
         lines, after = encode_batch(written, self._limits), None
         if self._chain:
             lines, after = self._chain.sealed(lines)
-        kinds = {event.__class__ for event in written}
+        kinds = set(map(type, written))
         if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
             self.file.check_ours()
             name_open(self.folder, self.conversation)
@@ -117,11 +118,10 @@ class Writer:
         if is_open != is_named(self.folder, self.conversation):
             (name_open if is_open else name_finished)(self.folder, self.conversation)
 
-    def tidy(self, last_turn: Callable[[], Sequence[Event]], batch: Sequence[Event]) -> None:
-        """Take away what was handed over for a question that this batch has closed; `last_turn` is asked only if there is something."""
-        waiting = self.answers.collect() if may_close(batch) else ()
-        for handed in outdated(waiting, last_turn()) if waiting else ():
-            self.answers.remove(handed.event_id)
+    def tidy(self, handed: Iterable[HandedOver], last_turn: Sequence[Event]) -> None:
+        """Take away what was handed over for questions that are closed by now."""
+        for answer in outdated(handed, last_turn):
+            self.answers.remove(answer.event_id)
 
 
 class FileJournal:
@@ -167,7 +167,8 @@ class FileJournal:
         """
         written = self._writer.append(batch)
         self._events.extend(written)
-        self._writer.tidy(lambda: self._last_turn, written)
+        if may_close(written) and (handed := self._writer.answers.collect()):
+            self._writer.tidy(handed, self._last_turn)
 
     @property
     def _last_turn(self) -> Sequence[Event]:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.store.folder import PRIVATE, Folder, telling
+from midturn.store.folder import PRIVATE, Folder, refusal, telling
 
 NAME = "lock"
 _STEP = 0.005  # seconds between two tries while somebody holds it for a moment
@@ -77,11 +77,13 @@ class Lock:
         """
         lock = cls(folder)
         try:
-            with telling("lock", folder, NAME):
-                await lock._taken(folder)
-                lock._sign(holder, _checked(folder, lock._fd))
+            await lock._taken(folder)
+            lock._sign(holder, _checked(folder, lock._fd))
+        except OSError as error:
+            lock.close()
+            raise refusal("lock", folder.path / NAME, error) from error
         except BaseException:
-            os.close(lock._fd)
+            lock.close()
             raise
         return lock
 
