@@ -6,6 +6,8 @@ import asyncio
 import errno
 import io
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -191,6 +193,38 @@ def test_in_a_file_two_messages_are_two_paragraphs() -> None:
     watched.show(TextShown("One"), TextShown(" thing."), ModelFinished(), ToolBegan(CALL), TextShown("Done."), ModelFinished())
 
     assert watched.out.getvalue() == "One thing.\n\nDone.\n"
+
+
+LOADED_MEANWHILE = """
+import asyncio, io, sys
+from midturn.ports import ModelStarted
+from midturn.terminal.gate import Gate
+from midturn.terminal.output import OutputSettings, TerminalDisplay
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+    def isatty(self):
+        return True
+
+async def think():
+    out = Terminal()
+    display = TerminalDisplay(OutputSettings(mode="rich"), Gate(), streams=(out, Terminal()))
+    display.show(ModelStarted())
+    assert "midturn.terminal.markdown.flow" not in sys.modules
+    async with asyncio.timeout(60):
+        while "midturn.terminal.markdown.flow" not in sys.modules:
+            await asyncio.sleep(0.01)
+    display.end()
+    print(repr(out.getvalue()))
+
+asyncio.run(think())
+"""
+
+
+def test_what_draws_words_is_loaded_while_the_model_thinks() -> None:
+    ended = subprocess.run([sys.executable, "-c", LOADED_MEANWHILE], capture_output=True, text=True, timeout=90, check=False)
+
+    assert (ended.stdout, ended.stderr) == ("''\n", "")
 
 
 def test_the_row_names_the_model_that_is_asked_on_the_side() -> None:

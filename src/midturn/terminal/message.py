@@ -19,16 +19,23 @@ class StreamedMessage:
         self._page = page
         self._kind: PartKind = kind
         self._flow: Flow | None = None
+        self._is_prepared = False
 
     @property
     def is_open(self) -> bool:
         """Whether it has begun."""
         return self._flow is not None
 
+    def prepare(self) -> None:
+        """Load what draws it while nothing comes, so that its first piece need not wait for that."""
+        if not self._is_prepared:
+            self._is_prepared = True
+            self._new_flow()
+
     def feed(self, text: str) -> bool:
         """Take the next piece; tell whether something new can be seen."""
         if self._flow is None:
-            self._flow = _words_flow(self._page) if self._kind == "words" else _reasoning_flow(self._page)
+            self._flow = self._new_flow()
         return self._put(self._flow.feed(text))
 
     def tick(self) -> bool:
@@ -41,6 +48,9 @@ class StreamedMessage:
             flow, self._flow = self._flow, None
             self._put(flow.finish())
             self._page.end_message()
+
+    def _new_flow(self) -> Flow:
+        return _words_flow(self._page) if self._kind == "words" else _reasoning_flow(self._page)
 
     def _put(self, text: str) -> bool:
         self._page.put(self._kind, text)

@@ -164,6 +164,7 @@ class TerminalDisplay:
         self._heard(self._words.tick())
         if self._spinner is not None:
             self._spinner.paint()
+            self._words.prepare()  # the model thinks, and nobody sees us load
         if not self._words.is_open and (self._spinner is None or not self._spinner.is_busy):
             self._heartbeat.stop()
 
