@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from support.fake_provider import Reply
 from support.listening import JsonHandler, Listening
+from support.no_lie import heard
 
 _NUMBERS = itertools.count(1)
 """Of calls: a session that goes on with another provider has no id twice."""
@@ -45,6 +46,7 @@ class FakeMessages(Listening):
                     self.send_json(200, _message(content))
 
         super().__init__(Handler)
+        heard(lambda: self.results)
 
     def then(self, *replies: Reply) -> None:
         """Say these, once what was to be said is said."""

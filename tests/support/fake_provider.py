@@ -12,6 +12,7 @@ from midturn.core.loose_json import members, objects
 from servers.answers import Says, ToolUse
 from servers.wires import stream, wire_of
 from support.listening import JsonHandler, Listening
+from support.no_lie import heard
 
 Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
 Reply: TypeAlias = str | Calls | Callable[[str], Calls]
@@ -53,6 +54,7 @@ class FakeProvider(Listening):
                     self.send_json(200, _whole(says))
 
         super().__init__(Handler)
+        heard(lambda: self.results)
 
     def then(self, *replies: Reply) -> None:
         """Say these, in place of what was still to be said."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from support.cli import CommandLine
+from support.no_lie import heard
 
 _PATIENCE = 90.0
 _UNDER = 'exec -a "$0" /bin/bash -c "\\"\\${@:2}\\"; exit \\$?" _ "$@"'
@@ -29,6 +30,7 @@ class HookProcess:
         """Wait for its end; return what it printed, None where that is nothing."""
         printed, errors = self.process.communicate(timeout=_PATIENCE)
         assert self.process.returncode == 0, errors
+        heard(lambda: [printed])
         return json.loads(printed) if printed else None
 
     def kill(self) -> None:
