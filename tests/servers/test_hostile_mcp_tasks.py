@@ -77,6 +77,20 @@ def test_fields_that_a_client_sorts_come_back_as_they_were_asked(tmp_path: Path)
     asyncio.run(work())
 
 
+@pytest.mark.parametrize(("name", "is_reply"), [("claude-code", True), ("codex-mcp-client", False), ("nobody-knows", False)])
+def test_a_no_counts_only_from_a_dialog_that_is_known_to_have_one(tmp_path: Path, name: str, *, is_reply: bool) -> None:
+    async def work() -> None:
+        async with client_of(server_on(tmp_path), LeavesToRunOn(), name) as (client, tasks):
+            id = await begun(client, tasks, SURE)
+            await respond(client, id, await shown(client, id), {"action": "decline"})
+            assert (await about_task(client, "tasks/get", id)).status == ("completed" if is_reply else "working")
+            said = await read(client, id)
+            assert said["status"] == ("replied" if is_reply else "waiting")
+            assert "The user said no" not in str(said)
+
+    asyncio.run(work())
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.just("answer"), inner, max_size=3),
