@@ -41,10 +41,12 @@ def read_private(path: Path) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None  # absent, a link, or not ours to read: nothing that this user has written
-    with open(descriptor, "rb") as file:  # noqa: PTH123 (opened without following links, above)
+    try:
         status = os.fstat(descriptor)
         ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-        return file.read(_LARGEST) if ours else None
+        return os.read(descriptor, _LARGEST) if ours else None
+    finally:
+        os.close(descriptor)
 
 
 def write_private(path: Path, data: bytes) -> None:
