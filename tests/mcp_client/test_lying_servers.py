@@ -147,8 +147,15 @@ def test_a_result_that_does_not_fit_its_own_schema_is_an_error_that_says_how(lia
 
     assert is_error
     assert "the MCP server `liar` gave a result that cannot be used" in content
-    assert "'three' is not of type 'integer'" in content
+    assert "its structured content does not fit its own schema: /n: " in content
     assert "Traceback" not in content
+
+
+@each_era
+def test_a_result_whose_schema_would_take_for_ever_is_read_at_once(liar: Liar) -> None:
+    """A pattern that others match in exponential time, on a text of the server's, and references in a circle."""
+    assert liar.calls("slow") == ("Yes.", False)
+    assert liar.calls("circle") == ("Yes.", False)
 
 
 @legacy

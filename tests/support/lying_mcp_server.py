@@ -18,7 +18,21 @@ IS_MODERN = "modern" in sys.argv
 TWINS = ("honest", "honest", "what.is", "what_is")
 NAMES = (
     *("honest", "late", "early", "dies", "deaf", "huge", "unfit", "impossible", "strange", "numbers", "same", "endless", "nothing"),
-    *("forward", "backward", "babbling", "unending", "pesters", "again", "crowds", "recursive", "repeats", "asks", "task"),
+    *(
+        "forward",
+        "backward",
+        "babbling",
+        "unending",
+        "pesters",
+        "again",
+        "crowds",
+        "recursive",
+        "repeats",
+        "asks",
+        "task",
+        "slow",
+        "circle",
+    ),
 )
 NOW = "2026-01-01T00:00:00Z"
 MANY = 10_000
@@ -29,6 +43,8 @@ RECURSIVE: dict[str, Any] = {
     "properties": {"sure": {"$ref": "#/$defs/tree"}},
 }
 OVERLONG = int(os.environ.get("OVERLONG", "1"))
+SLOW = {"type": "object", "properties": {"s": {"type": "string", "pattern": "^(a+)+$|^(a|a)*!$"}}}
+CIRCLE = {"type": "object", "$ref": "#", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}}
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 IMPOSSIBLE: list[Any] = [
     {"type": "string", "enum": []},
@@ -180,6 +196,8 @@ def results() -> dict[str, dict[str, Any]]:
     return {
         "huge": text("x" * int(os.environ.get("HUGE", "1"))),
         "unfit": text("three", structuredContent={"n": "three"}),
+        "slow": text("Yes.", structuredContent={"s": "a" * 60 + "!"}),
+        "circle": text("Yes.", structuredContent={"s": {}}),
         "strange": {"resultType": "banana", "ripe": True},
         "numbers": {"resultType": "complete", "content": 7},
     }
@@ -207,7 +225,8 @@ def tools() -> list[dict[str, Any]]:
     names = TWINS if "twins" in sys.argv else NAMES
     listed: list[dict[str, Any]] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     if names is NAMES:
-        listed[NAMES.index("unfit")]["outputSchema"] = NUMBER
+        for name, schema in (("unfit", NUMBER), ("slow", SLOW), ("circle", CIRCLE)):
+            listed[NAMES.index(name)]["outputSchema"] = schema
         listed[NAMES.index("task")]["execution"] = {"taskSupport": "required"}
     return listed
 

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from mcp import types
+from mcp import ClientSession, types
 from mcp.shared.exceptions import MCPError
 
 from midturn.core.loose_json import members, objects
 from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.farewell import Farewells
+from midturn.mcp.fitting import misfit
 from midturn.mcp.task_call import call_as_task, only_as_task
 
 _LOG = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class UnfitResult(Exception):  # noqa: N818  it says what it is
 class Call:
     """One call, over as many rounds as the server asks in."""
 
-    def __init__(self, session: Any, asked: Elicitations, limit: asyncio.Timeout, silence: float, farewells: Farewells) -> None:
+    def __init__(self, session: ClientSession, asked: Elicitations, limit: asyncio.Timeout, silence: float, farewells: Farewells) -> None:
         self._farewells = farewells
         self._session = session
         self._asked = asked
@@ -69,11 +70,11 @@ class Call:
     async def _sent(
         self, tool: types.Tool, arguments: dict[str, Any], responses: dict[str, types.InputResponse] | None, state: str | None
     ) -> types.CallToolResult | types.InputRequiredResult:
-        try:
-            if only_as_task(tool):
-                params = types.CallToolRequestParams(name=tool.name, arguments=arguments)
-                return await call_as_task(self._session, params, self._wind, self._farewells)
-            return await self._session.call_tool(
+        if only_as_task(tool):
+            params = types.CallToolRequestParams(name=tool.name, arguments=arguments)
+            result = await call_as_task(self._session, params, self._wind, self._farewells)
+        else:
+            result = await self._session.call_tool(
                 tool.name,
                 arguments,
                 progress_callback=self._goes_on,
@@ -81,8 +82,9 @@ class Call:
                 request_state=state,
                 allow_input_required=True,
             )
-        except RuntimeError as error:  # the SDK's, where a result and its schema do not fit
-            raise UnfitResult(str(error).partition("\n")[0]) from error
+        if isinstance(result, types.CallToolResult) and (why := misfit(tool.output_schema, result)):
+            raise UnfitResult(why)
+        return result
 
     async def _cancelled(self, tool: types.Tool, arguments: dict[str, Any], asked: types.InputRequiredResult) -> None:
         """Tell a server that waits for answers that there will be none. Nobody reads what it says to that."""

@@ -21,6 +21,7 @@ from midturn.mcp.asking import AsksTooMuch, Elicitations
 from midturn.mcp.bounded_http import BoundedClient
 from midturn.mcp.call import Call, UnfitResult
 from midturn.mcp.farewell import Farewells
+from midturn.mcp.fitting import unchecked
 from midturn.mcp.lines import TOO_LONG
 from midturn.mcp.spec import ServerSpec
 from midturn.mcp.stdio import started
@@ -185,6 +186,7 @@ class Connection:
         try:
             async with self._opened() as client:
                 mine = client
+                client.session.validate_tool_result = unchecked
                 self.tools = await _listed(client)
                 ready.set_result(client)
                 await self._leave.wait()

@@ -18,6 +18,7 @@ from midturn.errors import Problem
 if TYPE_CHECKING:
     from jsonschema_rs import ValidatorMap
 
+TOO_LARGE = "the answer is too large to be checked against its schema. Make it smaller."
 _MOST_COMPARED = 400_000  # comparisons that fit into a tenth of a second
 _MOST_EXPLAINED = 100_000  # finding out where takes up to eight times as long as finding out whether
 _MOST_MATCHED = 1_200_000  # kilobytes of pattern times bytes of text that fit into a tenth of a second
@@ -48,7 +49,7 @@ def _judge(encoded: bytes, value: Json) -> tuple[Problem, ...]:
     if size.enormous > _MOST_ENORMOUS:
         return (Problem("", f"more than {_MOST_ENORMOUS} numbers have over 64 bits. Use smaller ones, or strings."),)
     if comparisons > _MOST_COMPARED or examined.cost.patterns * size.text > _MOST_MATCHED:
-        return (Problem("", "the answer is too large to be checked against its schema. Make it smaller."),)
+        return (Problem("", TOO_LARGE),)
     validators = _compiled(encoded)
     if validators["#"].is_valid(value):
         return ()
