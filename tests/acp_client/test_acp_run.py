@@ -42,6 +42,15 @@ def test_a_yes_of_a_person_allows_a_call_once(midturn: CommandLine) -> None:
     assert question["arguments"] == {"command": "touch made"}
 
 
+def test_whoever_starts_an_agent_reads_where_its_questions_wait(midturn: CommandLine) -> None:
+    run = start(midturn, "permission")
+    (question,) = wait_for(midturn)
+    midturn.ok("answer", question["id"], "y")
+    _, errors = run.communicate(timeout=60)
+
+    assert "what the agent asks waits in `midturn inbox`, and on the page of `midturn serve`" in " ".join(errors.split())
+
+
 def test_what_an_agent_asks_is_found_from_another_workspace(midturn: CommandLine, tmp_path: Path) -> None:
     elsewhere = CommandLine(tmp_path / "elsewhere")
     elsewhere.home = midturn.home

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.cli.signals import with_signals
 from midturn.cli.used_workspaces import note_use
@@ -34,7 +35,8 @@ def prompt_of(given: str | None) -> str:
 
 
 async def to_its_end(run: Coroutine[None, None, str]) -> str | None:
-    """Run an agent; return how it ended, None where a signal stopped it."""
+    """Run an agent; return how it ended, None where a signal stopped it. While it waits it says nothing, so it is said before where."""
+    note("midturn: what the agent asks waits in `midturn inbox`, and on the page of `midturn serve`. Ctrl-C stops it.")
     going = asyncio.ensure_future(run)
 
     async def work() -> str | None:
