@@ -176,14 +176,19 @@ class Driver:
                 self._consulting.stop(id)
             case Warn(text, event):
                 self._services.display.show(Notice(text + self._where(event) if event else text))
-            case SuspendTurn():
-                self._ending = RunEnding("suspended", usage=self._response.usage)
-            case LeaveOpen(error):
-                self._ending = RunEnding("open", error, self._response.usage, self._response.failure)
-            case EndTurn(status, error):
-                self._ending = RunEnding(status, error, self._response.usage)
+            case SuspendTurn() | LeaveOpen() | EndTurn():
+                self._ending = self._ended(effect)
             case _ as other:
                 assert_never(other)
+
+    def _ended(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> RunEnding:
+        match effect:
+            case SuspendTurn():
+                return RunEnding("suspended", usage=self._response.usage)
+            case LeaveOpen(error):
+                return RunEnding("open", error, self._response.usage, self._response.failure)
+            case EndTurn(status, error):
+                return RunEnding(status, error, self._response.usage)
 
     def _with_parameters(self, prompt: Prompt) -> Prompt:
         """Tell whoever may edit a call's arguments what they have to fit."""

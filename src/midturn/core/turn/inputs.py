@@ -167,6 +167,9 @@ class Interrupted(Struct, frozen=True):
     parts: tuple[Part, ...] = ()
 
 
+ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolReturned | Foretold | AskDropped
+"""What a tool says of its call; `call` is the event that requested it."""
+
 Happened: TypeAlias = (
     TurnRequested
     | TurnResumed
@@ -177,11 +180,7 @@ Happened: TypeAlias = (
     | ModelFailed
     | TurnFailed
     | TimeIsUp
-    | Foretold
-    | ToolReturned
-    | ToolAwaits
-    | AskDropped
-    | ToolDone
+    | ToldByTool
     | UserReplied
     | AnsweredElsewhere
     | PromptFailed

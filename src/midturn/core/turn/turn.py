@@ -40,6 +40,7 @@ from midturn.core.turn.inputs import (
     ModelFailed,
     PromptFailed,
     TimeIsUp,
+    ToldByTool,
     ToolAwaits,
     ToolDone,
     ToolReturned,
@@ -133,17 +134,11 @@ class Turn:
         match happened:
             case ModelAnswered(parts):
                 self._answered(parts)
-            case ToolAwaits(call, ask, asking):
-                if live := self._calls.get(call):
-                    live.awaits(ask, asking)
-            case ToolDone(call, outcome):
-                if live := self._calls.get(call):
-                    live.finished(outcome)
+            case ToolAwaits() | ToolDone() | ToolReturned() | Foretold() | AskDropped():
+                if live := self._calls.get(happened.call):
+                    _hear(live, happened)
             case UserReplied():
                 self._replied(happened)
-            case ToolReturned(call, asking):
-                if live := self._calls.get(call):
-                    live.returned(asking)
             case TurnRequested():
                 self._requested(happened)
             case TurnResumed():
@@ -160,12 +155,6 @@ class Turn:
                 self._end(failed(error, "backend_error"))
             case TimeIsUp(seconds):
                 self._end(out_of_time(seconds))
-            case Foretold(call, question):
-                if live := self._calls.get(call):
-                    live.foretold(question)
-            case AskDropped(call, ask):
-                if live := self._calls.get(call):
-                    live.dropped(ask)
             case AnsweredElsewhere():
                 self._answered_elsewhere(happened)
             case PromptFailed(id, error):
@@ -366,6 +355,22 @@ class Turn:
         self._state.desk.show(ticket)
         prompt = ticket.decision.prompt()
         self._state.want(PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
+
+
+def _hear(call: Call, happened: ToldByTool) -> None:
+    match happened:
+        case ToolAwaits(_, ask, asking):
+            call.awaits(ask, asking)
+        case ToolDone(_, outcome):
+            call.finished(outcome)
+        case ToolReturned(_, asking):
+            call.returned(asking)
+        case Foretold(_, question):
+            call.foretold(question)
+        case AskDropped(_, ask):
+            call.dropped(ask)
+        case _ as other:
+            assert_never(other)
 
 
 def is_call(request: ToolCallRequest, begun: CallBegun) -> bool:
