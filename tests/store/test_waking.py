@@ -87,3 +87,24 @@ def test_a_worker_without_a_loop_hears_it_too(tmp_path: Path, monkeypatch: pytes
         with Folder.at(store.files.path(question.partition("-")[0])) as folder:
             ring(folder, question.partition("-")[0])
         listening.join(0.05)
+
+
+def test_whoever_watches_turns_on_disk_hears_of_an_answer_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As above: without the kernel's word, the next look would come in an hour."""
+    monkeypatch.setattr(file_conversations, "_WATCHED", 3600.0)
+
+    async def scene() -> None:
+        watching, answering = mt.open_store(tmp_path), mt.open_store(tmp_path)
+        questions = [await _asked(answering), await _asked(answering)]
+        changes = watching.watch()
+        async with asyncio.timeout(30):
+            assert {(await anext(changes)).id for _ in questions} == set(questions)
+            for question in questions:
+                heard = asyncio.ensure_future(anext(changes))
+                await asyncio.sleep(0)  # it looks, and waits
+                await answering.answer(question, value=True)
+                change = await heard
+                assert (change.kind, change.id) == ("answered", question)
+        await changes.aclose()
+
+    asyncio.run(scene())

@@ -36,7 +36,7 @@ class AnswerBell:
 
     async def wait(self, most: float) -> None:
         """Return when it rings, at the latest after `most` seconds."""
-        self._watch()
+        self.listen()
         asyncio = sys.modules.get("asyncio")
         if asyncio is None or asyncio._get_running_loop() is None:  # noqa: SLF001  documented for such uses
             select.select([self._fd] if self._fd >= 0 else [], [], [], most)
@@ -60,8 +60,8 @@ class AnswerBell:
             loop.remove_reader(own)
             os.close(own)
 
-    def _watch(self) -> None:
-        """Watch the indexes that are there by now."""
+    def listen(self) -> None:
+        """Listen from now on: the next wait hears what rings before it begins. Indexes are watched that are there by now."""
         missing = [folder for folder in self._folders if folder not in self._watched]
         if not missing or not sys.platform.startswith("linux"):
             return

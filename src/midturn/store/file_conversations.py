@@ -43,6 +43,7 @@ from midturn.store.trying_again import may_try
 
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
+_WATCHED = 0.25  # seconds between two looks for what turns have recorded that run
 
 
 class FileConversations:
@@ -113,10 +114,12 @@ class FileConversations:
         await self._bell.wait(_LOOK)
 
     async def stirred(self, since: int) -> int:
-        """Return when it is time to look again."""
-        from midturn.store.watching import time_to_look  # most programs watch no store
-
-        return await time_to_look(since)
+        """Return when a turn that waits was answered, or when it is time to look: what a turn that runs records is told to nobody."""
+        if since:
+            await self._watching_bell.wait(_WATCHED)
+        else:
+            self._watching_bell.listen()
+        return since + 1
 
     async def grown(self, since: Growth | None = None) -> Growth:
         """Return how long the files are that may have grown: those with an open turn now or before, and all after a turn began."""
@@ -391,6 +394,10 @@ class FileConversations:
     @cached_property
     def _bell(self) -> AnswerBell:
         return AnswerBell(self._directories.folders)
+
+    @cached_property
+    def _watching_bell(self) -> AnswerBell:
+        return AnswerBell(self._directories.folders)  # one of its own: who hears a bell silences it
 
 
 def _name(folder: Folder, id: str, turn: Sequence[Event]) -> None:

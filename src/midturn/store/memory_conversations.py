@@ -26,6 +26,7 @@ from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
 
 _LOOK = 0.05  # seconds between two looks for conversations that are due
+_WATCHED = 0.25  # seconds between two looks for what has happened
 
 
 class MemoryConversations:
@@ -66,9 +67,9 @@ class MemoryConversations:
 
     async def stirred(self, since: int) -> int:
         """Return when it is time to look again."""
-        from midturn.store.watching import time_to_look  # most programs watch no store
-
-        return await time_to_look(since)
+        if since:
+            await pause(_WATCHED)
+        return since + 1
 
     async def grown(self, since: Growth | None = None) -> Growth:
         """Return how many events each conversation has."""

@@ -20,7 +20,6 @@ from midturn.store.happened import asked, closed, happened
 from midturn.store.port import Growth
 from midturn.store.store_change import StoreChange
 
-_LOOK = 0.25  # seconds between two looks at a store that hears of nothing
 _SHARE = 4  # of the time that a look takes, so that looking is a part of the work and not all of it
 
 
@@ -132,13 +131,6 @@ class Stirring(Protocol):
 
 class WatchedStirring(Watched, Stirring, Protocol):
     """What is looked at, and says when."""
-
-
-async def time_to_look(since: int) -> int:
-    """Do for a port what its `stirred` does where nobody tells it of anything."""
-    if since:
-        await pause(_LOOK)
-    return since + 1
 
 
 async def times_to_look(stirring: Stirring) -> AsyncGenerator[None]:
