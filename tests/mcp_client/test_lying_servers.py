@@ -219,6 +219,14 @@ def test_ten_thousand_questions_at_once_end_the_call_and_none_stays_open(liar: L
     assert liar.calls("honest") == ("Yes.", False)
 
 
+@modern
+def test_a_call_that_asks_too_much_leaves_the_calls_beside_it_alone(liar: Liar) -> None:
+    crowds, honest = liar.calls_at_once("crowds", "honest")
+
+    assert crowds == (STOPPED.format(lie="crowds", what="100 questions in one call"), True)
+    assert honest == ("Yes.", False)
+
+
 @legacy
 def test_a_form_that_is_made_of_itself_is_shown_to_nobody(liar: Liar) -> None:
     content, is_error = liar.calls("recursive")

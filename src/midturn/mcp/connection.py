@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from midturn import __version__
-from midturn.mcp.asking import AsksTooMuch, Elicitations
+from midturn.mcp.asking import Elicitations
 from midturn.mcp.bounded_http import BoundedClient
 from midturn.mcp.call import Call, UnfitResult
 from midturn.mcp.farewell import Farewells
@@ -116,9 +116,6 @@ class Connection:
                 return await self._alone_made(client, tool, arguments, asked, silence)
             except MCPError as error:
                 raise await self._told(error, client, http) from error
-            except AsksTooMuch:
-                await self._left(client)  # what it still asks would be asked in the next call
-                raise
             except TimeoutError:
                 raise
             except _LOST as error:
@@ -134,6 +131,7 @@ class Connection:
                 return await call.make(tool, arguments)
         except TimeoutError as error:
             if call.asks_too_much:
+                await self._left(client)  # what it still asks by itself would be asked in the next call
                 raise call.asks_too_much from error
             raise
         finally:
