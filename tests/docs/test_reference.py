@@ -49,7 +49,8 @@ TARGETS = {
     "audit": "lists what is installed (CycloneDX), what of it nothing uses, and, where that data can be had, its known weaknesses",
     "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
     "bars": "counts what no single test counts: an emulator, invisible characters, what holds a program up, paths and races",
-    "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides",
+    "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides, and names "
+    "those that do not apply, with the reason",
     "check": "looks at style, types and imports",
     "test-real": "installs databases, browsers and agents with the system's package manager, and runs the tests that need them",
     "hangups": "closes terminals while every kind of prompt waits, in every way, and looks at what is recorded",
