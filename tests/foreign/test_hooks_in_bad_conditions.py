@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Thread
 from typing import Any
 
@@ -20,6 +20,8 @@ import pytest
 
 from foreign.test_lying_agents import ALONE, EVENT, FAILS_OPEN, GIVEN, SHELL, allows
 from midturn.cli.hook import document, run
+from midturn.cli.place import place_in
+from midturn.core.stream import OpenQuestion
 from midturn.foreign import running, words
 from midturn.foreign.agents import AGENTS, DEFERRING
 from midturn.foreign.hook import HookAgent
@@ -73,6 +75,10 @@ class Agent:
         if self.kind == "copilot":
             return {"sessionId": "s1", "cwd": str(self.midturn.root), "stopReason": "end_turn"}
         return {"session_id": "s1", "cwd": str(self.midturn.root), "hook_event_name": STOPS.get(self.kind, "Stop")}
+
+    def waiting(self) -> Sequence[OpenQuestion]:
+        """Return what waits in the inbox of this user."""
+        return asyncio.run(place_in(self.midturn.root, None, local=True).store.pending())
 
     def runs(self, said: Mapping[str, Any] | bytes | None, *, closes: bool = True) -> tuple[int, str, str]:
         """Run its hook, which waits for nobody; return the status, and what was printed."""
@@ -167,7 +173,7 @@ def test_what_can_be_asked_is_asked_and_nobody_has_decided(agent: Agent, spoiled
         assert json.loads(printed)["hookSpecificOutput"]["permissionDecision"] == "defer"
     else:
         assert words.NOBODY in printed
-    waiting = [question for question in agent.midturn.ok("inbox", "--json").json if question["asker"]["session"] != "s0"]
+    waiting = [question for question in agent.waiting() if question.asker and question.asker.session != "s0"]
     assert len(waiting) == 1
 
 
@@ -178,7 +184,7 @@ def test_a_document_is_whole_without_the_end_of_stdin(agent: Agent) -> None:
     assert is_understood(status, printed, errors)
     assert printed
     assert words.FAILED not in printed
-    assert len(agent.midturn.ok("inbox", "--json").json) == 1
+    assert len(agent.waiting()) == 1
 
 
 # Nobody can be asked ----------------------------------------------------------------------------------------------------------
