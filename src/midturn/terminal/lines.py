@@ -53,6 +53,7 @@ class LineReader:
         self._clock = clock
         self._armed_at: float | None = None
         self._held = b""
+        self._lines = line_mode(restored.found, hidden=False)
         self._question: Sequence[str] = ()
 
     async def ask(self, say: Say) -> str:
@@ -66,19 +67,23 @@ class LineReader:
             self._question = say.rows
             self._device.forget_typed()
             self._armed_at = self._clock() + self._settle
+        self._lines = line_mode(self._restored.found, hidden=say.entry == "hidden")
         silent = first and self._settle > 0 and say.entry == "choice"
-        lines = line_mode(self._restored.found, hidden=say.entry == "hidden")
-        self._restored.set(silent_mode(lines) if silent else lines)
+        if silent:
+            self._restored.set(silent_mode(self._lines))
+        else:
+            self._listen()
         self._say("".join(f"{row}\n" for row in say.rows), say)
         if silent:
             await self._settle_down()
-            self._restored.set(lines)
+            self._listen()
         while True:
             line = await self._line(say)
             if say.entry == "hidden":
                 self._device.write("\n")
             if not (refusal := self._refusal(say, line)):
                 return typed_text(line + self._pasted(say))
+            self._listen()
             self._say(f"{refusal}\n", say)
 
     async def read_line(self, ask: str) -> str:
@@ -94,6 +99,10 @@ class LineReader:
         if readable_now(self._device.fd):
             self._held = typed_text(typed_before(self._device.read())).encode()
         return await self.ask(Say(ask=ask, entry="text"))
+
+    def _listen(self) -> None:
+        """Let the terminal edit the line, unless it was begun: then every key comes here, before any of it is shown."""
+        self._restored.set(silent_mode(self._lines) if self._held else self._lines)
 
     def _say(self, text: str, say: Say) -> None:
         """Print, and ask; what was typed already stands behind it."""
@@ -126,8 +135,7 @@ class LineReader:
 
     async def _begun_line(self, say: Say) -> bytes:
         """Return one line of which the terminal does not know the beginning: key by key, so that all of it can be erased."""
-        lines = self._device.settings()
-        self._restored.set(silent_mode(lines))
+        self._listen()
         begun = BegunLine(self._held)
         while True:
             await until_readable(self._device.fd)
@@ -149,15 +157,14 @@ class LineReader:
                 self._device.write(shown)
         if say.entry != "hidden":
             self._device.write("\n")
-        self._restored.set(lines)
         self._held = b""
+        self._listen()
         return begun.text.encode()
 
     def _suspend(self, say: Say) -> None:
         """Stop the job; when it goes on, show again what is asked and where we are, with what was typed so far."""
-        mode = self._device.settings()
         self._restored.suspend()
-        self._restored.set(mode)
+        self._listen()
         rows = self._question if say.rows is self._question else [*self._question, *say.rows]
         self._say("".join(f"{row}\n" for row in ("", *rows)), say)
 
