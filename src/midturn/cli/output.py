@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import suppress
@@ -33,6 +32,8 @@ def note(text: LiteralString | Shown, *fields: object) -> None:
 
 def say_json(value: Json) -> None:
     """Print JSON on stdout; towards a terminal nothing in it can act, for all of it is ASCII."""
+    import json  # only where JSON is wanted: most commands print text
+
     _write(sys.stdout, json.dumps(value, ensure_ascii=_is_terminal(sys.stdout), indent=2))
 
 
@@ -43,6 +44,8 @@ def say_line(value: Json) -> None:
 
 def json_line(value: Json, stream: TextIO) -> str:
     """Return JSON on one line, as it is safe to write to `stream`."""
+    import json  # as in `say_json`
+
     text = json.dumps(value, ensure_ascii=_is_terminal(stream), separators=(",", ":"))
     return f"{_encodable(text, stream)}\n"
 

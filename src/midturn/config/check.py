@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -109,6 +108,8 @@ def _shown(value: Any, leaf: Leaf) -> str:
         return "a table"
     if leaf.private:
         return "that"
+    import json  # only where something is wrong
+
     text = json.dumps(value, default=str, ensure_ascii=False).encode(errors="backslashreplace").decode()
     return text if len(text) <= _LINE else text[: _LINE - 1] + "…"
 

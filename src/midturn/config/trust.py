@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -166,6 +165,8 @@ def _without(tree: Tree, paths: set[KeyPath], path: KeyPath) -> Tree:
 
 def enabled(weak: tuple[NeedsTrust, ...]) -> tuple[Enabled, ...]:
     """Describe each value once, under the key that is written."""
+    import json  # only where there is something to trust
+
     found: dict[KeyPath, Enabled] = {}
     for one in weak:
         known = found.get(one.entry.at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import Any, NoReturn, cast
@@ -26,6 +25,8 @@ def read_json(text: str) -> Json:
     Raises:
         NotJson: The text is not JSON; the message says what, where and in which line.
     """
+    import json  # slow to import, and many programs never read such a text
+
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
         if re.search(_HALF, text):
@@ -46,6 +47,8 @@ def read_json(text: str) -> Json:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
+        import json  # as in `read_json`
+
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))
         raise NotJson(f"the key {json.dumps(twice, ensure_ascii=False)} appears twice in one object")

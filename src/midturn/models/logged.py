@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import AsyncIterator
 from typing import cast
@@ -59,4 +58,6 @@ def message_json(event: Event) -> Json:
 
 
 def _one_line(value: Json) -> str:
+    import json  # only a log that is this detailed needs it
+
     return json.dumps(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
@@ -54,13 +53,22 @@ def _parse(path: Path) -> object:
 
                 return tomllib.loads(text)
             case ".json":
-                return json.loads(text)
+                return _decoded(text)
             case suffix:
                 raise ConfigError(f"{path}: a script is a `.toml` or a `.json` file, not `{suffix or path.name}`.")
     except OSError as error:
         raise ConfigError(f"{path}: the script cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # both decoders and the text codec raise a ValueError that names the place
         raise ConfigError(f"{path}: {error}") from error
+
+
+def _decoded(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        import json  # slow to import: only where something is wrong, for its errors name the line
+
+        return json.loads(text)
 
 
 def _plain(document: object, origin: str) -> Json:

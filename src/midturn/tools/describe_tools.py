@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -54,7 +53,7 @@ class DescribeTools:
         """Return what is known about the tools that are named, in their order."""
         names = _names(run.call.arguments)
         if names is None:
-            example = json.dumps({"tools": self._known()[:1]})
+            example = _as_json({"tools": [*self._known()[:1]]})
             return ToolError(f"{DESCRIBE_TOOLS}: `tools` must be an array of tool names, such as {example}.")
         unknown = [name for name in names if name not in self._tools]
         known = [_page(self._tools[name]) for name in dict.fromkeys(names) if name in self._tools]
@@ -76,8 +75,14 @@ def documentation(tool: Tool) -> str:
 
 def _page(tool: Tool) -> str:
     definition = tool.definition
-    parameters = json.dumps(definition.parameters, ensure_ascii=False)
+    parameters = _as_json(definition.parameters)
     return f"# {definition.name}\n\n{documentation(tool)}\n\nParameters (JSON Schema): {parameters}"
+
+
+def _as_json(value: Json) -> str:
+    import json  # only a call needs it
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _names(arguments: Json) -> list[str] | None:
