@@ -54,7 +54,7 @@ def test_toml_and_json_say_the_same(tmp_path: Path) -> None:
 
     assert read_script(written(tmp_path, "s.toml", TOML_SCRIPT)) == script
     assert script.replies[0].calls[0].arguments == {"path": "plan.md"}
-    assert script.replies[2].usage == Usage(input_tokens=120, output_tokens=3)
+    assert script.replies[2].usage.counted() == Usage(input_tokens=120, output_tokens=3)
     assert script.inquiries[0].answers[0].answer is True
 
 

@@ -40,7 +40,7 @@ def finished(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, Js
     if reply.error:
         raise failure(reply.error)
     parts = tuple(_parts(reply, request, metadata))
-    return Finished(parts, reply.usage, stop_reason(parts))
+    return Finished(parts, reply.usage.counted(), stop_reason(parts))
 
 
 def failure(error: ScriptedFailure, metadata: Mapping[str, Json] | None = None) -> ModelError:

@@ -32,9 +32,11 @@ def build_script(document: object, *, origin: str) -> Script:
         ConfigError: As of `read_script`; `origin` heads the message.
     """
     plain = _plain(document, origin)
-    problems = [*_problems(plain, Script, "")]
-    if not problems:
+    try:
         script = msgspec.convert(plain, Script)
+    except msgspec.ValidationError:  # it names the first problem only
+        problems = [*_problems(plain, Script, "")]
+    else:
         problems = [*_contradictions(script)]
         if not problems:
             return script

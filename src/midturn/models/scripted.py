@@ -125,7 +125,7 @@ class ScriptedModel:
             delivered = True
             if answer.error:
                 raise failure(answer.error, metadata)
-            yield Finished((StructuredPart(_answer_object(answer), metadata),), answer.usage)
+            yield Finished((StructuredPart(_answer_object(answer), metadata),), answer.usage.counted())
         finally:
             if not delivered:
                 self._progress.give_back(request, index, inquiry)
