@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,7 +60,11 @@ class Place(Struct, frozen=True, kw_only=True):
     @property
     def option(self) -> str:
         """What a command that is advised needs to act here, too: nothing, or ` --store …`. A password is left out."""
-        return "" if self.address is None else f" {shlex.join(map(_without_password, self.address.options))}"
+        if self.address is None:
+            return ""
+        import shlex  # only where a store was named with `--store`
+
+        return f" {shlex.join(map(_without_password, self.address.options))}"
 
     @property
     def is_on_disk(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -85,6 +84,8 @@ def _split(command: TreeEntry, *, is_shell: bool) -> Sequence[str]:
     text = cast("str", command.value)
     if is_shell:
         return re.split(_BETWEEN_WORDS, text)
+    import shlex  # only a command that is written as one text needs it
+
     try:
         return shlex.split(text)
     except ValueError:  # resolving the settings says so
