@@ -16,7 +16,7 @@ def _midturn(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_tables_are_made_checked_and_computed_again(url: str) -> None:
     made = _midturn("store", "upgrade", "--store", url)
-    assert (made.returncode, made.stderr) == (0, "midturn: the tables have version 1 now; it was none.\n")
+    assert (made.returncode, made.stderr) == (0, "midturn: the tables have version 1 now; before, it was none.\n")
     assert "have version 1 already" in _midturn("store", "upgrade", "--store", url).stderr
     assert _midturn("store", "check", "--store", url).returncode == 0
     store = PostgresStore(url)
