@@ -84,6 +84,7 @@ class ToolRuns:
                 if executed.exception:
                     self._exceptions[call.event] = executed.exception
                 self._report(ToolDone(call.event, outcome))
+        del executed  # what the tool raised holds this frame
 
     def _end_asks(self, call: str) -> list[int]:
         """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind. Return their asks."""
