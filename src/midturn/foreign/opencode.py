@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from http.client import HTTPException
 from typing import Any, Protocol
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 from midturn.core.json_value import Json, JsonObject
@@ -137,7 +137,7 @@ class Bridge:
         self._errands = errands
         self._clock = clock
         self._asked: dict[str, asyncio.Task[None]] = {}
-        self._delivering: set[str] = set()
+        self._delivering: set[asyncio.Task[None] | None] = set()
         self._is_away = False
 
     async def run(self) -> None:
@@ -169,11 +169,11 @@ class Bridge:
 
     async def _leave(self) -> None:
         """Leave what was asked as it is; what is being delivered is delivered."""
-        tasks = dict(self._asked)
-        for id, task in tasks.items():  # noqa: A001
-            if id not in self._delivering:
+        tasks = list(self._asked.values())
+        for task in tasks:
+            if task not in self._delivering:
                 task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._asked.clear()
 
     async def _look(self) -> None:
@@ -184,7 +184,7 @@ class Bridge:
         for id, task in list(self._asked.items()):  # noqa: A001  the wire's word
             if task.done():
                 task.result()
-            if id not in waiting and id not in self._delivering:
+            if id not in waiting and task not in self._delivering:
                 del self._asked[id]
                 task.cancel()
         for id, (kind, one) in waiting.items():  # noqa: A001
@@ -257,8 +257,8 @@ class Bridge:
 
     async def _deliver(self, errands: Errands, errand: Errand, path: str, body: JsonObject, outcome: Decided) -> None:
         """Bring an answer. From then on it waits there no more, and that is our doing."""
-        id = unquote(path.split("/")[2])  # noqa: A001
-        self._delivering.add(id)
+        task = asyncio.current_task()
+        self._delivering.add(task)
         try:
             taken = await self._server.post(path, body)
         except OpencodeAway:
@@ -267,7 +267,7 @@ class Bridge:
         else:
             await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)
         finally:
-            self._delivering.discard(id)
+            self._delivering.discard(task)
 
 
 def password_of(environment: Mapping[str, str]) -> str:
