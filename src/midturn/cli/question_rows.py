@@ -7,7 +7,7 @@ from typing import Any
 
 from midturn.cli.shown import Shown, joined, line
 from midturn.core.events import AskedForm
-from midturn.core.json_value import Json
+from midturn.core.json_text import compact
 from midturn.core.question import Question, When
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, PersistedType, SelectType
 from midturn.core.stream import OpenQuestion, holds_secret
@@ -80,7 +80,7 @@ def _whole_form(question: OpenQuestion) -> str:
     if question.form is None or question.kind != "tool" or holds_secret(question):
         return ""
     left = _questions(question.form)[place_of(question) - 1 :]
-    return f"{{{', '.join(f'{_as_json(one.id)}: …' for one in left)}}}" if len(left) > 1 else ""
+    return f"{{{', '.join(f'{compact(one.id)}: …' for one in left)}}}" if len(left) > 1 else ""
 
 
 def _rest_of_form(question: OpenQuestion) -> list[Shown]:
@@ -103,13 +103,7 @@ def _mark(question: Question[Any]) -> Shown:
 
 
 def _if(when: When) -> str:
-    return f"if {_as_json(when.question_id)} is {_as_json(when.equals)}"
-
-
-def _as_json(value: Json) -> str:
-    import json  # only forms need it, and every turn that is reported on loads this module
-
-    return json.dumps(value, ensure_ascii=False)
+    return f"if {compact(when.question_id)} is {compact(when.equals)}"
 
 
 def _questions(form: AskedForm) -> Sequence[Question[Any]]:

@@ -44,6 +44,13 @@ def read_json(text: str) -> Json:
     return cast("Json", value)
 
 
+def compact(value: Json) -> str:
+    """Write JSON in one line."""
+    import json  # as in `read_json`
+
+    return json.dumps(value, ensure_ascii=False)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):

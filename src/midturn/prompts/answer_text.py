@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never, cast
 
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectType, TextType
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.secret import SecretValue
-from midturn.prompts.content import compact, one_line, other_text, scalar_text
+from midturn.prompts.content import one_line, other_text, scalar_text
 from midturn.prompts.keys import is_beside_a_turn, scope
 
 HIDDEN = "(hidden)"

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import assert_never, cast
 
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
 from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall, reviewed_places
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
-from midturn.prompts.content import DIFFS, code_line, compact, diff_line, one_line, pretty, shown_lines
+from midturn.prompts.content import DIFFS, code_line, diff_line, one_line, pretty, shown_lines
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "

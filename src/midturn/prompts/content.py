@@ -8,6 +8,7 @@ from typing import cast
 
 from msgspec import UNSET, UnsetType
 
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json, json_equal
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
@@ -70,11 +71,6 @@ def scalar_text(value: Json) -> str:
 def description(option: SelectOption) -> str:
     """Show what an option means, in one line; empty where nothing is said."""
     return one_line(option.description or "")
-
-
-def compact(value: Json) -> str:
-    """Write JSON in one line."""
-    return json.dumps(value, ensure_ascii=False)
 
 
 def pretty(value: Json) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import Problem
-from midturn.prompts.content import compact
 
 DEEPEST = 8
 MOST_VALUES = 200

@@ -8,10 +8,11 @@ from typing import Any, cast
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType
-from midturn.prompts.content import compact, one_line, pretty, scalar_text
+from midturn.prompts.content import one_line, pretty, scalar_text
 from midturn.prompts.json_text import kind_of, skeleton
 
 _FEWEST = 2

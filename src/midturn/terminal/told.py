@@ -18,6 +18,7 @@ from midturn.core.events import (
     ToolCallResponse,
 )
 from midturn.core.form.steps import Cancelled
+from midturn.core.json_text import compact
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import is_foretold
 from midturn.core.subject import ToolCall, asked_text
@@ -25,7 +26,7 @@ from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
-from midturn.prompts.content import compact, one_line
+from midturn.prompts.content import one_line
 
 _AT_THIS_TERMINAL = frozenset({None, "terminal"})
 _PLACES = {"inbox": "in the inbox", "web": "in the browser"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.names import ASK_USER
 from midturn.core.outcome import Outcome, Success, ToolError
@@ -34,9 +34,9 @@ async def asked_by_model(run: ToolRun) -> Outcome:
         return ToolError(MISMATCH)
     match asked:
         case QuestionList():
-            return Success(_text(answers))
+            return Success(compact(answers))
         case SingleQuestion(answer_type=answer_type):
-            return Success(_text({"answer_type": answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
+            return Success(compact({"answer_type": answer_type, "answer": answers[SINGLE_ID], **_reason(given)}))
 
 
 def _answer(question: Question[Any], given: Given) -> Json:
@@ -65,7 +65,3 @@ def _reason(given: Given) -> Mapping[str, Json]:
 def _explain(error: QuestionError) -> str:
     problems = "\n".join(f"- {problem}" for problem in error.problems)
     return f"{ASK_USER}: nothing was asked, because the arguments are wrong. Correct them and call it again.\n{problems}"
-
-
-def _text(result: Mapping[str, Json]) -> str:
-    return json.dumps(result, ensure_ascii=False)

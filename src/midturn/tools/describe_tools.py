@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from midturn.core.exchange import ToolDefinition
+from midturn.core.json_text import compact
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.names import DESCRIBE_TOOLS
 from midturn.core.outcome import Outcome, Success, ToolError
@@ -53,7 +54,7 @@ class DescribeTools:
         """Return what is known about the tools that are named, in their order."""
         names = _names(run.call.arguments)
         if names is None:
-            example = _as_json({"tools": [*self._known()[:1]]})
+            example = compact({"tools": [*self._known()[:1]]})
             return ToolError(f"{DESCRIBE_TOOLS}: `tools` must be an array of tool names, such as {example}.")
         unknown = [name for name in names if name not in self._tools]
         known = [_page(self._tools[name]) for name in dict.fromkeys(names) if name in self._tools]
@@ -75,14 +76,8 @@ def documentation(tool: Tool) -> str:
 
 def _page(tool: Tool) -> str:
     definition = tool.definition
-    parameters = _as_json(definition.parameters)
+    parameters = compact(definition.parameters)
     return f"# {definition.name}\n\n{documentation(tool)}\n\nParameters (JSON Schema): {parameters}"
-
-
-def _as_json(value: Json) -> str:
-    import json  # only a call needs it
-
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _names(arguments: Json) -> list[str] | None:

@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from midturn.core.events import AnsweredBy
+from midturn.core.json_text import compact
 from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact, exact_block
 from midturn.prompts.answer_text import value_text
-from midturn.prompts.content import compact
 from midturn.web.markup import block, rich_text
 
 STATIC: Final = files("midturn.web") / "static"
