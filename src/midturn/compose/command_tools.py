@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midturn.config.places import own_directories, tools_cache
+from midturn.config.places import tools_cache
 from midturn.config.settings import ToolSettings
+from midturn.files.user_directories import own_directories
 from midturn.ports import Tool
 from midturn.sandbox.box import Box, Own
 from midturn.tools.command import CommandTool

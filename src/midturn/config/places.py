@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midturn.files.user_directories import user_cache, user_config, user_data, user_state
+from midturn.files.user_directories import user_cache, user_config, user_state
 
 
 def user_config_file() -> Path:
@@ -15,11 +15,6 @@ def user_config_file() -> Path:
 def state_directory() -> Path:
     """Return `~/.local/state/midturn`, or the one under `XDG_STATE_HOME`: approvals live here, outside every workspace."""
     return user_state()
-
-
-def own_directories() -> tuple[Path, ...]:
-    """Return where the user's configuration, state and data are: what no tool reaches."""
-    return (user_config(), user_state(), user_data())
 
 
 def tools_cache() -> Path:

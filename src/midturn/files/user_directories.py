@@ -49,6 +49,15 @@ def user_cache() -> Path:
     return _directory("XDG_CACHE_HOME", ".cache")
 
 
+def own_directories() -> tuple[Path, ...]:
+    """Return where the user's configuration, state and data are: what no tool reaches.
+
+    Raises:
+        ConfigError: As for `user_config`.
+    """
+    return (user_config(), user_state(), user_data())
+
+
 def _directory(variable: str, below_home: str) -> Path:
     """Take what the variable says, unless that is relative: then it does not count, as XDG has it."""
     given = os.environ.get(variable, "")

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from midturn.core.visible import exact
 from midturn.files.own import is_kept, is_within
-from midturn.files.user_directories import user_config, user_data, user_state
+from midturn.files.user_directories import own_directories
 from midturn.tools.returned import Rejected
 
 _OWN = frozenset({".midturn", ".git"})
@@ -60,7 +60,7 @@ def check_writable(path: PurePosixPath, root: Path) -> None:
     for part in path.parts:
         if _folded(part) in _OWN:
             raise Rejected(f"{shown(str(path))} belongs to {_folded(part)[1:]}; file tools do not write there.")
-    if is_within(root / path, *_user_folders()) or is_kept(root / path, root):
+    if is_within(root / path, *own_directories()) or is_kept(root / path, root):
         raise Rejected(f"{shown(str(path))} belongs to midturn; file tools do not write there.")
 
 
@@ -89,8 +89,3 @@ def shown(path: str) -> str:
 def _folded(part: str) -> str:
     """Fold what case-insensitive and normalising file systems hold for the same name."""
     return unicodedata.normalize("NFKC", part).casefold().rstrip(". ")
-
-
-def _user_folders() -> tuple[Path, ...]:
-    """Return where the user's own configuration and data are: below the root when the root is the home directory."""
-    return (user_config(), user_data(), user_state())
