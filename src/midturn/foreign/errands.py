@@ -179,9 +179,8 @@ class Errands:
 
     async def unfinished(self) -> list[Errand]:
         """Return what this session has asked and not yet heard about, oldest first."""
-        found = [errand_of(conversation, turn) for conversation, turn in await self._open_turns() if not is_over(turn)]
         mine = (self._asker.agent, self._asker.session)
-        return [errand for errand in found if errand and (errand.asker.agent, errand.asker.session) == mine]
+        return [errand for errand in await self._all_unfinished() if (errand.asker.agent, errand.asker.session) == mine]
 
     async def matching(self, tool: str, arguments: JsonObject) -> list[Errand]:
         """Return what this session has asked about such a call and not yet heard, oldest first."""
@@ -193,8 +192,8 @@ class Errands:
 
         Its session may go by another name by now.
         """
-        found = [errand_of(conversation, turn) for conversation, turn in await self._open_turns() if not is_over(turn)]
-        return next((errand for errand in found if errand and errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
+        unfinished = await self._all_unfinished()
+        return next((errand for errand in unfinished if errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
 
     async def asked_before(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
         """Return what was asked under the id that the agent gives a call; where the process that asked is gone, this one waits now."""
@@ -236,6 +235,11 @@ class Errands:
     async def turn(self, errand: Errand) -> tuple[Event, ...]:
         """Return the events of an errand."""
         return await self._turn(errand.conversation)
+
+    async def _all_unfinished(self) -> list[Errand]:
+        """Return what anybody has asked and not yet heard about, oldest first."""
+        found = [errand_of(conversation, turn) for conversation, turn in await self._open_turns() if not is_over(turn)]
+        return [errand for errand in found if errand]
 
     async def _open_turns(self) -> list[tuple[str, tuple[Event, ...]]]:
         """Return what is open, oldest first. What is gone by now, or cannot be read, is passed over: it keeps nobody from asking."""
