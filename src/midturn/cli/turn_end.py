@@ -30,7 +30,7 @@ class Ended(Struct, frozen=True):
     spent: Sequence[Spent]
 
 
-class TurnEnd(Struct, frozen=True, kw_only=True):
+class EndReport(Struct, frozen=True, kw_only=True):
     """What the flags say about the end: `shaped`: the answer is JSON of a wanted shape; with `waits`, a suspended turn is not left.
 
     `option` is what commands that are advised need to act on the same store.

@@ -94,10 +94,10 @@ class TurnRunner:
             raise
         finally:
             self._display.end()
-        from midturn.cli.turn_end import Ended, TurnEnd  # the first words are read before there is an end
+        from midturn.cli.turn_end import Ended, EndReport  # the first words are read before there is an end
 
         run = self._run
-        end = TurnEnd(output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option)
+        end = EndReport(output=run.output, shaped=run.shaped, waits=run.waits, attached=run.attached, option=run.place.option)
         return end.tell(Ended(held.conversation, ending, session.window, spent))
 
     async def _perform(self, session: Session, requested: TurnRequested | None) -> RunEnding:

@@ -14,7 +14,7 @@ from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Done, Elicited, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
+from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Said, Stopping, Unaskable
 
 TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
 _MARGIN = 60
@@ -191,7 +191,9 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
     except QuestionError:
         return Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
-    return Elicited(id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN)
+    return PutElicitation(
+        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN
+    )
 
 
 def _elicited(document: JsonObject, outcome: Decided) -> Said:

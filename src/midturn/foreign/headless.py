@@ -24,7 +24,7 @@ from midturn.store.store import ConversationStore
 _PATIENCE = 5.0
 
 
-class Spoken(Protocol):
+class AgentTalk(Protocol):
     """An agent as its protocol reaches it. What it asks comes in while a prompt is under way.
 
     Its methods raise `ConnectionError` once the agent is gone.
@@ -57,7 +57,7 @@ class Headless(Struct, frozen=True, kw_only=True):
     clock: Clock
     say: Callable[[str], None]
 
-    async def run(self, speak: Callable[[Process], Spoken], prompt: str, completed: str) -> str:
+    async def run(self, speak: Callable[[Process], AgentTalk], prompt: str, completed: str) -> str:
         """Run one prompt to its end; return how the last turn ended, as the protocol says it.
 
         What people said with a no cannot be sent with it: it is the next prompt, where the turn before ended as `completed`.
@@ -132,7 +132,7 @@ class Unsaid:
         return "\n".join(said)
 
 
-async def _until_told(agent: Spoken, prompt: str, completed: str) -> str:
+async def _until_told(agent: AgentTalk, prompt: str, completed: str) -> str:
     """Prompt until nothing that a person said is left to be told."""
     await agent.begin()
     ended = await agent.prompt(prompt)

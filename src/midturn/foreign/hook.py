@@ -17,7 +17,7 @@ from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
 from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import Done, Elicited, MovedOn, Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
+from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Said, Stopping, Unaskable
 from midturn.foreign.running import is_above, process_of
 from midturn.ports import Clock
 from midturn.store.processes import lives, mark, parent
@@ -111,7 +111,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         match occasion:
             case Permit():
                 await self._permit(occasion)
-            case Elicited(arguments=dialog) if await self.errands.shown_in(dialog):
+            case PutElicitation(arguments=dialog) if await self.errands.shown_in(dialog):
                 self.say(Said())
             case PutForm():
                 await self._ask(occasion)

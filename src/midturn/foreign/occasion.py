@@ -36,7 +36,7 @@ class PutForm(Struct, frozen=True, kw_only=True):
     seconds: float | None = None
 
 
-class Elicited(PutForm, frozen=True, kw_only=True):
+class PutElicitation(PutForm, frozen=True, kw_only=True):
     """A server has the agent open a dialog: `arguments` are what it shows. Where that is a question of ours, it is in the inbox already."""
 
 

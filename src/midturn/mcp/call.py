@@ -28,7 +28,7 @@ class UnfitResult(Exception):  # noqa: N818  it says what it is
     """A result is not what the server itself has said of its results, or cannot be taken; the message says how."""
 
 
-class Call:
+class ServerCall:
     """One call, over as many rounds as the server asks in."""
 
     def __init__(self, session: ClientSession, asked: Elicitations, limit: asyncio.Timeout, silence: float, farewells: Farewells) -> None:

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from midturn import __version__
 from midturn.mcp.asking import Elicitations
 from midturn.mcp.bounded_http import BoundedClient
-from midturn.mcp.call import Call, UnfitResult
+from midturn.mcp.call import ServerCall, UnfitResult
 from midturn.mcp.farewell import Farewells
 from midturn.mcp.fitting import unchecked
 from midturn.mcp.lines import TOO_LONG
@@ -58,7 +58,7 @@ class Connection:
         self._leave = asyncio.Event()
         self._lock = asyncio.Lock()
         self._connecting = asyncio.Lock()
-        self._call: Call | None = None
+        self._call: ServerCall | None = None
         self._farewells = Farewells()
         self._http: BoundedClient | None = None
         self._errors: IO[bytes] | None = None
@@ -125,7 +125,7 @@ class Connection:
         self, client: Client, tool: types.Tool, arguments: dict[str, Any], asked: Elicitations, silence: float
     ) -> types.CallToolResult:
         limit = asyncio.timeout(silence)
-        self._call = call = Call(client.session, asked, limit, silence, self._farewells)
+        self._call = call = ServerCall(client.session, asked, limit, silence, self._farewells)
         try:
             async with limit:
                 return await call.make(tool, arguments)

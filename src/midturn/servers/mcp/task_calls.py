@@ -39,7 +39,7 @@ class UpdateParams(TaskParams):
     input_responses: Mapping[str, Any]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class _Asked(Struct, frozen=True, kw_only=True):
     """What a request is about: who makes it, and which task of which question it means."""
 
     caller: Caller
@@ -112,10 +112,10 @@ class TaskCalls:
             return  # it is no response to a form
         await dialog.take(shown, said, self._clock.monotonic() - self._shown[shown.key])
 
-    def _dialog(self, asked: Asked) -> CallDialog:
+    def _dialog(self, asked: _Asked) -> CallDialog:
         return self._asking.dialog(asked.caller, asked.errands, asked.errand)
 
-    async def _asked(self, context: ServerRequestContext[Any], params: TaskParams) -> Asked | None:
+    async def _asked(self, context: ServerRequestContext[Any], params: TaskParams) -> _Asked | None:
         """Find what a request is about; None where this process has begun it, and it is not in the store any more.
 
         Raises:
@@ -128,7 +128,7 @@ class TaskCalls:
         errands = self._asking.errands(caller)
         errand = await self._asking.found(errands, handle)
         if errand is not None and round <= errand.asker.round:
-            return Asked(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
+            return _Asked(caller=caller, errands=errands, errand=errand, is_cancelled=is_cancelled(errand, round))
         if await self._asking.is_unreadable(errands, handle):
             raise MCPError(INTERNAL_ERROR, words.UNKNOWN)
         if params.task_id not in self._asking.begun:
