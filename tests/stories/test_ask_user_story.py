@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import midturn as mt
 from midturn.core.events import Event, InquiryRequest, ToolCallResponse
+from midturn.core.form.steps import Cancelled
 from midturn.core.json_value import Json, JsonObject
 from midturn.store.sync_forms import drive
 from midturn.testing.recorded import RecordedPair, recorded_pairs
@@ -112,6 +113,44 @@ def test_a_reason_typed_with_a_no_is_told_once() -> None:
         ('{"answer_type": "boolean", "answer": false, "reason": "The \\"freeze\\"."}', False),
         ('{"deploy": false}\nThe user added: "The "freeze"."', False),
     ]
+
+
+STAGING: JsonObject = {"id": "staging", "text": "Migrate staging?", "answer_type": "boolean"}
+LIVE: JsonObject = {"id": "live", "text": "Migrate live?", "answer_type": "boolean"}
+TOO_LATE = mt.Answered(value=False, reason="It is too late today.")
+
+
+def test_a_reason_typed_with_a_no_reaches_the_model_of_a_form_that_is_left_with_a_reply() -> None:
+    agent = agent_that_calls({"questions": [STAGING, LIVE]})
+    prompter = mt.ScriptedPrompter({"ask_user.staging": TOO_LATE, "ask_user.live": mt.Replied("Ask Ada.")})
+
+    result = agent.run_sync("Go.", prompter=prompter)
+
+    marker = '{"cancelled": true, "answered": {"staging": false}, "reply": "Ask Ada."}'
+    ((content, is_error),) = results(agent, result)
+    assert (content, is_error) == (f'{marker}\nThe user added: "It is too late today."', False)
+    assert Cancelled.read(content) == Cancelled({"staging": False}, "Ask Ada.")
+
+
+def test_a_reason_typed_with_a_no_that_became_a_yes_is_not_told() -> None:
+    agent = agent_that_calls({"questions": [STAGING, LIVE]})
+    prompter = mt.ScriptedPrompter({"ask_user.staging": [TOO_LATE, True], "ask_user.live": [mt.WentBack(), True]})
+
+    result = agent.run_sync("Go.", prompter=prompter)
+
+    assert results(agent, result) == [('{"staging": true, "live": true}', False)]
+
+
+def test_a_reason_that_back_has_discarded_with_its_answer_is_not_told() -> None:
+    live: JsonObject = {**LIVE, "when": {"question_id": "staging", "equals": True}}
+    agent = agent_that_calls({"questions": [STAGING, live, {"id": "note", "text": "A note?", "answer_type": "text"}]})
+    prompter = mt.ScriptedPrompter(
+        {"ask_user.staging": [True, False], "ask_user.live": [TOO_LATE, mt.WentBack()], "ask_user.note": [mt.WentBack(), "None."]}
+    )
+
+    result = agent.run_sync("Go.", prompter=prompter)
+
+    assert results(agent, result) == [('{"staging": false, "live": null, "note": "None."}', False)]
 
 
 def test_wrong_arguments_ask_nothing_and_the_model_may_correct_them() -> None:

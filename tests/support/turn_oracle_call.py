@@ -105,13 +105,14 @@ class CallOracle:
         except Refused as refused:
             if asked.how in ("try", "told"):
                 raise
-            raise CallOver(refused.message) from refused
+            raise CallOver(self._questions.explained(refused.message, is_error=True, by_the_tool=False)) from refused
         self._answers |= answers
         return answers
 
     def _walk(self, asked: Round) -> dict[str, Value]:
         questions = asked.questions
         given: dict[int, tuple[Value, bool]] = {}
+        said: dict[int, Deed] = {}
         at, went_back, emitted = 0, False, set[int]()
         self._seen["a form"] += len(questions) > 1
         while True:
@@ -129,6 +130,8 @@ class CallOracle:
                 return {}
             match deed:
                 case Says(value), by:
+                    self._questions.take_back([earlier for place, earlier in said.items() if place >= at])
+                    said = {place: earlier for place, earlier in said.items() if place < at} | {at: deed[0]}
                     given = {place: answer for place, answer in given.items() if place < at}
                     given[at] = (value, by == "user")
                     at += 1
@@ -159,7 +162,7 @@ class CallOracle:
         marker = json.dumps({"cancelled": True, "answered": plain, "reply": "Never mind."})
         if asked.how == "try":
             raise Refused(f"reply: Never mind. {marker}", "")
-        raise CallOver(marker, is_error=False)
+        raise CallOver(self._questions.explained(marker, is_error=False), is_error=False)
 
     def _review_goes_back(self, asked: Round, given: dict[int, tuple[Value, bool]]) -> bool:
         """Show all answers; say whether the person goes back to them."""

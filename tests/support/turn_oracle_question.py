@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -59,7 +60,7 @@ class QuestionOracle:
         self._emissions = Counter[Ask]()
         self._times = Counter[Ask]()
         self._had: set[tuple[Ask, Value]] = set()
-        self._reasons: list[str] = []
+        self._reasons: list[Says] = []
         self._last: Last | None = None
         state.calls += 1
         self._number = state.calls
@@ -256,7 +257,7 @@ class QuestionOracle:
             return says, by
         self._had.add((question, says.value))
         if by == "user" and says.value is False and says.reason:
-            self._reasons.append(says.reason)
+            self._reasons.append(says)
         remembered = question.remembers and asked.time == 0 and by in ("user", "cached")
         self._pair(asked, ("answered", says.value, "person" if remembered else by))
         return says, by
@@ -275,10 +276,14 @@ class QuestionOracle:
 
     # What the model reads of it --------------------------------------------------------------------------
 
-    def explained(self, content: str, *, is_error: bool) -> str:
-        """Add to a tool's result what people and models said."""
-        reasons = list(self._reasons)
-        if is_error and self._last and self._last.value is False and self._last.by in ("assistant", "user"):
+    def take_back(self, discarded: Sequence[Deed]) -> None:
+        """Forget what was typed with answers that Back has discarded."""
+        self._reasons = [says for says in self._reasons if not any(says is deed for deed in discarded)]
+
+    def explained(self, content: str, *, is_error: bool, by_the_tool: bool = True) -> str:
+        """Add to what a call came to what people and models said."""
+        reasons = [says.reason for says in self._reasons]
+        if by_the_tool and is_error and self._last and self._last.value is False and self._last.by in ("assistant", "user"):
             content = self._rejection(self._last, content)
             if self._last.by == "user" and self._last.reason:
                 reasons.pop()

@@ -9,7 +9,7 @@ from midturn.core.question import Question
 from midturn.core.reply import Unavailable
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, SuspendTurn, Warn
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, PromptFailed
 from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 PATCH = Question.boolean("confirm", "Apply it?", context="+ a line", default=True)
@@ -70,6 +70,18 @@ def test_a_reason_typed_with_a_no_reaches_the_model_of_a_call_that_succeeds() ->
     played.succeeds(call, "Left as it was.")
 
     assert played.recorded(ToolCallResponse)[0].content == 'Left as it was.\nThe user added: "Use two lines."'
+
+
+def test_a_reason_typed_with_a_no_reaches_the_model_of_a_call_that_fails_because_of_a_later_question() -> None:
+    played = Played()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, PATCH)
+    played.answer(False, reason="Use two lines.")
+    played.asks(call, Question.secret("key", "The key?"))
+    played.step(PromptFailed(played.prompt.id, "the terminal is gone"))
+
+    failed = 'deploy: the prompt for "The key?" failed: the terminal is gone.'
+    assert played.recorded(ToolCallResponse)[0].content == f'{failed}\nThe user added: "Use two lines."'
 
 
 def test_a_rejection_goes_to_the_user_who_is_there_and_the_tool_sees_only_the_users_answer() -> None:

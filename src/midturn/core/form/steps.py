@@ -59,7 +59,9 @@ class Cancelled(Struct, frozen=True):
 
     @classmethod
     def read(cls, content: str) -> Cancelled | None:
-        """Read a result that is such a marker; None where it is anything else.
+        """Read a result that begins with such a marker; None where it is anything else.
+
+        What the person typed with a "no" before stands in lines below it.
 
         Args:
             content: The result of a call. Whether nobody else can have written it, the caller knows.
@@ -67,7 +69,7 @@ class Cancelled(Struct, frozen=True):
         if not content.startswith('{"cancelled":'):
             return None
         try:
-            found = read_json(content)
+            found = read_json(content.partition("\n")[0])
         except NotJson:
             return None
         if not isinstance(found, dict) or not {"cancelled", "answered"} <= set(found) <= {"cancelled", "answered", "reply"}:

@@ -138,11 +138,14 @@ class Asks:
             case Completed(answers) if walk.placeholders:
                 return self._secret_again(walk, answers)
             case Completed(answers):
+                if walk.went_back:
+                    self._replay.take_back(walk, answers)
                 self._forget([walk])
                 self.answers |= answers
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
-                return Respond(result.cancel_marker(self._left(walk, cancelled)), is_error=False)
+                marker = result.cancel_marker(self._left(walk, cancelled))
+                return Respond(result.with_reasons(marker, self._replay), is_error=False)
             case FormEnded():
                 raise AssertionError("End Turn ends the turn, not a walk")
             case _ as other:
@@ -200,6 +203,8 @@ class Asks:
     def _left(self, walk: Walk, cancelled: Cancelled) -> Cancelled:
         """Keep what was typed for the next time that the tool asks."""
         self._state.drafts[self._view.tool] = walk.walker.drafts
+        if walk.went_back:
+            self._replay.take_back(walk, cancelled.answered)
         return cancelled
 
     def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | Answers | None:

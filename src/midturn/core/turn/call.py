@@ -270,7 +270,7 @@ class Call:
             case Refuse() if told := self._asks.report(id, then):
                 self._give(told)
             case Refuse(message=message):
-                self._respond(message)
+                self._respond(result.with_reasons(message, self._replay))
             case Escalate():
                 link = self._asks.escalate(id, then)
                 if isinstance(then.default, UnsetType):

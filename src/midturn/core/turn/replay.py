@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 from midturn.core.events import Approval, InquiryAnswered, InquiryCancelled, InquiryRedacted
@@ -24,6 +25,7 @@ class Replay:
         self._used = set(range(skip))
         self._emissions: dict[tuple[str, bytes], int] = {}
         self._came_to: dict[int, int] = {}  # the number of the walk, by the place of an attempt
+        self._taken_back: set[int] = set()
 
     @property
     def latest(self) -> Chain | None:
@@ -33,8 +35,9 @@ class Replay:
 
     @property
     def in_order(self) -> list[Chain]:
-        """Every attempt that is on record, as the tool asked in this run; what it has not asked comes first."""
-        return sorted(self._record.chains, key=lambda chain: self._order(chain.place))
+        """Every attempt that is on record and was not taken back, as the tool asked in this run; what it has not asked comes first."""
+        standing = [chain for chain in self._record.chains if chain.place not in self._taken_back]
+        return sorted(standing, key=lambda chain: self._order(chain.place))
 
     def _order(self, place: int) -> tuple[int, int]:
         return self._came_to.get(place, -1), place
@@ -65,6 +68,11 @@ class Replay:
         walk.goes_back = False
         walk.places.append(chain.place)
         self._came_to[chain.place] = walk.number
+
+    def take_back(self, walk: Walk, answers: Mapping[str, object]) -> None:
+        """Note what Back has discarded in a walk that is over: all but the `answers` that it has."""
+        standing = {walk.inquiries.get(question_id) for question_id, answer in answers.items() if answer is not None}
+        self._taken_back.update(place for place in walk.places if self._record.chains[place].last.request.id not in standing)
 
     def use(self, chain: Chain) -> None:
         """Note that this run has had an attempt."""

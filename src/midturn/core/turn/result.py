@@ -25,10 +25,14 @@ def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tu
             body, told = content, None
         case ToolError(message):
             body, told = _explained(call, message, run.latest.last if run.latest else None)
+    return with_reasons(body, run, told), isinstance(outcome, ToolError)
+
+
+def with_reasons(body: str, run: Replay, told: Attempt | None = None) -> str:
+    """Return what the model reads with what people typed with a "no" below it, but for what was `told` already."""
     typed = _typed_reasons(run.in_order, told)
     passed_on = _passed_on(body) if typed else None
-    added = [messages.user_added(reason) for reason in typed if reason != passed_on]
-    return "\n".join([body, *added]), isinstance(outcome, ToolError)
+    return "\n".join([body, *(messages.user_added(reason) for reason in typed if reason != passed_on)])
 
 
 def cancel_marker(cancelled: Cancelled) -> str:

@@ -21,7 +21,8 @@ class Walk:
     """The walker of one ask, and what belongs to its answers: which inquiry each came from, who gave it, and why.
 
     `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
-    id of the decision that the walk waits for, `places` say which attempts of its call it has come by.
+    id of the decision that the walk waits for, `places` say which attempts of its call it has come by. `goes_back` means that Back is
+    what happened last, `went_back` that it has happened.
     """
 
     def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
@@ -35,6 +36,7 @@ class Walk:
         self.inquiries: dict[str, str] = {}
         self.placeholders: set[str] = set()
         self.goes_back = False
+        self.went_back = False
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1
         self._left: Cancelled | None = None
@@ -56,7 +58,7 @@ class Walk:
             case Give():
                 self._give(then)
             case GoBack():
-                self.goes_back = True
+                self.goes_back = self.went_back = True
                 self._go_back()
             case Leave(replied):
                 self._leave(replied)
