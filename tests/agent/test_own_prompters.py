@@ -227,7 +227,7 @@ def test_a_reply_that_does_not_fit_is_asked_for_three_times() -> None:
     assert result.status == "completed"
     assert prompter.errors[0] is None
     assert len(prompter.errors) == 3
-    assert "boolean" in (prompter.errors[1] or "") or "true" in (prompter.errors[1] or "")
+    assert prompter.errors[1:] == ['the answer must be true or false, not "perhaps".'] * 2
     assert told(agent.store, result.conversation)[0].startswith('careful: the prompt for "Sure?" failed:')
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from midturn.errors import MidturnError
 from support.documents import Block
 from support.examples import Examples
 from support.transcripts import Names
@@ -51,23 +53,23 @@ def test_what_is_written_anew_keeps_the_ids_of_the_document() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "says"),
     [
-        [block("yaml", "a: 1\n")],
-        [block("text", "nobody checks this\n")],
-        [block("python", "print(1)\n"), block("text", "2\n", "python")],
-        [block("python", "print(1)\n"), block("python", "print(2)\n")],
-        [block("console", "$ false\n$ true\n")],
-        [block("console", "$ false\n")],
-        [block("console", "$ echo 1\n2\n")],
-        [block("toml", "[assistant]\nnam = 'x'\n")],
-        [block("json question", '{"id": "a"}\n')],
-        [block("json event", '{"type": "turn_end"}\n')],
-        [block("json answers", "{}\n")],
+        ([block("yaml", "a: 1\n")], "a block of the kind `yaml` is not checked by anybody"),
+        ([block("text", "nobody checks this\n")], "this text follows no Python block"),
+        ([block("python", "print(1)\n"), block("text", "2\n", "python")], "--- shown\n2\n--- printed\n1\n"),
+        ([block("python", "print(1)\n"), block("python", "print(2)\n")], "printed, and no `text` block shows it:\n1\n"),
+        ([block("console", "$ false\n$ true\n")], "before `true`, show with `echo $?` that status 1 is meant"),
+        ([block("console", "$ false\n")], "the last command ends with status 1"),
+        ([block("console", "$ echo 1\n2\n")], "echo 1\n--- shown\n2\n--- printed\n1\n"),
+        ([block("toml", "[assistant]\nnam = 'x'\n")], "unknown key `assistant.nam`"),
+        ([block("json question", '{"id": "a"}\n')], "/answer_type: `answer_type` is missing"),
+        ([block("json event", '{"type": "turn_end"}\n')], "Object missing required field `status`"),
+        ([block("json answers", "{}\n")], "nobody knows what `json answers` is"),
     ],
     ids=["kind", "text", "output", "unshown", "status", "last-status", "command", "key", "question", "event", "mark"],
 )
-def test_a_wrong_example_fails(broken: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_example_fails_and_says_why(broken: list[Block], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("UPDATE_DOCUMENTS", raising=False)
     examples = Examples(tmp_path)
 
@@ -75,5 +77,5 @@ def test_a_wrong_example_fails(broken: list[Block], tmp_path: Path, monkeypatch:
         for one in broken:
             examples.play(one)
 
-    with examples.as_current(), pytest.raises(Exception, match=r"\S"):
+    with examples.as_current(), pytest.raises((AssertionError, MidturnError), match=re.escape(says)):
         play()

@@ -402,15 +402,15 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
     async def scene() -> None:
         conversation = begun(store)
         person = mt.ScriptedPrompter({"asks.confirm": True, "returns.region": "us-2", "ask_user.answer": "well"})
-        expected: list[tuple[mt.Tool, JsonObject, str | None]] = [
+        expected: list[tuple[mt.Tool, JsonObject, str]] = [
             (asks, {}, "True ['x']"),
             (returns, {}, "us-2"),
-            (mt.ask_user, {"question": "How?"}, None),
+            (mt.ask_user, {"question": "How?"}, '{"answer_type": "text", "answer": "well"}'),
         ]
         for number, (tool, arguments, content) in enumerate(expected):
             async with mt.Inquirer(store, conversation, person).call(tool, f"call_{number}", arguments) as call:
                 outcome = await call.execute(tool, deps=["x"])
-            assert content is None or outcome == mt.Success(content)
+            assert outcome == mt.Success(content)
         assert [pair.question for pair in recorded_pairs(recorded(store, conversation))] == [
             "asks.confirm",
             "returns.region",
