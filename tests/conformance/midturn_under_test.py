@@ -5,14 +5,12 @@ Only names are changed on the way: of the tool, and of the form, which the tests
 
 from __future__ import annotations
 
-import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 
@@ -20,6 +18,7 @@ from midturn.clock import SYSTEM
 from midturn.servers.mcp.asking import AskingSettings
 from midturn.servers.mcp.server import make_server
 from midturn.store.file_store import FileStore
+from support.serving import serve_here
 
 _PREFIX = "test_input_required_result_"
 _NAME = {"id": "name", "text": "What is your name?", "answer_type": "text"}
@@ -67,9 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        print(listening.getsockname()[1], flush=True)  # noqa: T201
-        uvicorn.Server(uvicorn.Config(server.streamable_http_app(host="127.0.0.1"), log_level="warning")).run([listening])
+    serve_here(server.streamable_http_app(host="127.0.0.1"))
 
 
 if __name__ == "__main__":

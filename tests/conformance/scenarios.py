@@ -32,7 +32,7 @@ class Scenario(Struct, frozen=True):
         name: What the tests call it.
         era: The revision of the protocol.
         out: The checks that cannot apply to us, by their ids, and why. They fail, and have to: one that passes is a failure of this table.
-        on: The script that serves, where that is `midturn mcp` under other names, and not forms of ours behind a server of the SDK.
+        on: The module beside this one that serves, where that is `midturn mcp` under other names, and not our forms behind the SDK.
     """
 
     side: str
@@ -45,7 +45,7 @@ class Scenario(Struct, frozen=True):
         return f"{self.side} {self.name} {self.era}" + (" on midturn mcp" if self.on else "")
 
 
-_FORMS, _TASKS, _MIDTURN = "server_under_test.py", "tasks_under_test.py", "midturn_under_test.py"
+_FORMS, _TASKS, _MIDTURN = "server_under_test", "tasks_under_test", "midturn_under_test"
 _NEVER_SHOWN = (
     "it brings an answer, with extra keys beside it, to a form that was never shown. midturn mcp shows the form first: nobody can have "
     "answered it. Beside the answer to a form that was shown, extra keys are ignored."
@@ -185,8 +185,9 @@ def _counted(command: list[str]) -> Counted:
 
 
 @contextmanager
-def _server(home: Path, script: str) -> Generator[str]:
-    process = subprocess.Popen([sys.executable, str(HERE / script), str(home)], stdout=subprocess.PIPE, text=True)
+def _server(home: Path, module: str) -> Generator[str]:
+    command = [sys.executable, "-m", f"conformance.{module}", str(home)]
+    process = subprocess.Popen(command, cwd=HERE.parent, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"

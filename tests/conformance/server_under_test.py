@@ -8,12 +8,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -22,6 +20,7 @@ from mcp.shared.exceptions import MCPError
 from midturn import Question
 from midturn.core.form.elicitation import Outgoing
 from midturn.errors import AnswerError
+from support.serving import serve_here
 
 _KEY = secrets.token_bytes(32)
 _PREFIX = "test_input_required_result_"
@@ -189,9 +188,7 @@ def main(arguments: Sequence[str]) -> None:
     server: Server[Any] = Server(
         "midturn", on_list_tools=list_tools, on_call_tool=call_tool, on_list_prompts=list_prompts, on_get_prompt=get_prompt
     )
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        print(listening.getsockname()[1], flush=True)  # noqa: T201
-        uvicorn.Server(uvicorn.Config(server.streamable_http_app(host="127.0.0.1"), log_level="warning")).run([listening])
+    serve_here(server.streamable_http_app(host="127.0.0.1"))
 
 
 if __name__ == "__main__":

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 
@@ -27,6 +25,7 @@ from midturn.servers.mcp.caller import Caller
 from midturn.servers.mcp.server import make_server
 from midturn.servers.mcp.task_calls import require_tasks
 from midturn.store.file_store import FileStore
+from support.serving import serve_here
 
 _GREET = types.Tool(name="greet", description="Say hello.", input_schema={"type": "object"})
 _QUESTIONS = {
@@ -114,9 +113,7 @@ def main(arguments: Sequence[str]) -> None:
 
     server.add_request_handler("tools/call", types.CallToolRequestParams, call_tool)
     server.add_request_handler("tools/list", types.PaginatedRequestParams, list_tools)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        print(listening.getsockname()[1], flush=True)  # noqa: T201
-        uvicorn.Server(uvicorn.Config(server.streamable_http_app(host="127.0.0.1"), log_level="warning")).run([listening])
+    serve_here(server.streamable_http_app(host="127.0.0.1"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A real server in a thread, for clients that speak to sockets."""
+"""A real server, in a thread or as a process of its own, for clients that speak to sockets."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ def serving(app: ASGIApp, port: int = 0) -> Generator[str]:
         finally:
             server.should_exit = True
             thread.join(10)
+
+
+def serve_here(app: ASGIApp) -> None:
+    """Serve an application on this machine until the process is ended; print the port, so that whoever began the process can read it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)  # noqa: T201
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
 
 
 def free_port() -> int:
