@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class Directories:
 
     def __init__(self, *folders: Path) -> None:
         self.folders = folders
+        self._places = [(folder, str(folder)) for folder in folders]
         self._begun = False
         self._kept: tuple[tuple[int, ...], list[str]] = ((), [])
         self._all_linked = False
@@ -101,26 +102,18 @@ class Directories:
         Raises:
             StoreError: There is none, or there are several; or it cannot be opened.
         """
-        for folder, name in self._links(id):
-            try:
-                return Folder(folder, os.open(f"{folder}/{name}", DIRECTORY), name)
-            except OSError:
-                continue  # what is wrong with it is said below
+        for folder, place in self._places:
+            name = _linked_name(place, id)
+            if name:
+                try:
+                    return Folder(folder, os.open(f"{place}/{name}", DIRECTORY), name)
+                except OSError:
+                    continue  # what is wrong with it is said below
         return Folder.at(self.path(id))
 
     def _linked(self, id: str) -> Path | None:
-        return next((folder / name for folder, name in self._links(id) if _is_directory(f"{folder}/{name}")), None)
-
-    def _links(self, id: str) -> Iterator[tuple[Path, str]]:
-        """Follow the link of an id in each folder. One that leads anywhere but to a name with this id is ignored."""
-        for folder in self.folders:
-            try:
-                name = os.readlink(f"{folder}/.{id}") if id.isdecimal() else id  # noqa: PTH115  it is asked for each look
-            except OSError:
-                continue
-            number = conversation_id(name)
-            if number and id in (number, name):
-                yield folder, name
+        linked = ((folder, place, _linked_name(place, id)) for folder, place in self._places)
+        return next((folder / name for folder, place, name in linked if name and _is_directory(f"{place}/{name}")), None)
 
     def _listed(self) -> list[tuple[str, Path]]:
         """List everything, once: what has no link yet (a clone, an older store) gets one, unless several directories have its id."""
@@ -186,6 +179,16 @@ class Directories:
         _remove(building)
         with suppress(OSError):
             (self.folders[0] / f".{number}").unlink()
+
+
+def _linked_name(place: str, id: str) -> str | None:
+    """Follow the link of an id in a folder. One that leads anywhere but to a name with this id is ignored."""
+    try:
+        name = os.readlink(f"{place}/.{id}") if id.isdecimal() else id  # noqa: PTH115  it is asked for each look
+    except OSError:
+        return None
+    number = conversation_id(name)
+    return name if number and id in (number, name) else None
 
 
 def _changed(folder: Path) -> int:

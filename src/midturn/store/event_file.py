@@ -31,7 +31,7 @@ class EventFile:
         self._folder = folder
         self.syncs = 0
         self._broken = ""
-        with telling("open", folder, NAME):
+        try:
             self.fd, self._opened = folder.opened(NAME, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             try:
                 if stat.S_IMODE(self._opened.st_mode) != PRIVATE:
@@ -46,6 +46,8 @@ class EventFile:
             except BaseException:
                 os.close(self.fd)
                 raise
+        except OSError as error:
+            raise refusal("open", self.path, error) from error
 
     @property
     def path(self) -> Path:
@@ -89,7 +91,7 @@ class EventFile:
             there = os.stat(NAME, dir_fd=self._folder.fd, follow_symlinks=False)
         except OSError as error:
             raise refusal("write", self.path, error) from error
-        if not os.path.samestat(there, self._opened):
+        if there.st_ino != self._opened.st_ino or there.st_dev != self._opened.st_dev:
             self._refuse("was replaced by another file")
         if there.st_size != self.end:
             self._refuse(f"has {there.st_size:,} bytes instead of the {self.end:,} that were recorded")

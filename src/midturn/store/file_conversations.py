@@ -73,14 +73,15 @@ class FileConversations:
         try:
             writer = await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder))
             try:
-                journal = FileJournal(writer, PASTS.of(folder.place))
+                place = folder.place
+                journal = FileJournal(writer, PASTS.of(place))
             except BaseException:
                 writer.close()
                 raise
         except BaseException:
             folder.close()
             raise
-        PASTS.keep(folder.place, journal.past)
+        PASTS.keep(place, journal.past)
         return journal
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
@@ -153,7 +154,7 @@ class FileConversations:
                 return HeldBy(conversation=id, turn=self._seals.last_turn(folder), holder=held.holder, since=held.since or "")
             with writer:
                 turn = writer.last_turn()
-                writer.mend(turn.events)
+                writer.mend(open_turn(turn.events))
                 written = writer.append(decide(turn))
                 if turn.handed and written:
                     writer.tidy(turn.handed, (*turn.events, *written))

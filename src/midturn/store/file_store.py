@@ -14,6 +14,7 @@ class FileStore(ConversationStore):
     """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
 
     def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
-        self.files = FileConversations(*map(Path, folders), limits=limits, sealed=sealed)
+        paths = [folder if isinstance(folder, Path) else Path(folder) for folder in folders]
+        self.files = FileConversations(*paths, limits=limits, sealed=sealed)
         """The files themselves."""
         super().__init__(self.files)

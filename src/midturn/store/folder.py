@@ -146,16 +146,20 @@ class Folder:
 
     def opened(self, name: str, flags: int) -> tuple[int, os.stat_result]:
         """Open a regular file as `open` does; return what it was then, too."""
-        fd = os.open(name, flags | _FILE, PRIVATE, dir_fd=self.fd)
+        fd = self.unchecked(name, flags)
         try:
             found = os.fstat(fd)
-            _check_regular(found)
+            check_regular(found)
             if flags & os.O_EXCL and stat.S_IMODE(found.st_mode) != PRIVATE:
                 os.fchmod(fd, PRIVATE)  # what the umask took away
         except BaseException:
             os.close(fd)
             raise
         return fd, found
+
+    def unchecked(self, name: str, flags: int) -> int:
+        """Open whatever has this name as `open` does; see what it is (`check_regular`) before anything is read from it or written."""
+        return os.open(name, flags | _FILE, PRIVATE, dir_fd=self.fd)
 
     def read(self, name: str) -> bytes:
         """Return what a file in here holds."""
@@ -229,16 +233,21 @@ class Folder:
             os.close(fd)
 
 
-def _check_regular(found: os.stat_result) -> None:
+def check_regular(found: os.stat_result) -> None:
+    """Refuse what is not a regular file.
+
+    Raises:
+        OSError: `EINVAL`.
+    """
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def write_all(fd: int, content: bytes) -> None:
     """Write everything. A disk that takes only a part refuses the rest, and that error says why."""
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]
+    written = os.write(fd, content)
+    while written < len(content):
+        written += os.write(fd, memoryview(content)[written:])
 
 
 def _reason(error: OSError) -> str:

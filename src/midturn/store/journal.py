@@ -9,13 +9,13 @@ from typing import Self
 
 from midturn.core.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import last_turn, open_turn
+from midturn.core.stream import Window, last_turn, open_turn
 from midturn.core.stream.log import NO_PAST, EventLog, Past
 from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
 from midturn.store.ending import NOTHING
 from midturn.store.event_file import EventFile
-from midturn.store.folder import Folder, telling
+from midturn.store.folder import Folder, refusal
 from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.ids import conversation_in
 from midturn.store.lock import Holder, Lock
@@ -80,7 +80,7 @@ class Writer:
         `known` is what was before the last turn at an earlier time.
         """
         ending, found = self.file.ending, self.file.found
-        past = known.grown(found.pass_by(0, ending.begin), f"{self.folder.place}/{NAME}")
+        past = known.grown(found.pass_by(0, ending.begin), f"{self.folder.place}/{NAME}") if ending.begin else NO_PAST
         found.forget()
         self.file.ending = NOTHING
         return list(ending.events), past
@@ -112,9 +112,9 @@ class Writer:
             name_finished(self.folder, self.conversation)
         return written
 
-    def mend(self, turn: Sequence[Event]) -> None:
-        """Have the index say of the last turn what is so."""
-        is_open = open_turn(turn) is not None
+    def mend(self, turn: Window | None) -> None:
+        """Have the index say what is so, given the last turn."""
+        is_open = turn is not None and turn.open
         if is_open != is_named(self.folder, self.conversation):
             (name_open if is_open else name_finished)(self.folder, self.conversation)
 
@@ -131,13 +131,15 @@ class FileJournal:
         """Take over `writer` with its folder; `known` is the past of an earlier journal of this conversation."""
         self._writer = writer
         self._closed = False
-        with telling("read", writer.folder, NAME):
+        try:
             self._events, self.past = writer.read(known)
+        except OSError as error:
+            raise refusal("read", writer.folder.path / NAME, error) from error
         self.events: Sequence[Event] = EventLog(self._events, self.past)
         """Everything recorded so far, oldest first."""
         self.answers = FileFeed(writer.answers)
         """What others hand over meanwhile."""
-        writer.mend(self._last_turn)
+        writer.mend(last_turn(self.events))
 
     @property
     def conversation(self) -> str:
@@ -152,7 +154,7 @@ class FileJournal:
     @property
     def needs_adoption(self) -> bool:
         """Whether the open turn was not begun or decided here."""
-        return open_turn(self.events) is not None and self._writer.needs_adoption
+        return self._writer.needs_adoption and open_turn(self.events) is not None
 
     @property
     def syncs(self) -> int:

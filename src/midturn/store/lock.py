@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.store.folder import PRIVATE, Folder, refusal, telling
+from midturn.store.folder import PRIVATE, Folder, check_regular, refusal, telling
 
 NAME = "lock"
 _STEP = 0.005  # seconds between two tries while somebody holds it for a moment
@@ -62,8 +62,10 @@ class Lock:
 
     def __init__(self, folder: Folder) -> None:
         """Open the lock's file; `take` makes one that is held."""
-        with telling("lock", folder, NAME):
-            self._fd = folder.open(NAME, os.O_RDWR | os.O_CREAT)
+        try:
+            self._fd = folder.unchecked(NAME, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise refusal("lock", folder.path / NAME, error) from error
         self._is_signed = False
 
     @classmethod
@@ -123,6 +125,7 @@ class Lock:
 
     def _read(self) -> Holder:
         """Return who signed; whoever has taken the lock and has not signed yet is nobody."""
+        check_regular(os.fstat(self._fd))
         return _decoded(os.pread(self._fd, 1_000, 0))
 
     def _sign(self, holder: Holder, there: os.stat_result) -> None:
@@ -190,9 +193,11 @@ def _checked(folder: Folder, fd: int) -> os.stat_result:
     """Return what the file is, under the lock.
 
     Raises:
+        OSError: It is not a regular file.
         StoreError: The conversation was removed after the file was opened, or the file is somebody else's, too.
     """
     there = os.fstat(fd)
+    check_regular(there)
     if there.st_nlink == 0:
         raise StoreError(f"The conversation at {folder.path} was removed.")
     if there.st_nlink > 1:

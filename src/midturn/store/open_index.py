@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from midturn.errors import StoreError
-from midturn.store.folder import Folder, telling
+from midturn.store.folder import Folder, refusal
 from midturn.store.processes import boot
 
 NAME = "open"
@@ -87,15 +87,19 @@ def name_open(conversation: Folder, id: str) -> None:
     Raises:
         StoreError: That cannot be done: no turn may begin here that nobody would find.
     """
-    with telling("note the open turn of", conversation):
+    try:
         try:
             folder = conversation.inside(f"../{NAME}")
         except FileNotFoundError:
             with conversation.inside("..") as conversations:
                 _make(conversations)
                 folder = conversations.inside(NAME)
-        with folder:
+        try:
             _touch(folder, id)
+        finally:
+            folder.close()
+    except OSError as error:
+        raise refusal("note the open turn of", conversation.path, error) from error
 
 
 def name_finished(conversation: Folder, id: str) -> None:

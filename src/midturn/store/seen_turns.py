@@ -46,6 +46,8 @@ class KnownPasts:
 
     def keep(self, place: str, past: Past) -> None:
         """Keep a past, and forget those that were not used for longest where they are many or large."""
+        if not past and place not in self._pasts:
+            return
         with self._lock:
             self._bytes -= self._pasts.pop(place, NO_PAST).size
             if 0 < past.size <= _MOST_BYTES:

@@ -36,7 +36,8 @@ def read_persisted_type(raw: JsonObject) -> PersistedType:
     if known is None:
         return UnknownType(name, raw)
     options = raw.get("options")
-    plain = raw if options is None else {**raw, "options": _as_objects(options)}
+    objects = _as_objects(options)
+    plain = raw if objects is options else {**raw, "options": objects}
     try:
         return msgspec.convert(plain, known)
     except msgspec.ValidationError:
@@ -46,5 +47,7 @@ def read_persisted_type(raw: JsonObject) -> PersistedType:
 def _as_objects(options: Json) -> Json:
     """Write each bare scalar as the object that it stands for."""
     if not isinstance(options, list | tuple):
+        return options
+    if all(type(option) is dict for option in options):  # as we write them; asking a class for `Mapping` is slow
         return options
     return [option if isinstance(option, Mapping) else {"value": option} for option in options]

@@ -177,7 +177,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
     def __post_init__(self) -> None:
         read = cast("object", self.answer_type)
         if not isinstance(read, _READ_TYPES):
-            if not isinstance(read, Mapping):
+            if type(read) is not dict and not isinstance(read, Mapping):  # asking a class for `Mapping` is slow
                 raise TypeError("`answer_type` must be an object with a `type`")
             msgspec.structs.force_setattr(self, "answer_type", read_persisted_type(cast("JsonObject", read)))
         if isinstance(self.answer_type, SecretType) and self.default is not UNSET:

@@ -75,7 +75,9 @@ def last_turn(events: Sequence[Event]) -> Window | None:
 def last_start(events: Sequence[Event]) -> int:
     """Return the place at which the last turn starts; 0 where none does."""
     for place in range(len(events) - 1, 0, -1):
-        if starts_turn(events[place]):
+        event = events[place]
+        kind = event.__class__
+        if kind is TurnStart or (kind is OpaqueEvent and starts_turn(event)):  # most are neither: this is asked of each event
             return place
     return 0
 
@@ -112,6 +114,8 @@ def _is_finished(part: Sequence[Event]) -> bool:
     kinds = {event.__class__ for event in part}
     if TurnEnd in kinds or (OpaqueEvent in kinds and any(map(ends_turn, part))):
         return True
+    if ChatResponse not in kinds:
+        return False
     last = next((event for event in reversed(part) if event.__class__ not in _AFTERTHOUGHTS), None)
     if not isinstance(last, ChatResponse) or last.reasoning is not None or not is_legacy(last):
         return False
