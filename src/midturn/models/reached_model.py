@@ -11,7 +11,7 @@ from midturn.models.importing import imported_in_thread
 from midturn.models.profiles import ModelSpec
 
 if TYPE_CHECKING:
-    from midturn.models.providers import ProviderConnection
+    from midturn.models.providers.connection import ProviderConnection
 
 
 class ReachedModel:
@@ -65,10 +65,10 @@ class ReachedModel:
             await connection.aclose()
 
     async def _connected(self) -> ProviderConnection:
-        providers = await imported_in_thread("midturn.models.providers")
+        connections = await imported_in_thread("midturn.models.providers.connection")
         loop = asyncio.get_running_loop()
         if self._connection is None or self._loop is not loop:
-            self._connection = cast("ProviderConnection", providers.ProviderConnection(self._spec, self._given))
+            self._connection = cast("ProviderConnection", connections.ProviderConnection(self._spec, self._given))
             self._loop = loop
             if self._connection.advice:
                 self._report(self._connection.advice)

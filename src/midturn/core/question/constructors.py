@@ -15,8 +15,6 @@ from midturn.core.question.python_answer import default_as_json, options_as_json
 from midturn.core.secret import SecretValue
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from midturn.core.question.question import Question
     from midturn.core.question.terms import NumberTerms, SeveralTerms, Terms, TermsOf
 
