@@ -13,12 +13,12 @@ from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Said, Stopping, Unaskable
 
-TIMEOUT = 86_400  # seconds that its hooks may take: `install` says so to it
-_MARGIN = 60
-_HIDDEN = 20.0  # seconds for which its dialog about a server's question stays away
+_BESIDE = 60
+"""Seconds for a hook that waits for nobody."""
 ASKS = "AskUserQuestion"
 
 
@@ -27,7 +27,7 @@ class Claude(SpeaksLikeClaude):
 
     key = "claude"
     name = "Claude Code"
-    wait: float = TIMEOUT - _MARGIN
+    wait = WAIT
     unreadable = Said()  # its own dialog decides; where there is none, it denies
     session_variable = "CLAUDE_CODE_SESSION_ID"
     process_variable = "CLAUDE_PID"
@@ -93,9 +93,9 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         entries=(
             HookEntry(event="PermissionRequest", matcher="*", timeout=TIMEOUT),
             HookEntry(event="Elicitation", matcher="*", timeout=TIMEOUT),
-            HookEntry(event="PostToolUse", matcher="*", timeout=_MARGIN, beside=True),
-            HookEntry(event="PostToolUseFailure", matcher="*", timeout=_MARGIN, beside=True),
-            HookEntry(event="UserPromptSubmit", timeout=_MARGIN, beside=True),
+            HookEntry(event="PostToolUse", matcher="*", timeout=_BESIDE, beside=True),
+            HookEntry(event="PostToolUseFailure", matcher="*", timeout=_BESIDE, beside=True),
+            HookEntry(event="UserPromptSubmit", timeout=_BESIDE, beside=True),
             HookEntry(event="Stop", timeout=TIMEOUT),
         ),
         advice="A session that runs already keeps the hooks that it began with. In a project, Claude Code asks once whether you trust it.",
@@ -192,7 +192,7 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
         return Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
     return PutElicitation(
-        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else _HIDDEN
+        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else HIDDEN
     )
 
 

@@ -13,13 +13,11 @@ from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
 
-TIMEOUT = 86_400  # seconds, as `install` tells it
-_MARGIN = 60
-_HIDDEN = 20.0  # seconds for which its dialog stays away
 _ASKS = "request_user_input"
 
 
@@ -28,7 +26,7 @@ class Codex(SpeaksLikeClaude):
 
     key = "codex"
     name = "Codex"
-    wait: float = TIMEOUT - _MARGIN
+    wait = WAIT
     unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # a hook that fails lets the command run, one that exits so does not
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
@@ -38,7 +36,7 @@ class Codex(SpeaksLikeClaude):
         tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
         match text(document.get("hook_event_name")):
             case "PermissionRequest":
-                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=False, seconds=_HIDDEN)
+                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=False, seconds=HIDDEN)
             case "PreToolUse" if tool == _ASKS:
                 return _question(document, arguments, gates=alone)
             case "PreToolUse" if alone:
@@ -69,7 +67,7 @@ def _question(document: JsonObject, arguments: JsonObject, *, gates: bool) -> Oc
     asked = questions_of(arguments, gates=gates)
     if not isinstance(asked, PutForm):
         return asked
-    return replace(asked, id=text(document.get("tool_use_id")), tool=_ASKS, seconds=None if gates else _HIDDEN)
+    return replace(asked, id=text(document.get("tool_use_id")), tool=_ASKS, seconds=None if gates else HIDDEN)
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -16,14 +16,12 @@ from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import AnswersGiven, Approved, Decided
+from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
 from midturn.foreign.registering import SERVER
 from midturn.foreign.running import started_with
 
-TIMEOUT = 86_400  # seconds, as `install` tells it
-_MARGIN = 60
-_HIDDEN = 20.0  # seconds for which its dialog stays away
 _ASKS = "ask_user"
 
 
@@ -32,7 +30,7 @@ class Copilot(SpeaksLikeClaude):
 
     key = "copilot"
     name = "Copilot CLI"
-    wait: float = TIMEOUT - _MARGIN
+    wait = WAIT
     unreadable = Said()  # its own dialog decides; where there is none, it denies
 
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
@@ -43,7 +41,7 @@ class Copilot(SpeaksLikeClaude):
         """Say what the document is about: only one of its events has a name in it."""
         del environment
         alone = not {"-p", "--prompt"}.isdisjoint(started_with("copilot"))
-        seconds = None if alone else _HIDDEN
+        seconds = None if alone else HIDDEN
         if document.get("hookName") == "permissionRequest":
             tool, arguments = text(document.get("toolName")) or "tool", members(document.get("toolInput"))
             if tool.startswith(f"{SERVER}/"):
@@ -113,7 +111,8 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
         ),
         written="copilot",
         beside={"version": 1} if project else {},
-        advice="Its own dialog opens after 20 seconds if nobody has answered. A project's hooks run only in a folder that you trust.",
+        advice=f"Its own dialog opens after {HIDDEN:.0f} seconds if nobody has answered. "
+        "A project's hooks run only in a folder that you trust.",
         killed="If the hook is killed, Copilot CLI's own dialog decides; without a terminal it denies. "
         "A question of its model is not asked then.",
     )

@@ -13,13 +13,11 @@ from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import Decided
+from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
 
-TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
-_MARGIN = 60
-_HIDDEN = 20.0  # seconds for which the dialog of its model's question stays away
 _ASKS = "ask_user"
 _CHANGES = "run_shell_command|write_file|replace"
 
@@ -29,7 +27,7 @@ class Gemini(SpeaksLikeClaude):
 
     key = "gemini"
     name = "Gemini CLI"
-    wait: float = TIMEOUT - _MARGIN
+    wait = WAIT
     unreadable = Said({"decision": "deny", "reason": words.FAILED})
     session_variable = "GEMINI_SESSION_ID"
 
@@ -74,7 +72,7 @@ def _asked(arguments: JsonObject) -> Occasion:
     """Return what its model asks; the own dialog, which opens after us, takes everything else."""
     listed = [{**asked, "options": _YES_OR_NO} if asked.get("type") == "yesno" else asked for asked in objects(arguments.get("questions"))]
     asked = questions_of({"questions": listed}, gates=False)
-    return replace(asked, tool=_ASKS, arguments=arguments, seconds=_HIDDEN) if isinstance(asked, PutForm) else asked
+    return replace(asked, tool=_ASKS, arguments=arguments, seconds=HIDDEN) if isinstance(asked, PutForm) else asked
 
 
 _YES_OR_NO: list[Json] = [{"label": "Yes"}, {"label": "No"}]

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 from midturn.foreign.running import started_with
 
-TIMEOUT = 86_400  # seconds; `install` tells it in milliseconds
-_MARGIN = 60
-_HIDDEN = 20.0  # seconds for which its dialog stays away
 _ASKS = "ask_user_question"
 _CHANGES = "run_shell_command|write_file|edit"
 
@@ -27,7 +27,7 @@ class Qwen(SpeaksLikeClaude):
 
     key = "qwen"
     name = "Qwen Code"
-    wait: float = TIMEOUT - _MARGIN
+    wait = WAIT
     unreadable = Said(status=2, errors=f"{words.FAILED}\n")  # where it asks nobody, silence would let the call run
     session_variable = "QWEN_CODE_SESSION_ID"
 
@@ -35,16 +35,12 @@ class Qwen(SpeaksLikeClaude):
         """Say what the document is about."""
         del environment
         alone = not {"-p", "--prompt"}.isdisjoint(started_with("qwen", "qwen-code"))
-        seconds = None if alone else _HIDDEN
+        seconds = None if alone else HIDDEN
         tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
         match text(document.get("hook_event_name")):
             case "PermissionRequest" if tool == _ASKS:
                 asked = questions_of(arguments, gates=alone)
-                return (
-                    PutForm(id="", tool=tool, arguments=asked.arguments, form=asked.form, gates=alone, seconds=seconds)
-                    if isinstance(asked, PutForm)
-                    else asked
-                )
+                return replace(asked, tool=tool, seconds=seconds) if isinstance(asked, PutForm) else asked
             case "PermissionRequest":
                 return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=seconds)
             case "PreToolUse" if document.get("permission_mode") == "yolo":  # nobody else asks
@@ -80,7 +76,7 @@ def installation(home: Path, project: Path | None, environment: Mapping[str, str
             HookEntry(event="PreToolUse", matcher=_CHANGES, timeout=TIMEOUT * 1000),
             HookEntry(event="Stop", timeout=TIMEOUT * 1000),
         ),
-        advice="Its own dialog opens after 20 seconds if nobody has answered. Without a terminal, run it with `--approval-mode yolo`, "
-        "and the hook asks you; otherwise it offers its model no tool that changes anything.",
+        advice=f"Its own dialog opens after {HIDDEN:.0f} seconds if nobody has answered. Without a terminal, run it with "
+        "`--approval-mode yolo`, and the hook asks you; otherwise it offers its model no tool that changes anything.",
         killed="If the hook is killed, Qwen Code's own dialog decides; where nobody else is asked (`--approval-mode yolo`), the call runs.",
     )
