@@ -29,8 +29,8 @@ NOTHING = Ending(0, 0, (), ())
 
 
 def read_ending(file: FileEnd, folder: Folder) -> Ending:
-    """Read how the file in `folder` ends."""
-    return _plain_ending(file) or _any_ending(file, folder)
+    """Read how the file in `folder` ends; what reads events is not made for a file that has none."""
+    return (_plain_ending(file) or _any_ending(file, folder)) if file.size else NOTHING
 
 
 def turn_of(file: FileEnd, lines: Sequence[WholeLine], folder: Folder) -> Sequence[Event]:

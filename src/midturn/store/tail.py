@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 
 import msgspec
 from msgspec import Struct
@@ -33,13 +34,16 @@ class WholeLine(Struct, frozen=True):
     text: bytes
 
 
-_MARKS = msgspec.json.Decoder(LineMark)
+@cache
+def _marks() -> msgspec.json.Decoder[LineMark]:
+    """Return what reads marks; it is made by the first who looks at a line by itself, which hardly anybody does."""
+    return msgspec.json.Decoder(LineMark)
 
 
 def mark(line: bytes) -> LineMark:
     """Return what a line says about turns and batches; of a broken one, what can still be read."""
     try:
-        return _MARKS.decode(clean(line))
+        return _marks().decode(clean(line))
     except (ValueError, RecursionError):  # msgspec's errors and Unicode's are ValueErrors
         event = decode_event(clean(line), "")
         return LineMark(event.type, event.more)

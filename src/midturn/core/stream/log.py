@@ -47,7 +47,7 @@ class Past:
         before, self._before = self._before, None
         known = before.view if before and "view" in vars(before) else []
         rest = self._lines[before.size :] if before and known else self._lines
-        decoded = decode_visible(rest)
+        decoded = decode_visible(rest) if rest else []  # what reads events is not made for a conversation that has none yet
         view = None if decoded is None else whole_view(decoded)
         return provider_view(self.events) if view is None else [*known, *view]
 
