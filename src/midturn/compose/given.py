@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar, cast, get_args
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -53,11 +53,11 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
         TypeError: Something is not a tool, or a function cannot become one.
         ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; or a tool claims to be somebody else.
     """
-    if _is_tool(given) or not isinstance(cast("object", given), Iterable):
+    if not isinstance(given, (list, tuple)) and (_is_tool(given) or not isinstance(cast("object", given), Iterable)):
         raise TypeError("`tools` takes a list: `tools=[deploy]`.")
     tools = [_tool(one) for one in given]
     built_in = [tool for tool in tools if _is_built_in(tool)]
-    register([tool for tool in tools if tool not in built_in], built_in)
+    register([tool for tool in tools if tool not in built_in] if built_in else tools, built_in)
     for tool in tools:
         source_of(tool)
     return tools
@@ -69,15 +69,17 @@ def routes_of(given: Mapping[str, GivenTarget] | None, tools: Iterable[Tool] | N
     Raises:
         ConfigError: A key names no tool, or a target does not exist.
     """
+    if not given:
+        return {}
     names = None if tools is None else [tool.definition.name for tool in tools]
-    for key in given or {}:
+    for key in given:
         tool, dot, question = key.partition(".")
         if not (dot and tool and question):
             raise ConfigError(f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all questions of a tool.")
         if names is not None and tool not in names:
             known = ", ".join(f"`{name}`" for name in names) or "none"
             raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
-    return {key: _target(key, to) for key, to in (given or {}).items()}
+    return {key: _target(key, to) for key, to in given.items()}
 
 
 def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
@@ -148,6 +150,8 @@ def check_prompter(given: T) -> T:
 
 
 def _tool(given: object) -> Tool:
+    if _is_bound(given):
+        return given
     hint = " The tool that lets the model ask is `midturn.ask_user`." if given is AskUser or isinstance(given, AskUser) else ""
     if inspect.isclass(given):
         raise TypeError(f"`{given.__name__}` is a class; a tool is an object.{hint}")
@@ -159,6 +163,11 @@ def _tool(given: object) -> Tool:
     if inspect.isroutine(given) or isinstance(given, functools.partial):
         return FunctionTool(cast("Callable[..., Any]", given))
     raise TypeError(f"{_shown(given)} is not a tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
+
+
+def _is_bound(given: object) -> TypeGuard[Tool]:
+    """Say whether something is a tool of ours that can be called as it is: nearly every one is."""
+    return isinstance(given, FunctionTool) and not given.is_unbound
 
 
 def _is_tool(given: object) -> bool:

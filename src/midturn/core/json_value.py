@@ -99,24 +99,22 @@ def is_plain(value: object, depth_limit: int, parts_limit: int = MOST_PARTS) -> 
 
     Nearly every value is, and then nobody needs to know where what stands in it.
     """
-    level: list[object] = [value]
+    level: list[Any] = [value]
     for _ in range(depth_limit):
-        inside: list[object] = []
-        for item in level:
-            if type(item) is str:
+        inside: list[Any] = []
+        for item, kind in zip(level, map(type, level), strict=True):
+            if kind is str:
                 if not (item.isascii() or _is_text(item)):
                     return False
-            elif type(item) is dict:
-                table = cast("dict[object, object]", item)
-                inside += table.values() if len(table) <= parts_limit else ()
-                parts_limit -= len(table)
-                if not (_ONLY_TEXT.issuperset(map(type, table)) and _is_text("".join(cast("dict[str, object]", table)))):
+            elif kind is dict:
+                inside += item.values() if len(item) <= parts_limit else ()
+                parts_limit -= len(item)
+                if not (_ONLY_TEXT.issuperset(map(type, item)) and _is_text("".join(item))):
                     return False
-            elif type(item) in (list, tuple):
-                row = cast("Sequence[object]", item)
-                inside += row if len(row) <= parts_limit else ()
-                parts_limit -= len(row)
-            elif type(item) not in _SURELY_JSON:
+            elif kind is list or kind is tuple:
+                inside += item if len(item) <= parts_limit else ()
+                parts_limit -= len(item)
+            elif kind not in _SURELY_JSON:
                 return False
         if not inside or parts_limit < 0:
             return parts_limit >= 0

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from midturn.core.exchange import (
     Finished,
     ModelEvent,
@@ -25,6 +27,8 @@ from midturn.models.script_reader import build_script
 
 FunctionReply: TypeAlias = str | JsonObject | Part | Sequence[Part] | Finished
 Function: TypeAlias = Callable[[ModelRequest], FunctionReply | Awaitable[FunctionReply] | AsyncIterator[ModelEvent]]
+_AT_ONCE = (str, dict, list, tuple, Struct)
+"""What needs not be waited for, as nearly every reply: asking a class for a protocol is slow."""
 
 
 class FunctionModel:
@@ -57,11 +61,13 @@ class FunctionModel:
             ModelError: The function returned something that is not an answer.
         """
         said = self._fn(request)
-        if isinstance(said, AsyncIterator):
-            async for event in said:
-                yield event
-            return
-        answer = _finished(await said if inspect.isawaitable(said) else said, request)
+        if not isinstance(said, _AT_ONCE):
+            if isinstance(said, AsyncIterator):
+                async for event in said:
+                    yield event
+                return
+            said = await said if inspect.isawaitable(said) else said
+        answer = _finished(said, request)
         for part in answer.parts:
             match part:
                 case TextPart(text):

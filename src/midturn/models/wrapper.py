@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from contextvars import ContextVar
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
@@ -39,8 +39,8 @@ class Wrapper:
 
     def asked(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Ask the model: `async with self.asked(request) as events`. Leaving closes its request at once."""
-        events = self.model.stream(request)
-        return aclosing(cast("AsyncGenerator[ModelEvent]", events)) if isinstance(events, AsyncGenerator) else nullcontext(events)
+        events: Any = self.model.stream(request)
+        return aclosing(events) if hasattr(events, "aclose") else nullcontext(events)
 
     async def _optionally(self, method: str) -> Any:
         found: Callable[[], Awaitable[Any]] | None = getattr(self.model, method, None)

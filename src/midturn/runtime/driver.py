@@ -78,7 +78,7 @@ class Driver:
         self._consulting = Consulting(services.consultant, services.journal, services.display, report)
         self._group: asyncio.TaskGroup
         self._elsewhere = Elsewhere(services.answers, services.journal, report)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
         self._started: set[str] = set()
         self._listens = False
         self._ending: RunEnding | None = None
@@ -214,8 +214,7 @@ class Driver:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._group.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks = [task, *(other for other in self._tasks if not other.done())]
         return task
 
     def _spawn_to_the_end(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -224,8 +223,9 @@ class Driver:
 
     def _stop_all(self) -> None:
         """Cancel what still runs: leaving a task group waits for its tasks, it does not stop them."""
-        for task in list(self._tasks):
+        for task in self._tasks:
             task.cancel()
+        self._tasks = []
 
 
 def _first(error: BaseException) -> BaseException:

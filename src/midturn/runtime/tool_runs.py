@@ -56,8 +56,8 @@ class ToolRuns:
         from midturn.runtime.executing import execute, may_be_asked  # who only talks runs no tool
 
         tool = self._tools[call.name]
-        self._secrets.of(call.event).learn(answers.values())
         limits, hide = self._surroundings.limits, self._secrets.of(call.event)
+        hide.learn(answers.values())
         numbers = itertools.count(1)
         is_over = False
 

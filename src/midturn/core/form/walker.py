@@ -257,7 +257,7 @@ def _copied(value: _V) -> _V:
 
 def _as_draft(question: Question[Any], value: Json | SecretValue) -> dict[str, Json]:
     """Return the entry that offers `value` again: none for what may not be offered, and none where nothing was entered."""
-    if value is None or isinstance(value, SecretValue) or isinstance(question.answer_type, SecretType | BooleanType):
+    if value is None or isinstance(value, SecretValue) or isinstance(question.answer_type, (SecretType, BooleanType)):
         return {}
     return {question.id: value}
 

@@ -87,13 +87,14 @@ def _can_be_changed(question: QuestionFields) -> bool:
 def written(fields: Mapping[str, object]) -> Mapping[str, object]:
     """Return the JSON of a question's fields as far as they have one; what is of a wrong type stays as it is, for the check to find."""
     return {
-        name: _plain(value) if isinstance(value, Struct) else value
+        name: plain(value) if isinstance(value, Struct) else value
         for name, value in fields.items()
         if value is not UNSET and name != "returns" and (value is not None or name not in ("context", "when"))
     }
 
 
-def _plain(value: Struct) -> object:
+def plain(value: Struct) -> object:
+    """Return what a part of a question is in JSON."""
     try:
         return cast("object", msgspec.to_builtins(value))
     except (TypeError, ValueError, RecursionError):  # something in it has no JSON

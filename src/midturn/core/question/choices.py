@@ -55,7 +55,7 @@ def option_of(options: Sequence[SelectOption], words: str) -> Scalar | None:
 
 
 def _is_scalar(value: Json) -> TypeGuard[Scalar]:
-    return isinstance(value, bool | int | float | str)
+    return isinstance(value, (bool, int, float, str))
 
 
 def _is_other(value: Json) -> bool:

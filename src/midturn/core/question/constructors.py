@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
 
+from msgspec import UNSET, Struct
+
 from midturn.core.json_value import Json, JsonObject, Scalar
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question.answer_type import OtherAnswer, SelectOption
-from midturn.core.question.authoring import author, written
+from midturn.core.question.authoring import author, plain
 from midturn.core.question.fields import Persistence, When
 from midturn.core.question.python_answer import default_as_json, options_as_json
 from midturn.core.secret import SecretValue
@@ -445,8 +447,12 @@ class Constructors:
 
 def authored(cls: type[Any], asked: Mapping[str, object], returns: object = None) -> Question[Any]:
     """Build the JSON that an author would write, and read it: one set of rules for both. What is None is not written."""
-    wire = {name: value for name, value in asked.items() if value is not None}
-    return author(cls, written(wire), DEFAULT_LIMITS, returns)
+    wire = {
+        name: plain(value) if isinstance(value, Struct) else value
+        for name, value in asked.items()
+        if value is not None and value is not UNSET
+    }
+    return author(cls, wire, DEFAULT_LIMITS, returns)
 
 
 def terms_of(default: object, **terms: object) -> dict[str, object]:

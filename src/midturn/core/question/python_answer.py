@@ -17,13 +17,10 @@ def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
     """Return the options as they are authored in JSON, and the `Enum` behind them where they are one."""
     if isinstance(options, type) and issubclass(options, Enum):
         return [member.value for member in options], options
-    if isinstance(options, Sequence) and not isinstance(options, str):  # a string is a sequence of letters that nobody means
-        return [_option_as_json(option) for option in cast("Sequence[object]", options)], None
+    if isinstance(options, (list, Sequence)) and not isinstance(options, str):  # a string is a sequence of letters that nobody means
+        given = cast("Sequence[Any]", options)
+        return [msgspec.to_builtins(option) if isinstance(option, SelectOption) else option for option in given], None
     return cast("Json", options), None
-
-
-def _option_as_json(option: object) -> Json:
-    return cast("Json", msgspec.to_builtins(option) if isinstance(option, SelectOption) else option)
 
 
 def default_as_json(default: object) -> Json:

@@ -10,7 +10,7 @@ from typing import overload
 from midturn.core.codec import clean, decode_event, decode_stream, decode_visible
 from midturn.core.events import Event, VisibleEvent
 from midturn.core.stream.provider_view import provider_view, whole_view
-from midturn.core.stream.window import TurnByTurn, Window, begins, last_start, last_turn
+from midturn.core.stream.window import TurnByTurn, Window, begins, last_turn, starts_turn, turn_from
 
 
 class Past:
@@ -83,16 +83,26 @@ class EventLog(TurnByTurn, Sequence[Event]):
         self._seen: list[VisibleEvent] | None = None
         self._seen_to = 0
         self._last: tuple[int, Window | None] = (-1, None)
+        self._start = self._looked_to = 0
 
     def last_turn(self) -> Window | None:
         """Return the last turn. Nothing of the past is looked at for it, but for whether anybody said something there."""
         if self._last[0] != len(self._events):
-            self._last = len(self._events), last_turn(self._events if not self._past or self._past.has_begun else list(self))
+            whole = not self._past or self._past.has_begun
+            self._last = len(self._events), turn_from(self._events, self._last_start()) if whole else last_turn(list(self))
         return self._last[1]
+
+    def _last_start(self) -> int:
+        """Return the place at which the last turn starts: each event is looked at once for it."""
+        for place in range(max(1, self._looked_to), len(self._events)):
+            if starts_turn(self._events[place]):
+                self._start = place
+        self._looked_to = len(self._events)
+        return self._start
 
     def provider_view(self) -> list[VisibleEvent]:
         """Return what a provider sees. What is over is found out once."""
-        start = last_start(self._events)
+        start = self._last_start()
         seen = self._past.view if self._seen is None else self._seen
         if start > self._seen_to:
             seen = [*seen, *provider_view(self._events[self._seen_to : start])]

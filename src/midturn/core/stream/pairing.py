@@ -9,6 +9,9 @@ from typing import TypeAlias, cast
 from midturn.core.events import (
     Approval,
     Event,
+    InquiryAnswered,
+    InquiryCancelled,
+    InquiryRedacted,
     InquiryRequest,
     InquiryResponse,
     ToolCallRequest,
@@ -90,7 +93,7 @@ def pair_inquiries(events: Sequence[Event]) -> Pairing:
             pairing.begin_turn()
         elif isinstance(event, InquiryRequest):
             pairing.ask(place, (event.id,))
-        elif isinstance(event, InquiryResponse):
+        elif isinstance(event, (InquiryAnswered, InquiryRedacted, InquiryCancelled)):
             pairing.respond(place, (event.id,))
     return pairing
 

@@ -34,7 +34,7 @@ def provider_view(events: Iterable[Event]) -> list[VisibleEvent]:
     """
     if isinstance(events, TurnByTurn):
         return events.provider_view()
-    events = events if isinstance(events, Sequence) else list(events)
+    events = events if isinstance(events, (list, Sequence)) else list(events)  # asking a class for `Sequence` is slow
     whole = whole_view(events)
     return [event for window in turns(events) for event in _turn_view(window.events)] if whole is None else whole
 

@@ -66,13 +66,17 @@ def last_turn(events: Sequence[Event]) -> Window | None:
     """Return the last turn, found from the end: what came before it costs nothing. The events may begin anywhere before its start."""
     if isinstance(events, TurnByTurn):
         return events.last_turn()
-    start = last_start(events)
+    return turn_from(events, _last_start(events))
+
+
+def turn_from(events: Sequence[Event], start: int) -> Window | None:
+    """Return the last turn, which starts at a place: what stands before it belongs to it where nobody has said anything there."""
     has_begun = start > 0 and any(begins(event) for event in itertools.islice(events, start))
     part = events[start:] if has_begun else events
     return Window(tuple(part), not _is_finished(part)) if _has_begun(part) else None
 
 
-def last_start(events: Sequence[Event]) -> int:
+def _last_start(events: Sequence[Event]) -> int:
     """Return the place at which the last turn starts; 0 where none does."""
     for place in range(len(events) - 1, 0, -1):
         event = events[place]

@@ -205,7 +205,7 @@ class Visit:
 def _open_chain(turn: TurnRecord, request: InquiryRequest) -> tuple[CallRecord, Chain]:
     """Return the call and the chain that a request belongs to, if it still waits."""
     response = turn.inquiries[request.id].response
-    if isinstance(response, InquiryAnswered | InquiryRedacted):
+    if isinstance(response, (InquiryAnswered, InquiryRedacted)):
         by = response.answered_by.by if response.answered_by else "somebody"
         raise AlreadyAnswered(f"The question {request.event_id!r} was answered already, by {by}.", by)
     call, chain = turn.place_of(request.id)

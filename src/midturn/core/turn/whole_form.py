@@ -21,7 +21,7 @@ def answers_to_form(walker: FormWalker, reply: Reply) -> dict[str, Answered] | N
         AnswerError: The map does not fit the form, or not all of it would count from here on; `problems` has everything.
     """
     step = walker.step()
-    if not isinstance(step, Ask) or not isinstance(reply, Answered) or not isinstance(reply.value, Mapping) or step.total == 1:
+    if not isinstance(step, Ask) or step.total == 1 or not isinstance(reply, Answered) or not isinstance(reply.value, Mapping):
         return None
     if _fits(step.question, reply.value):
         return None
