@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -112,6 +113,12 @@ def test_a_lock_that_is_a_fifo_hangs_nobody(folder: Folder) -> None:
 
     with pytest.raises(StoreError, match="not a regular file"):
         take(folder, for_a_turn())
+
+    holder = os.open(folder.path / "lock", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    with pytest.raises(StoreError, match="not a regular file"):
+        take(folder, for_a_turn())
+    os.close(holder)
 
 
 def test_a_conversation_that_is_removed_while_one_waits_for_it_is_not_locked(folder: Folder) -> None:

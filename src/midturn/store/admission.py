@@ -64,7 +64,7 @@ class AdmittedAnswers:
     async def collect(self) -> Sequence[HandedOver]:
         """Return those that may count, oldest first. Each is judged once."""
         handed = await self._feed.collect()
-        if not handed or not self._admission:
+        if not handed:
             return handed
         waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
         return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]

@@ -108,13 +108,15 @@ def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
 
 def _check_way(visit: Visit, submission: Submission) -> None:
     """Refuse what is no way to answer this: an approval is decided, a question is answered."""
+    if submission.approve is None and submission.arguments is UNSET and submission.content is UNSET:
+        return
     ways = {
         "approve": submission.approve is not None,
         "arguments": submission.arguments is not UNSET,
         "content": submission.content is not UNSET,
     }
     given = [way for way, is_given in ways.items() if is_given]
-    prompt = visit.prompt() if given else None
+    prompt = visit.prompt()
     if prompt is None:
         return
     wrong = [f"`{way}`" for way in given if way not in _WAYS[prompt.kind]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 
 from midturn.core.stream import open_turn
@@ -23,10 +22,13 @@ class FolderSeals:
         """Seal in `folders`, each with its real path; where it is `wanted`, in all of them."""
         self._folders = folders
         self._wanted = wanted
+        self._known: dict[Path, Seals] | None = None
 
-    @cached_property
+    @property
     def _of(self) -> dict[Path, Seals]:
-        return {folder: seals for folder, real in self._folders if (seals := Seals.of(real, wanted=self._wanted))}
+        if self._known is None:
+            self._known = {folder: seals for folder, real in self._folders if (seals := Seals.of(real, wanted=self._wanted))}
+        return self._known
 
     @property
     def lacks_key(self) -> bool:
@@ -36,10 +38,9 @@ class FolderSeals:
 
     def chain(self, folder: Folder) -> SealChain | None:
         """Return the chain of a conversation, given its directory."""
-        seals = self._of.get(folder.path.parent) if self._of else None
-        if seals is None:
-            return None
-        return seals.chain(conversation_in(folder.name))
+        of = self._of
+        seals = of.get(folder.path.parent) if of else None
+        return seals.chain(conversation_in(folder.name)) if seals else None
 
     def last_turn(self, folder: Folder) -> LastTurn:
         """Read the last turn of a conversation, and find out whether it was begun and decided here."""

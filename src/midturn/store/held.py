@@ -14,7 +14,7 @@ from midturn.errors import MidturnError, StoreError
 from midturn.store.admission import Admission, AdmittedAnswers
 from midturn.store.batch import stamped
 from midturn.store.decisions import answer_batch
-from midturn.store.port import PortJournal
+from midturn.store.port import PortFeed, PortJournal
 
 _LOG = logging.getLogger("midturn.store")
 
@@ -25,7 +25,7 @@ class HeldConversation:
     def __init__(self, journal: PortJournal, admission: Admission, clock: TimeOfDay) -> None:
         self._journal = journal
         self._clock = clock
-        self.answers = AdmittedAnswers(journal, admission)
+        self.answers: AdmittedAnswers | PortFeed = AdmittedAnswers(journal, admission) if admission else journal.answers
         self.conversation: str = journal.conversation
         """The conversation's id."""
         self.events: Sequence[Event] = journal.events

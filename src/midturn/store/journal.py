@@ -103,10 +103,10 @@ class Writer:
         if self._chain:
             lines, after = self._chain.sealed(lines)
         kinds = set(map(type, written))
+        self.file.check_ours()
         if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
-            self.file.check_ours()
             name_open(self.folder, self.conversation)
-        self.file.append(lines)
+        self.file.write(lines)
         self._chain = after
         if TurnEnd in kinds:
             name_finished(self.folder, self.conversation)

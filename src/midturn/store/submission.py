@@ -11,6 +11,8 @@ from midturn.core.json_value import Json
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
 from midturn.errors import AnswerError, Problem
 
+_WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
+
 
 class Submission(Struct, frozen=True, omit_defaults=True):
     """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
@@ -43,21 +45,20 @@ class Submission(Struct, frozen=True, omit_defaults=True):
             AnswerError: Not exactly one thing was done.
         """
         edited = (self.arguments is not UNSET or self.content is not UNSET) and self.approve is not False
-        done = {
-            "value": self.value is not UNSET,
-            "approve": self.approve is not None and not edited,
-            "arguments": self.arguments is not UNSET,
-            "content": self.content is not UNSET,
-            "reply": self.reply is not None,
-            "back": self.back,
-            "cancel": self.cancel,
-        }
-        given = [name for name, is_given in done.items() if is_given]
-        if len(given) != 1:
-            what = " and ".join(f"`{name}`" for name in given) or "none of them"
+        done = (
+            self.value is not UNSET,
+            self.approve is not None and not edited,
+            self.arguments is not UNSET,
+            self.content is not UNSET,
+            self.reply is not None,
+            self.back,
+            self.cancel,
+        )
+        if sum(done) != 1:
+            given = [f"`{way}`" for way, is_done in zip(_WAYS, done, strict=True) if is_done]
             ways = "`value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel`"
-            raise AnswerError([Problem("", f"Give exactly one of {ways}, not {what}.")])
-        return self._reply(given[0])
+            raise AnswerError([Problem("", f"Give exactly one of {ways}, not {' and '.join(given) or 'none of them'}.")])
+        return self._reply(_WAYS[done.index(True)])
 
     def _reply(self, given: str) -> Reply:
         match given:

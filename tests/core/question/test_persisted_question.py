@@ -52,6 +52,7 @@ def test_a_question_survives_the_stream(authored: dict[str, Any]) -> None:
     assert read.question == question.persisted()
     assert read.question.key == question.persisted().key
     assert read.question.asked(question.id) == question
+    assert read.question.asked(question.id).persisted() == question.persisted()
 
 
 def test_old_and_new_shapes_are_read() -> None:
@@ -173,3 +174,14 @@ def test_a_schema_that_was_changed_in_between_is_another_question() -> None:
     asked, kind = question.persisted().key, cast("Any", question.answer_type)
     kind.schema["minimum"] = 2
     assert question.persisted().key != asked
+
+
+def test_a_question_that_is_asked_again_is_what_is_on_record_unless_it_can_be_changed() -> None:
+    read = Question.select("region", "Which region?", ["eu-1", "us-2"]).persisted()
+    assert read.asked("region").persisted() is read
+    assert msgspec.structs.replace(read.asked("region"), context="Anew.").persisted().context == "Anew."
+
+    again = Question.schema("count", "How many?", {"type": "integer"}).persisted().asked("count")
+    before, kind = again.persisted().key, cast("Any", again.answer_type)
+    kind.schema["minimum"] = 2
+    assert again.persisted().key != before

@@ -33,6 +33,9 @@ class Form(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         questions = tuple(self.questions)
+        if len(questions) == 1 <= self.limit and _stands_alone(questions[0]):  # as nearly every form
+            force_setattr(self, "questions", questions)
+            return
         problems = _strangers(questions) or form_problems([QuestionRead.of(question) for question in questions], self.limit)
         if problems:
             raise QuestionError(problems)
@@ -77,6 +80,11 @@ class Form(Struct, frozen=True):
     def to_json(self) -> list[dict[str, Json]]:
         """Return the questions as wire objects, defaults omitted."""
         return [question.to_json() for question in self.questions]
+
+
+def _stands_alone(given: object) -> bool:
+    """Say whether this is a question that depends on no other one: there is nothing else that could be wrong with a form of it."""
+    return isinstance(given, Question) and given.when is None and type(cast("object", given.id)) is str
 
 
 def _strangers(questions: Sequence[object]) -> list[Problem]:

@@ -225,7 +225,11 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
             persistence="turn" if self.persistence == "turn" else "none",
             optional=self.optional,
         )
-        return question if self.default is UNSET else _with_default(question, self.default)
+        if self.default is not UNSET:
+            return _with_default(question, self.default)
+        if question.persistence == self.persistence and not isinstance(answer_type, SchemaType):  # a schema can be changed
+            vars(question)[_PERSISTED] = self
+        return question
 
 
 def _refuse_outside_subset(schema: JsonObject) -> None:
