@@ -42,6 +42,15 @@ def test_explain_names_every_place_that_sets_a_key_and_the_first_one_counts(midt
     ]
 
 
+def test_set_says_what_has_no_effect_as_every_command_does(midturn: CommandLine) -> None:
+    midturn.workspace_file("".join(f"[conversation.tools.tool_{number}]\ncommand = ['x']\n" for number in range(9)))
+
+    said = midturn.ok("config", "set", "assistant.name", "Ada").stderr
+
+    assert said.endswith("\n`midturn trust` shows what it enables and asks you.\n")
+    assert "U+000A" not in said
+
+
 def test_explain_breaks_its_rows_between_words(midturn: CommandLine) -> None:
     with midturn.on_a_terminal("config", "explain", "prompt.settle_ms", size=(40, 20)) as terminal:
         assert terminal.wait_for_end() == 0

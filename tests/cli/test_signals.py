@@ -179,6 +179,51 @@ def test_a_disk_without_room_is_said_in_one_line(midturn: CommandLine) -> None:
     assert b"Traceback" not in finished.stderr
 
 
+def test_help_that_a_full_disk_cannot_take_is_said_in_one_line_too(midturn: CommandLine) -> None:
+    finished = from_a_shell(midturn, "</dev/null >/dev/full", "--help")
+
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("midturn: No space left on device.")
+    assert finished.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "streams", "said"),
+    [
+        (("acp",), "</dev/null", "Editors start this command, and talk with it over pipes: its stdin is none."),
+        (("acp",), "<&-", "Editors start this command, and talk with it over pipes: its stdin is none."),
+        (("mcp",), "<&-", "An agent starts this command, and talks with it over stdin and stdout: one of them is closed."),
+        (("mcp",), "</dev/null >&-", "An agent starts this command, and talks with it over stdin and stdout: one of them is closed."),
+    ],
+)
+def test_a_server_that_nobody_can_talk_with_says_so(midturn: CommandLine, arguments: tuple[str, ...], streams: str, said: str) -> None:
+    pytest.importorskip(arguments[0])
+    finished = from_a_shell(midturn, streams, *arguments)
+
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(f"midturn: {said}\n")
+
+
+def test_an_export_and_an_editor_do_without_streams_that_are_closed(midturn: CommandLine) -> None:
+    midturn.ok("query", "-m", midturn.script(), "hi")
+
+    exported = from_a_shell(midturn, "</dev/null >&-", "conversation", "export")
+    edited = from_a_shell(midturn, "<&-", "conversation", "edit")
+
+    assert (exported.returncode, exported.stderr) == (0, "")
+    assert edited.returncode == 2
+    assert edited.stderr.startswith("midturn: There is no terminal for an editor: set EDITOR to a command that needs none.\n")
+
+
+def from_a_shell(midturn: CommandLine, streams: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command without a terminal, with its streams as a shell leaves them: `</dev/null >&-`."""
+    lost = {name: value for name, value in midturn.environment.items() if name not in {"EDITOR", "VISUAL"}}
+    command = ["/bin/sh", "-c", f'exec "$@" {streams}', "sh", sys.executable, "-m", "midturn", *arguments]
+    return subprocess.run(
+        command, cwd=midturn.root, env=lost, capture_output=True, text=True, start_new_session=True, timeout=60, check=False
+    )
+
+
 def test_a_directory_that_is_gone_is_said_in_one_line(midturn: CommandLine) -> None:
     gone = midturn.root / "gone"
     gone.mkdir()
@@ -187,8 +232,7 @@ def test_a_directory_that_is_gone_is_said_in_one_line(midturn: CommandLine) -> N
     finished = subprocess.run(command, env=midturn.environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
 
     assert finished.returncode == 1
-    assert b"No such file or directory" in finished.stderr
-    assert b"Traceback" not in finished.stderr
+    assert finished.stderr == b"midturn: The directory that this was started in does not exist any more. Change to another one.\n"
 
 
 def test_what_should_not_have_happened_is_one_line_and_the_log_has_the_rest(midturn: CommandLine) -> None:

@@ -56,7 +56,9 @@ def start_log(environment: Mapping[str, str]) -> None:
 
 
 def log_unexpected(error: BaseException) -> None:
-    """Keep the whole story of an error that should not have happened."""
+    """Keep the whole story of an error that should not have happened, be it before a command was found."""
+    if not _LOG.handlers:
+        start_log({})
     _LOG.error("unexpected", exc_info=error)
 
 

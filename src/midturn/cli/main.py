@@ -218,6 +218,9 @@ def _unexpected(error: Exception) -> int:
     from midturn.cli.log import log_file, log_unexpected
     from midturn.config.places import shown
 
+    if isinstance(error, FileNotFoundError) and _is_directory_gone():
+        note("midturn: The directory that this was started in does not exist any more. Change to another one.")
+        return ExitStatus.ERROR
     log_unexpected(error)
     if isinstance(error, OSError) and error.strerror:
         name = error.filename if isinstance(error.filename, str) else ""
@@ -226,3 +229,11 @@ def _unexpected(error: Exception) -> int:
         what = f"{type(error).__name__}: {error}"
         note("midturn: something went wrong that should not have ({}). The log has the details: {}", what[:300], shown(log_file()))
     return ExitStatus.ERROR
+
+
+def _is_directory_gone() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  that it fails is the answer
+    except FileNotFoundError:
+        return True
+    return False

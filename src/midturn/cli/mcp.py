@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -51,6 +52,8 @@ def command(*, seconds: float, holds: bool, address: str | None, agent: str | No
         return
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError('The Model Context Protocol needs the extra `mcp`: install it with `pip install "midturn[mcp]"`.')
+    if address is None and (sys.stdin is None or sys.stdout is None):
+        raise click.UsageError("An agent starts this command, and talks with it over stdin and stdout: one of them is closed.")
     asyncio.run(_serve(seconds, address, store, tasks=not holds))
 
 

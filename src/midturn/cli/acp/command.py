@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import stat
 import sys
 from collections.abc import Mapping
 
@@ -46,13 +48,26 @@ def command(
     if context.invoked_subcommand is not None:
         return None
     check_installed()
-    if sys.stdin.isatty():
-        raise click.UsageError("Editors start this command, and talk with it: there is nothing to type here. `midturn chat` is for you.")
+    _check_editor()
     from midturn.cli.acp.serving import serve_editor
 
     for_people_only("take answers for one")
     assignments = [Assignment("assistant.model.id", model, "--model")] if model else []
     return serve_editor(Flags(cfg=cfg, assignments=assignments), store, takes_servers=not own_servers)
+
+
+def _check_editor() -> None:
+    """Make sure that a program is at the other end: a file and /dev/null never hang up, and a person has nothing to type here.
+
+    Raises:
+        click.UsageError: stdin or stdout is neither a pipe nor a socket.
+    """
+    if sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError("Editors start this command, and talk with it: there is nothing to type here. `midturn chat` is for you.")
+    for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
+        mode = os.fstat(stream.fileno()).st_mode if stream is not None else 0
+        if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+            raise click.UsageError(f"Editors start this command, and talk with it over pipes: its {name} is none.")
 
 
 def check_installed() -> None:

@@ -12,6 +12,7 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import loaded_if_right, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import environment
+from midturn.cli.shown import block, line
 from midturn.config.approvals import Approvals
 from midturn.config.edit import SetValue, keep_trust, set_value
 from midturn.config.explain import explain
@@ -63,4 +64,4 @@ def _warn_if_overridden(loaded: Loaded, key: str) -> None:
     if len(found) == 1 and found[0].settings and found[0].settings[0].layer != "workspace":
         note("midturn: it has no effect here: {} sets it, too, and comes first.", found[0].settings[0].place)
     for sentence in said_of_ignored(loaded):
-        note("midturn: {}", sentence)
+        note(line("midturn: {}", block(sentence)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 
 import click
 
@@ -45,6 +46,8 @@ def _edit_file(place: Place, number: str) -> ExitStatus:
     """Let the person edit the events; nobody else writes meanwhile, and what cannot be read afterwards is said."""
     from midturn.terminal.editor import NoEdit, editor_command
 
+    if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or (sys.stdin and sys.stdin.isatty())):
+        raise click.UsageError("There is no terminal for an editor: set EDITOR to a command that needs none.")
     with Held.existing(place, number):
         try:
             command_line = [*editor_command(os.environ), str(place.files.path(number) / NAME)]

@@ -28,7 +28,7 @@ def write_export(store: ConversationStore, id: str, form: str, to: Path | None) 
         _write(to, content)
     elif is_terminal():
         say(block(content.decode("utf-8", "replace")))
-    else:
+    elif sys.stdout is not None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     return ExitStatus.DONE
