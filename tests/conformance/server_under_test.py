@@ -18,7 +18,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from midturn import Question
-from midturn.core.form.elicitation import Outgoing
+from midturn.core.form.outgoing import Outgoing
 from midturn.errors import AnswerError
 from support.serving import serve_here
 

@@ -14,7 +14,7 @@ import pytest
 from midturn.cli.place import place_in
 from midturn.clock import SYSTEM
 from midturn.core.asker import Asker
-from midturn.core.form.elicitation import Outgoing, heading
+from midturn.core.form.outgoing import Outgoing, heading
 from midturn.foreign.errands import Errands
 from midturn.tools.ask_user_arguments import read_arguments
 from support.cli import CommandLine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from midturn.core.form.elicitation import Outgoing, heading
+from midturn.core.form.outgoing import Outgoing, heading
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import members, text
 from midturn.errors import QuestionError

@@ -24,10 +24,11 @@ from midturn.prompts.content import pretty
 from midturn.prompts.keys import scope
 from midturn.store.ids import event_ids
 from midturn.store.outside_answers import Receipt
-from midturn.web import controls
 from midturn.web.access import Visitor
 from midturn.web.body import Fields
+from midturn.web.controls import control_of
 from midturn.web.question_pages import DecisionPage, PageAgain, QuestionPage, ReviewPage, ShownPage
+from midturn.web.sent_answer import sent_answer
 from midturn.web.site import Site
 from midturn.web.walk import FormWalk, read_steps, rows_of_review
 
@@ -100,7 +101,7 @@ class Answering:
         prompt = await self._prompt()
         asked = prompt.question
         start = asked.default if prompt.prefill is UNSET else prompt.prefill
-        control = controls.control(asked, start, typed)
+        control = control_of(asked, start, typed)
         return QuestionPage(asked=asked, control=control, covers=_covers(prompt), secret_elsewhere=self._elsewhere(asked))
 
     # A form -------------------------------------------------------------------------------------------------------------
@@ -140,7 +141,7 @@ class Answering:
             case Prompt(question=asked) as prompt:
                 return QuestionPage(
                     asked=asked,
-                    control=controls.control(asked, walk.start(prompt), typed),
+                    control=control_of(asked, walk.start(prompt), typed),
                     index=prompt.index,
                     total=prompt.total,
                     can_go_back=prompt.can_go_back,
@@ -238,7 +239,7 @@ class Answering:
 
 
 def _checked(question: Question[Any], sent: Fields) -> Json:
-    value = controls.answer(question, sent)
+    value = sent_answer(question, sent)
     question.check(value)
     return value
 

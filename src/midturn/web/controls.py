@@ -1,13 +1,12 @@
-"""From a question to the control that answers it, and from what was sent back to the answer."""
+"""From a question to the control that answers it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn, TypeAlias, assert_never, cast
+from typing import Any, Literal, TypeAlias, assert_never, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject, Scalar
 from midturn.core.question import Question
 from midturn.core.question.answer_type import (
@@ -19,7 +18,6 @@ from midturn.core.question.answer_type import (
     SelectType,
     TextType,
 )
-from midturn.errors import AnswerError, Problem
 from midturn.prompts.content import other_text, position, pretty, scalar_text
 from midturn.prompts.json_text import skeleton
 from midturn.web.body import Fields
@@ -58,7 +56,7 @@ class Control(Struct, frozen=True, kw_only=True):
         return len(self.choices) >= SEARCHED_FROM
 
 
-def control(question: Question[Any], start: Json | UnsetType, typed: Fields | None = None) -> Control:
+def control_of(question: Question[Any], start: Json | UnsetType, typed: Fields | None = None) -> Control:
     """Return the control of a question, holding `start`, or what was typed before and did not fit."""
     match native(question):
         case BooleanType():
@@ -74,29 +72,6 @@ def control(question: Question[Any], start: Json | UnsetType, typed: Fields | No
             return Control(kind="secret")
         case SchemaType(schema):
             return _of_schema(schema, start, typed)
-        case _ as other:
-            assert_never(other)
-
-
-def answer(question: Question[Any], sent: Fields) -> Json:
-    """Return the answer that was sent; a secret is the string that was typed.
-
-    Raises:
-        AnswerError: What was sent is not an answer; the message is for whoever sent it.
-    """
-    if sent.one("act") == "skip" and question.optional:
-        return None
-    match native(question):
-        case BooleanType():
-            return _yes_or_no(sent)
-        case SelectType(options=options):
-            return _chosen(options, sent)
-        case MultiSelectType(options=options):
-            return _all_chosen(options, sent)
-        case TextType() | SecretType():
-            return _typed_text(sent, question)
-        case SchemaType(schema):
-            return _typed_json(schema, sent)
         case _ as other:
             assert_never(other)
 
@@ -121,9 +96,6 @@ def native(question: Question[Any]) -> BooleanType | SelectType | MultiSelectTyp
             return TextType()
         case _:
             return kind
-
-
-# What a page draws ------------------------------------------------------------------------------------------------------
 
 
 def _choices(options: tuple[SelectOption, ...], start: Json | UnsetType, typed: Fields | None, *, allow_other: bool) -> dict[str, Any]:
@@ -208,60 +180,3 @@ def _described(schema: JsonObject) -> str:
 def _sentence(parts: Sequence[str]) -> str:
     joined = ", ".join(parts)
     return f"{joined[0].upper()}{joined[1:]}." if joined else ""
-
-
-# What was sent ----------------------------------------------------------------------------------------------------------
-
-
-def _yes_or_no(sent: Fields) -> bool:
-    match sent.one("answer"):
-        case "yes":
-            return True
-        case "no":
-            return False
-        case _:
-            return _refuse("Choose yes or no.")
-
-
-def _chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
-    place = sent.one("answer")
-    if place is None:
-        _refuse("Choose one of the options.")
-    return _option(options, place, sent)
-
-
-def _all_chosen(options: tuple[SelectOption, ...], sent: Fields) -> Json:
-    return [_option(options, place, sent) for place in sent.all("answer")]
-
-
-def _option(options: tuple[SelectOption, ...], place: str, sent: Fields) -> Json:
-    if place == OTHER:
-        words = sent.text(OTHER).strip()
-        return {"other": words} if words else _refuse("Write your own words into the field, or choose another option.")
-    if place.isascii() and place.isdecimal() and len(place) <= len(str(len(options))) and int(place) < len(options):
-        return options[int(place)].value
-    return _refuse("Choose one of the options on this page.")
-
-
-def _typed_text(sent: Fields, question: Question[Any]) -> str:
-    text = sent.text("answer")
-    if not text and sent.one("empty") != "meant":
-        again = "Choose Skip to leave it out." if question.optional else "Send it once more to answer with an empty text."
-        _refuse(f"Nothing was typed. {again}")
-    return text
-
-
-def _typed_json(schema: JsonObject, sent: Fields) -> Json:
-    text = sent.text("answer").strip()
-    if not text:
-        _refuse("A number is needed." if schema.get("type") in {"integer", "number"} else "JSON is needed.")
-    try:
-        return read_json(text)
-    except NotJson as error:
-        if schema.get("type") in {"integer", "number"}:
-            _refuse("This is not a number.")
-        _refuse(f"This is {error}.")
-
-
-def _refuse(message: str) -> NoReturn:
-    raise AnswerError([Problem("", message)])

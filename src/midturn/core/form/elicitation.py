@@ -1,28 +1,24 @@
-"""Forms of the Model Context Protocol and of the Agent Client Protocol: a flat JSON Schema in, our form out, and back again."""
+"""A form of the Model Context Protocol or of the Agent Client Protocol as one of ours: a flat JSON Schema in, questions out."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any, cast
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
+from midturn.core.form.flat_schema import KINDS, NUMBER_BOUNDS, TEXT_BOUNDS, checked_answers, sent
 from midturn.core.form.form import Form
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import items, members, objects, text
 from midturn.core.names import QUESTION_ID
 from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SelectOption, SelectType
-from midturn.errors import AnswerError, Problem, QuestionError
+from midturn.errors import Problem, QuestionError
 
 _ID = re.compile(QUESTION_ID)
-_TEXT_BOUNDS = ("format", "minLength", "maxLength", "pattern")
-_NUMBER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _PAIRS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _LONGEST = 2048
-_KINDS = ("string", "number", "integer", "boolean")
 
 
 class Elicited(Struct, frozen=True):
@@ -33,7 +29,7 @@ class Elicited(Struct, frozen=True):
 
     def content(self, answers: Mapping[str, Json]) -> dict[str, Json]:
         """Return the object that the schema asked for. What was skipped is left out."""
-        return {name: _sent(answers[key]) for key, name in self.names.items() if answers.get(key) is not None}
+        return {name: sent(answers[key]) for key, name in self.names.items() if answers.get(key) is not None}
 
     def answers(self, content: object) -> dict[str, Json]:
         """Return the answers of a content that came from somebody else's form, checked; nothing is filled in.
@@ -42,17 +38,7 @@ class Elicited(Struct, frozen=True):
             AnswerError: It is not an answer: something required is not there, or does not fit; or nothing is there at all.
         """
         given = members(content)
-        answers: dict[str, Json] = {}
-        problems: list[Problem] = []
-        for question in self.form.questions:
-            name = self.names[question.id]
-            try:
-                answers[question.id] = cast("Json", question.check(given.get(name)))
-            except AnswerError as error:
-                problems += [Problem(f"/{name}{problem.pointer}", problem.message) for problem in error.problems]
-        if problems:
-            raise AnswerError(problems)
-        return answers
+        return checked_answers(self.form.questions, self.names, lambda _, name: given.get(name))
 
 
 def form_of(schema: object, message: str) -> Elicited:
@@ -71,90 +57,6 @@ def form_of(schema: object, message: str) -> Elicited:
         for number, (key, name) in enumerate(names.items())
     ]
     return Elicited(Form.from_json(questions, review=len(questions) > 1), names)
-
-
-def heading(questions: Sequence[Question[Any]]) -> str:
-    """Return what stands above a form of these questions."""
-    first = questions[0]
-    if len(questions) > 1:
-        return first.context or "Please answer these questions."
-    return f"{first.context}\n\n{first.text}" if first.context else first.text
-
-
-class Outgoing(Struct, frozen=True):
-    """Our questions as a form of somebody else's: `names` are its properties, by the ids of the questions.
-
-    Where own words will do as well, a property of its own takes them, for a form over there has no such choice.
-    """
-
-    questions: Sequence[Question[Any]]
-    names: Mapping[str, str]
-
-    @classmethod
-    def of(cls, questions: Sequence[Question[Any]], *, in_order: bool = False) -> Outgoing:
-        """Name the properties; `in_order`: the form is sorted by them over there."""
-        return cls(questions, {asked.id: f"q{place:02}" if in_order else asked.id for place, asked in enumerate(questions)})
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        """The flat JSON Schema of the form."""
-        properties: dict[str, Json] = {}
-        for question in self.questions:
-            name = self.names[question.id]
-            properties[name] = _property(question)
-            if takes_own_words(question):
-                properties[_own(name)] = {"type": "string", "title": "Or in your own words"}
-        needed = [self.names[asked.id] for asked in self.questions if not asked.optional and not takes_own_words(asked)]
-        return {"type": "object", "properties": properties, "required": needed}
-
-    def answers(self, content: object) -> dict[str, Json]:
-        """Return the answers in what came back, checked; nothing is filled in.
-
-        Raises:
-            AnswerError: It is no answer: something is not there that is needed, or does not fit.
-        """
-        given = members(content)
-        answers: dict[str, Json] = {}
-        problems: list[Problem] = []
-        for question in self.questions:
-            name = self.names[question.id]
-            try:
-                received = _received(question, given.get(name), given.get(_own(name)))
-                answers[question.id] = cast("Json", question.check(received))
-            except AnswerError as error:
-                problems += [Problem(f"/{name}{problem.pointer}", problem.message) for problem in error.problems]
-        if problems:
-            raise AnswerError(problems)
-        return answers
-
-
-def takes_own_words(question: Question[Any]) -> bool:
-    """Say whether a choice may be answered with something that is none of its options."""
-    return isinstance(question.answer_type, SelectType | MultiSelectType) and question.answer_type.allow_other
-
-
-def _own(name: str) -> str:
-    return f"{name}_other"
-
-
-def _received(question: Question[Any], value: Json, own: Json) -> Json:
-    """Return what came back as our answers are: options by their values, own words as such."""
-    words = own.strip() if isinstance(own, str) and takes_own_words(question) else ""
-    match question.answer_type:
-        case SelectType(options=options):
-            return {"other": words} if words else _value(options, value)
-        case MultiSelectType(options=options):
-            chosen = [_value(options, one) for one in items(value)]
-            return [*chosen, {"other": words}] if words else chosen if isinstance(value, list | tuple) else value
-        case _:
-            return value
-
-
-def _value(options: Sequence[SelectOption], received: Json) -> Json:
-    return next((option.value for option in options if str(option.value) == received), received)
-
-
-# From a schema to questions ---------------------------------------------------------------------------------------------
 
 
 def _ids(names: Sequence[str]) -> dict[str, str]:
@@ -196,11 +98,11 @@ def _answer_type(name: str, asked: JsonObject) -> dict[str, Json]:
         return {"type": "select", "options": options}
     if kind == "array":
         return _several(name, asked)
-    if kind not in _KINDS:
-        raise QuestionError([Problem(f"/properties/{name}/type", f"is one of {', '.join(_KINDS)} and array of choices.")])
+    if kind not in KINDS:
+        raise QuestionError([Problem(f"/properties/{name}/type", f"is one of {', '.join(KINDS)} and array of choices.")])
     if kind == "boolean":
         return {"type": "boolean"}
-    bounds = _TEXT_BOUNDS if kind == "string" else _NUMBER_BOUNDS
+    bounds = TEXT_BOUNDS if kind == "string" else NUMBER_BOUNDS
     schema: dict[str, Json] = {"type": kind, **{bound: asked[bound] for bound in bounds if bound in asked}}
     return {"type": "text"} if schema == {"type": "string"} else {"type": "schema", "schema": schema}
 
@@ -251,53 +153,3 @@ def one_line(text: str) -> str:
     """Return a text as the one line that a question is."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
-# From questions to a schema ---------------------------------------------------------------------------------------------
-
-
-def _property(question: Question[Any]) -> JsonObject:
-    described: dict[str, Json] = {"title": question.text}
-    if question.context:
-        described["description"] = question.context
-    if question.default is not UNSET:
-        described["default"] = _sent(question.default)
-    return {**_shape(question), **described}
-
-
-def _shape(question: Question[Any]) -> dict[str, Json]:
-    match question.answer_type:
-        case BooleanType():
-            return {"type": "boolean"}
-        case SelectType(options=options):
-            return {"type": "string", **_choices(options, "oneOf")}
-        case MultiSelectType(options=options, min=least, max=most):
-            one = _choices(options, "anyOf")
-            shape: dict[str, Json] = {"type": "array", "items": {"type": "string", **one} if "enum" in one else one}
-            bounds = {"minItems": least or None, "maxItems": most}
-            return shape | {name: bound for name, bound in bounds.items() if bound is not None}
-        case SchemaType(schema=schema) if schema.get("type") in _KINDS:
-            return {key: value for key, value in schema.items() if key in ("type", *_TEXT_BOUNDS, *_NUMBER_BOUNDS)}
-        case _:  # own words, or JSON in words: it is checked when it comes
-            return {"type": "string"}
-
-
-def _choices(options: Sequence[SelectOption], titled: str) -> dict[str, Json]:
-    """Return options as they are, or with a title each where one has more to say."""
-    if any(option.description for option in options):
-        return {titled: [_choice(option) for option in options]}
-    return {"enum": [str(option.value) for option in options]}
-
-
-def _choice(option: SelectOption) -> Json:
-    value = str(option.value)
-    return {"const": value, "title": f"{value}: {option.description}" if option.description else value}
-
-
-def _sent(value: Json) -> Json:
-    """Return an answer as a content has it: own words stand for themselves."""
-    if isinstance(value, Mapping) and list(value) == ["other"]:
-        return value["other"]
-    if isinstance(value, list | tuple):
-        return [_sent(one) for one in value]
-    return value

@@ -11,7 +11,7 @@ from acp import RequestError, schema
 from msgspec import Struct
 from pydantic import ValidationError
 
-from midturn.core.form.elicitation import Outgoing, heading
+from midturn.core.form.outgoing import Outgoing, heading
 from midturn.core.question import Question
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen

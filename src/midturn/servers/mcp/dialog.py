@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 from pydantic import ValidationError
 
-from midturn.core.form.elicitation import Outgoing, heading
+from midturn.core.form.outgoing import Outgoing, heading
 from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded
 from midturn.foreign.clients import can_show
 from midturn.foreign.errand import Errand
