@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from midturn.core.stream import OpenQuestion
-from midturn.core.turn.pending import pending
 from midturn.errors import AnswerError, Problem
 from midturn.store.port import PortJournal
-from midturn.store.submission import HandedOver
 
-MayAnswer: TypeAlias = Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]
+if TYPE_CHECKING:
+    from midturn.core.stream import OpenQuestion
+    from midturn.store.submission import HandedOver
+
+MayAnswer: TypeAlias = "Callable[[OpenQuestion, str | None], bool | Awaitable[bool]]"
 _LOG = logging.getLogger("midturn.store")
 
 
@@ -66,6 +67,8 @@ class AdmittedAnswers:
         handed = await self._feed.collect()
         if not handed:
             return handed
+        from midturn.core.turn.pending import pending  # most stores have no rule
+
         waiting = {question.request.event_id: question for question in pending(self._journal.events, self._journal.conversation)}
         return [answer for answer in handed if await self._counts(answer, waiting.get(answer.event_id))]
 

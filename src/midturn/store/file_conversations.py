@@ -10,19 +10,17 @@ from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from midturn.clock import now
 from midturn.core.address import parse_address, parse_beginning
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import OpenQuestion, open_turn
+from midturn.core.stream import open_turn
 from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
 from midturn.store import lock, reader
-from midturn.store.answer_bell import AnswerBell, ring
-from midturn.store.conversation import Conversation
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
@@ -34,12 +32,16 @@ from midturn.store.jp.folder import is_jp
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
-from midturn.store.readiness import is_due, was_answered
-from midturn.store.seal import SealVerdict, sealed_anew
-from midturn.store.seen_turns import PASTS, Seen, SeenTurns, unfinished_turn
-from midturn.store.submission import HandedOver
+from midturn.store.seal import sealed_anew
 from midturn.store.tail import NAME
-from midturn.store.trying_again import may_try
+
+if TYPE_CHECKING:
+    from midturn.core.stream import OpenQuestion
+    from midturn.store.answer_bell import AnswerBell
+    from midturn.store.conversation import Conversation
+    from midturn.store.seal import SealVerdict
+    from midturn.store.seen_turns import Seen, SeenTurns
+    from midturn.store.submission import HandedOver
 
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
@@ -69,6 +71,8 @@ class FileConversations:
 
     async def open(self, id: str) -> FileJournal:
         """Hold a conversation."""
+        from midturn.store.seen_turns import PASTS  # a new one has no past
+
         folder = self._folder(id)
         try:
             writer = await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder))
@@ -96,6 +100,9 @@ class FileConversations:
 
     async def _tried(self, id: str) -> FileJournal | None:
         """Hold a conversation that is due, unless somebody was faster, or its pause is not over."""
+        from midturn.store.readiness import is_due  # only workers take what is due
+        from midturn.store.trying_again import may_try
+
         with self._folder(id) as folder:
             if lock.is_held(folder):
                 return None
@@ -159,6 +166,8 @@ class FileConversations:
                 if turn.handed and written:
                     writer.tidy(turn.handed, (*turn.events, *written))
             if written:
+                from midturn.store.answer_bell import ring  # who runs a turn rings for nobody
+
                 ring(folder, id)
             return Settled(turn)
 
@@ -207,6 +216,8 @@ class FileConversations:
 
     async def read(self, id: str) -> Conversation:
         """Read a conversation."""
+        from midturn.store.conversation import Conversation  # who begins one has nothing to read
+
         conversation = Conversation.open(self.path(id))
         with Folder.at(self.path(id)) as folder:
             _name(folder, conversation.id, conversation.turns[-1].events if conversation.turns else ())
@@ -259,6 +270,8 @@ class FileConversations:
                 events.append([line + b"\n" for line in written])
             finally:
                 events.close()
+        from midturn.store.seen_turns import unfinished_turn  # nothing but a copy is there with its events at once
+
         _name(folder, conversation_id(folder.name) or "", unfinished_turn(folder.path))
         with folder, Folder.at(folder.path.parent) as parent:
             folder.sync()
@@ -296,6 +309,8 @@ class FileConversations:
 
     async def remove(self, id: str) -> None:
         """Remove a conversation for good."""
+        from midturn.store.seen_turns import PASTS  # what was read of it is forgotten, too
+
         path = self.path(id)
         with Folder.at(path) as folder:
             held = await lock.Lock.take(folder, lock.for_a_moment())
@@ -351,6 +366,8 @@ class FileConversations:
 
     def _scan(self, folder: Path) -> list[str]:
         """Look at every conversation in a folder; return those whose last turn is open."""
+        from midturn.store.seen_turns import unfinished_turn  # who knows which conversation it is looks at no other
+
         found: list[str] = []
         for number, path in Directories(folder).all():
             try:
@@ -362,6 +379,8 @@ class FileConversations:
 
     def _mend(self, number: str, path: Path) -> None:
         """Take a conversation that is finished out of the index, unless somebody writes it: then that is theirs to do."""
+        from midturn.store.seen_turns import unfinished_turn  # as above
+
         with suppress(StoreError), Folder.at(path) as folder:
             held = lock.Lock(folder)
             if held.try_to_take():
@@ -374,6 +393,8 @@ class FileConversations:
                 held.close()
 
     def _is_ready(self, seen: Seen) -> bool:
+        from midturn.store.readiness import was_answered  # only workers and lists of what is ready ask
+
         with Folder.at(seen.path) as folder:
             if not was_answered(LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect())) or lock.is_held(folder):
                 return False
@@ -390,14 +411,20 @@ class FileConversations:
 
     @cached_property
     def _seen(self) -> SeenTurns:
+        from midturn.store.seen_turns import SeenTurns
+
         return SeenTurns(self._directories.path)
 
     @cached_property
     def _bell(self) -> AnswerBell:
+        from midturn.store.answer_bell import AnswerBell
+
         return AnswerBell(self._directories.folders)
 
     @cached_property
     def _watching_bell(self) -> AnswerBell:
+        from midturn.store.answer_bell import AnswerBell
+
         return AnswerBell(self._directories.folders)  # one of its own: who hears a bell silences it
 
 

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,7 +20,9 @@ from midturn.clock import pause
 from midturn.errors import AnswerError
 from midturn.store.folder import Folder, telling
 from midturn.store.seal import SealChain
-from midturn.store.submission import HandedOver, oldest_first
+
+if TYPE_CHECKING:
+    from midturn.store.submission import HandedOver
 
 NAME = "answers"
 _INTERVAL = 0.1  # seconds between two looks
@@ -57,6 +60,8 @@ class FileAnswers:
         """Read all of them; a file that is not an answer is put aside under another name."""
         if not self._conversation.has(NAME):  # as usual: nobody has handed anything over
             return ()
+        from midturn.store.submission import oldest_first
+
         with telling("read the answers in", self._conversation, NAME):
             try:
                 folder = self._conversation.inside(NAME)
@@ -110,6 +115,8 @@ class FileFeed:
 def _decoded(text: bytes, chain: SealChain | None) -> HandedOver:
     if chain and not chain.vouches(text.rstrip()):
         raise ValueError("it was not handed over here")
+    from midturn.store.submission import HandedOver  # hardly ever is there one
+
     answer = msgspec.json.decode(text, type=HandedOver)
     answer.submission.as_reply()
     return answer

@@ -13,7 +13,6 @@ from midturn.core.stream import last_turn
 from midturn.errors import MidturnError, StoreError
 from midturn.store.admission import Admission, AdmittedAnswers
 from midturn.store.batch import stamped
-from midturn.store.decisions import answer_batch
 from midturn.store.port import PortFeed, PortJournal
 
 _LOG = logging.getLogger("midturn.store")
@@ -53,7 +52,12 @@ class HeldConversation:
 
     async def take_over(self) -> None:
         """Record what was handed over and not taken. What does not fit any more is dropped: its question was closed."""
-        for handed in await self.answers.collect():
+        handed_over = await self.answers.collect()
+        if not handed_over:
+            return
+        from midturn.store.decisions import answer_batch  # hardly ever was anything handed over
+
+        for handed in handed_over:
             window = last_turn(self.events)
             try:
                 batch = answer_batch(window.events if window else (), self.conversation, handed.event_id, handed.submission)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from midturn.core.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -20,11 +20,12 @@ from midturn.store.handover import FileAnswers, FileFeed
 from midturn.store.ids import conversation_in
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
-from midturn.store.open_requests import outdated
 from midturn.store.port import LastTurn
 from midturn.store.seal import SealChain
-from midturn.store.submission import HandedOver
 from midturn.store.tail import NAME
+
+if TYPE_CHECKING:
+    from midturn.store.submission import HandedOver
 
 
 class Writer:
@@ -120,6 +121,8 @@ class Writer:
 
     def tidy(self, handed: Iterable[HandedOver], last_turn: Sequence[Event]) -> None:
         """Take away what was handed over for questions that are closed by now."""
+        from midturn.store.open_requests import outdated  # hardly ever was anything handed over
+
         for answer in outdated(handed, last_turn):
             self.answers.remove(answer.event_id)
 

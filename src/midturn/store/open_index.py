@@ -17,7 +17,6 @@ from pathlib import Path
 
 from midturn.errors import StoreError
 from midturn.store.folder import Folder, refusal
-from midturn.store.processes import boot
 
 NAME = "open"
 _EMPTY = ".empty"
@@ -136,6 +135,8 @@ def _touch(folder: Folder, id: str) -> None:
 
 def _boot() -> str:
     """Return what must not have changed for the index to be trusted: without a boot id, only the process itself."""
+    from midturn.sandbox.ancestry import boot  # who names one turn does not ask whether the index is whole
+
     return boot() or f"process {os.getpid()}"
 
 

@@ -7,17 +7,19 @@ answer) is written once on top of it, in `ConversationStore`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from midturn.core.events import Event
-from midturn.core.stream import OpenQuestion
 from midturn.journal import AnswerFeed, Journal
-from midturn.store.conversation import Conversation
-from midturn.store.metadata import Metadata
-from midturn.store.seal import SealVerdict
-from midturn.store.submission import HandedOver
+
+if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to run
+    from midturn.core.stream import OpenQuestion
+    from midturn.store.conversation import Conversation
+    from midturn.store.metadata import Metadata
+    from midturn.store.seal import SealVerdict
+    from midturn.store.submission import HandedOver
 
 Which: TypeAlias = Literal["all", "open", "ready"]
 """Conversations: all; those whose last turn is open; those of these that can go on: a question was answered, and nobody holds them."""

@@ -11,19 +11,18 @@ from msgspec import UNSET, UnsetType
 from midturn.clock import SYSTEM
 from midturn.core.json_value import Json
 from midturn.core.moments import TimeOfDay
-from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
-from midturn.store.conversation import Conversation
 from midturn.store.held import HeldConversation
 from midturn.store.port import PortJournal, Settled, StorePort
-from midturn.store.processes import looked_at
-from midturn.store.store_change import StoreChange
-from midturn.store.submission import Submission
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 
 if TYPE_CHECKING:
+    from midturn.core.stream import OpenQuestion
+    from midturn.store.conversation import Conversation
     from midturn.store.outside_answers import OutsideAnswers, Receipt
+    from midturn.store.store_change import StoreChange
+    from midturn.store.submission import Submission
     from midturn.store.waking import OnWake
 
 T = TypeVar("T")
@@ -118,6 +117,8 @@ class ConversationStore:
         Args:
             conversation: The id of the one; None for all.
         """
+        from midturn.store.processes import looked_at  # only who lists questions looks at the processes that ask them
+
         questions = await self.port.questions("" if conversation is None else f"{conversation}-")
         return [looked_at(question) for question in questions]
 
@@ -182,6 +183,8 @@ class ConversationStore:
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
+        from midturn.store.submission import Submission  # as for `_answering`
+
         return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
 
     @property
@@ -263,6 +266,8 @@ class ConversationStore:
         via: str = "api",
     ) -> Receipt:
         """Answer an open question, see `answer`."""
+        from midturn.store.submission import Submission  # as above
+
         submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
         return self.run_sync("answer", self._submit(id, submission))
 
