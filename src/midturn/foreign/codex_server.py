@@ -165,7 +165,7 @@ class _Talk:
         call: JsonObject = {**{name: value for name, value in params.items() if name not in _IDS and value is not None}, **changes}
         named = ":".join(filter(None, (text(params.get("itemId")), text(params.get("approvalId")))))
         errands = self._errands()
-        errand = await errands.taken_up(tool, call) or await errands.permission(named, tool, call, _ALWAYS)
+        errand = await errands.permission(named, tool, call, _ALWAYS, errands.taken_up)
         outcome = await self._waited(errands, errand)
         self.unsaid.keep(_named(method, params), outcome)
         delivered = _closing(errands, errand, outcome)
@@ -223,7 +223,7 @@ class _Talk:
 
     async def _form(self, tool: str, arguments: JsonObject, form: Form) -> tuple[Decided, Delivered]:
         errands = self._errands()
-        errand = await errands.taken_up(tool, arguments) or await errands.questions("", tool, arguments, form)
+        errand = await errands.questions("", tool, arguments, form, errands.taken_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, TurnStopped):
             self._stopping = asyncio.ensure_future(self._stop())

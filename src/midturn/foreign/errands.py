@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from math import inf
-from typing import cast
+from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -49,12 +49,13 @@ from midturn.store.processes import lives
 from midturn.store.store import ConversationStore
 
 _LOG = logging.getLogger(__name__)
-_LOOK = 0.1  # seconds between two looks for an answer
-_LOOK_LATER = 0.5
-_SOON = 60.0  # seconds for which somebody may answer at once
+_LOOK_ANYWAY = 1.0  # seconds after which it is seen whether the answer is still needed
+_PAUSE = 0.1  # seconds before another try to write
 _LOCKED_TRIES = 100
 _UNNAMED = "unnamed"
 _RECENT = 200  # conversations among which a call is looked for that was made before
+Find: TypeAlias = Callable[[str, JsonObject], Awaitable[Errand | None]]
+"""Finds what was asked about a tool and its arguments."""
 
 
 class Errands:
@@ -74,23 +75,39 @@ class Errands:
         self._room = room or Room()
         self._ids = event_ids()
 
-    async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "") -> Errand:
-        """Ask whether a call may run; a call that was asked about before is not asked about again. `always`: see `Permit`."""
-        return await self.asked_before(id, tool, arguments) or await self.new_permission(id, tool, arguments, always)
+    async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "", left: Find | None = None) -> Errand:
+        """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
 
-    async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
-        """Ask the questions of a form; a call that has asked them before does not ask them again."""
-        return await self.asked_before(id, tool, arguments) or await self.new_questions(id, tool, arguments, form)
+        Args:
+            id: The agent's own id for the call.
+            tool: What it calls.
+            arguments: What with.
+            always: See `Permit`.
+            left: Finds what a process has asked that is gone.
+        """
+        async with self._alone(tool, arguments):
+            return await self._before(id, tool, arguments, left) or await self._new_permission(id, tool, arguments, always)
 
-    async def new_permission(self, id: str, tool: str, arguments: JsonObject, always: str = "") -> Errand:
-        """Ask whether a call may run that nobody was asked about before."""
+    async def questions(self, id: str, tool: str, arguments: JsonObject, form: Form, left: Find | None = None) -> Errand:
+        """Ask the questions of a form; a call that has asked them before does not ask them again. See `permission`."""
+        async with self._alone(tool, arguments):
+            return await self._before(id, tool, arguments, left) or await self._new_questions(id, tool, arguments, form)
+
+    def _alone(self, tool: str, arguments: JsonObject) -> AbstractAsyncContextManager[None]:
+        """Let nobody else look for such a call or ask about it meanwhile: two processes may hear of one call at the same moment."""
+        session = self._asker.cwd if is_nameless(self._asker.session) else self._asker.session
+        return self._store.port.alone(canonical([session, tool_name(tool), arguments]).decode())
+
+    async def _before(self, id: str, tool: str, arguments: JsonObject, left: Find | None) -> Errand | None:
+        return await self._asked_before(id, tool, arguments) or (await left(tool, arguments) if left else None)
+
+    async def _new_permission(self, id: str, tool: str, arguments: JsonObject, always: str) -> Errand:
         asker = replace(self._asker, always=always)
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
         async with self._room_for(errand):
             return await self._opened(errand, f"{tool}: {_shortened(arguments)}", permission)
 
-    async def new_questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
-        """Ask the questions of a form that nobody was asked before."""
+    async def _new_questions(self, id: str, tool: str, arguments: JsonObject, form: Form) -> Errand:
         asking = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=self._asker)
         async with self._room_for(asking):
             errand = await self._opened(asking, form.questions[0].text)
@@ -113,13 +130,23 @@ class Errands:
 
     async def wait(self, errand: Errand, seconds: float = inf, needed: Callable[[], bool] = lambda: True) -> Decided | None:
         """Wait until a person has decided, however long that takes; None after `seconds`, or when nobody needs the answer here any more."""
-        began = self._clock.monotonic()
+        began, since = self._clock.monotonic(), 0
         while True:
+            since = await self._told(since, min(_LOOK_ANYWAY, seconds - (self._clock.monotonic() - began)))
             outcome = await self.outcome(errand)
-            waited = self._clock.monotonic() - began
-            if outcome is not None or waited >= seconds or not needed():
+            if outcome is not None or self._clock.monotonic() - began >= seconds or not needed():
                 return outcome
-            await self._clock.sleep(min(_LOOK if waited < _SOON else _LOOK_LATER, seconds - waited))
+
+    async def _told(self, since: int, seconds: float) -> int:
+        """Return when something may have happened to a question; see `StorePort.stirred`. At the latest after some seconds."""
+        telling = asyncio.ensure_future(self._store.port.stirred(since))
+        waiting = {telling, asyncio.ensure_future(self._clock.sleep(seconds))} if since else {telling}
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            return telling.result() if telling.done() else since
+        finally:
+            for task in waiting:
+                task.cancel()
 
     async def close(self, errand: Errand, content: str) -> None:
         """End an errand: `content` is what its agent reads. What still waits was decided where we could not see it."""
@@ -195,7 +222,7 @@ class Errands:
         unfinished = await self._all_unfinished()
         return next((errand for errand in unfinished if errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
 
-    async def asked_before(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
+    async def _asked_before(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
         """Return what was asked under the id that the agent gives a call; where the process that asked is gone, this one waits now."""
         known = await self._known(id, tool_name(tool), arguments)
         return known if known is None or lives(known.asker.process) else await self._take(known)
@@ -259,7 +286,7 @@ class Errands:
             settled = await self._store.port.settle(errand.conversation, lambda last: stamped(decide(last.events), self._clock))
             if isinstance(settled, Settled):
                 return
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_PAUSE)
         raise StoreError(f"Another process holds conversation {errand.conversation}; what {errand.asker.name} was told is not recorded.")
 
     @asynccontextmanager

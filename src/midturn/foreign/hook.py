@@ -131,9 +131,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # A call, a question ------------------------------------------------------------------------------------------------------
 
     async def _permit(self, occasion: Permit) -> None:
-        errand = await self.errands.taken_up(occasion.tool, occasion.arguments) or await self.errands.permission(
-            occasion.id, occasion.tool, occasion.arguments, occasion.always
-        )
+        errand = await self.errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, self.errands.taken_up)
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
@@ -147,9 +145,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         await self.errands.close(errand, words.decided(outcome))
 
     async def _ask(self, occasion: PutForm) -> None:
-        errand = await self.errands.taken_up(occasion.tool, occasion.arguments) or await self.errands.questions(
-            occasion.id, occasion.tool, occasion.arguments, occasion.form
-        )
+        errand = await self.errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, self.errands.taken_up)
         outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import members, text
@@ -57,6 +57,7 @@ class JsonLines:
         self._number = 0
         self._waiting: dict[int, asyncio.Future[Json]] = {}
         self._answering: dict[str, asyncio.Task[None]] = {}
+        self._delivering: set[asyncio.Task[None]] = set()
         self._is_over = False
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
@@ -88,7 +89,7 @@ class JsonLines:
         return asyncio.current_task() not in self._answering.values()
 
     async def listen(self) -> None:
-        """Take what comes, until nothing comes any more; what was to be answered is given up then."""
+        """Take what comes, until nothing comes any more; what was to be answered is given up then, and what was answered is noted."""
         try:
             while line := await self._reader.readline():
                 self._take(line)
@@ -102,7 +103,7 @@ class JsonLines:
             tasks = list(self._answering.values())
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *self._delivering, return_exceptions=True)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -128,6 +129,9 @@ class JsonLines:
         except RequestRefused as refused:
             answer = {"id": id, "error": {"code": refused.code, "message": str(refused)}}
         self._answering.pop(json.dumps(id), None)
+        task = cast("asyncio.Task[None]", asyncio.current_task())
+        self._delivering.add(task)
+        task.add_done_callback(self._delivering.discard)
         await self._send(answer)
         await delivered()
 

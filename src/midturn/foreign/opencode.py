@@ -210,7 +210,7 @@ class Bridge:
         kept = [text(pattern) for pattern in items(asked.get("always"))]
         always = f"allow {', '.join(kept)} until opencode ends" if kept else ""
         tool = text(asked.get("permission")) or "tool"
-        errand = await self._before(errands, id, tool, arguments) or await errands.new_permission(id, tool, arguments, always)
+        errand = await errands.permission(id, tool, arguments, always, errands.taken_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, DecidedElsewhere):
             return
@@ -229,7 +229,7 @@ class Bridge:
             self._tell(f"A question of opencode cannot be shown here ({why}). It waits at opencode's own prompt.")
             return
         arguments: JsonObject = {"questions": asked.get("questions")}
-        errand = await self._before(errands, id, NAME, arguments) or await errands.new_questions(id, NAME, arguments, occasion.form)
+        errand = await errands.questions(id, NAME, arguments, occasion.form, errands.taken_up)
         outcome = await self._waited(errands, errand)
         if isinstance(outcome, AnswersGiven):
             answers: Json = [words.labels_of(outcome.answers.get(question.id)) for question in occasion.form.questions]
@@ -239,10 +239,6 @@ class Bridge:
             await self._deliver(errands, errand, f"/question/{quote(id)}/reply", {"answers": said}, outcome)
         elif not isinstance(outcome, DecidedElsewhere):
             await self._deliver(errands, errand, f"/question/{quote(id)}/reject", {}, outcome)
-
-    async def _before(self, errands: Errands, id: str, tool: str, arguments: JsonObject) -> Errand | None:
-        """Return what was asked before: under this id, or by this session before its server was started again."""
-        return await errands.asked_before(id, tool, arguments) or await errands.taken_up(tool, arguments)
 
     async def _waited(self, errands: Errands, errand: Errand) -> Decided:
         """Wait for an answer here; what is decided there cancels this, and closes the question."""

@@ -91,6 +91,19 @@ class Directories:
             raise
         folder.path = final
 
+    def begun(self) -> Path:
+        """Return the folder that new conversations go into; it is made where there is none."""
+        folder = self.folders[0]
+        if not self._begun:
+            with telling("create", folder):
+                ensure_private(folder)
+                with os.scandir(folder) as entries:
+                    is_new = next(entries, None) is None
+            if is_new:
+                OpenIndex(folder).begin()
+            self._begun = True
+        return folder
+
     def forget(self, path: Path) -> None:
         """Take away the link to a conversation that was removed."""
         with suppress(OSError):
@@ -134,8 +147,7 @@ class Directories:
 
     def _claim(self, words: str) -> tuple[str, str]:
         """Take the first id from now on that nobody has. The link decides; of several folders, all are looked at after it."""
-        folder = self.folders[0]
-        self._begin(folder)
+        folder = self.begun()
         for number in map(str, itertools.count(conversation_number())):
             name, link = f"{number}-{words}", folder / f".{number}"
             with telling("create", folder / name):
@@ -150,8 +162,7 @@ class Directories:
 
     def _claim_this(self, number: str, words: str) -> tuple[str, str] | None:
         """Take an id, unless a conversation has it. What a process that died left half made is taken away."""
-        folder = self.folders[0]
-        self._begin(folder)
+        folder = self.begun()
         if conversation_id(f"{number}-{words}") != number or self._has(number):
             return None
         name, link = f"{number}-{words}", folder / f".{number}"
@@ -163,17 +174,6 @@ class Directories:
             except FileExistsError:  # somebody does the same right now
                 return None
         return number, name
-
-    def _begin(self, folder: Path) -> None:
-        if self._begun:
-            return
-        with telling("create", folder):
-            ensure_private(folder)
-            with os.scandir(folder) as entries:
-                is_new = next(entries, None) is None
-        if is_new:
-            OpenIndex(folder).begin()
-        self._begun = True
 
     def _give_back(self, number: str, building: Path) -> None:
         _remove(building)

@@ -6,7 +6,7 @@ import logging
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, suppress
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -116,6 +116,12 @@ class FileConversations:
                 return journal
         journal.close()
         return None
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Let no other block run for the same name meanwhile, in whichever process."""
+        from midturn.store.alone import alone_among_files  # only what asks for other agents needs it
+
+        return alone_among_files(self._directories.begun(), name)
 
     async def woken(self) -> None:
         """Return when a turn was answered, at the latest after a second."""

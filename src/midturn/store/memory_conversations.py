@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import islice
 
 import msgspec
@@ -16,6 +16,7 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
 from midturn.core.turn.pending import pending
 from midturn.errors import StoreError, StoreLocked
+from midturn.store.alone import patiently
 from midturn.store.conversation import Conversation
 from midturn.store.ids import conversation_number, title
 from midturn.store.memory_conversation import MemoryConversation, MemoryJournal, holder_here
@@ -37,6 +38,7 @@ class MemoryConversations:
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}
         self._limits = limits
+        self._names: dict[str, object] = {}
 
     async def create(self, first_words: str) -> MemoryJournal:
         """Begin a conversation, and hold it."""
@@ -60,6 +62,20 @@ class MemoryConversations:
                     claimed.append(await self.open(kept.id))
                     kept.tries = kept.tries.once_more(turn.events[-1].event_id, time.time())
         return claimed
+
+    @asynccontextmanager
+    async def alone(self, name: str) -> AsyncGenerator[None]:
+        """Let no other block run for the same name meanwhile."""
+        own = object()
+
+        async def take() -> bool | None:
+            return self._names.setdefault(name, own) is own or None
+
+        await patiently(take)
+        try:
+            yield
+        finally:
+            del self._names[name]
 
     async def woken(self) -> None:
         """Return when it is time to look again."""

@@ -64,20 +64,19 @@ class OpenIndex:
     def _renew(self, ids: set[str]) -> None:
         """Write the index anew. Names are only added: one that is stale is taken away by whoever reads its conversation."""
         with (
-            suppress(OSError, StoreError),
+            suppress(OSError, StoreError),  # a store that cannot be written is scanned each time
             Folder.at(self._conversations) as conversations,
-        ):  # a store that cannot be written is scanned each time
-            _make(conversations)
-            with conversations.inside(NAME) as folder:
-                with suppress(FileExistsError):
-                    folder.write_unsynced(_EMPTY, b"")
-                for number in ids:
-                    _touch(folder, number)
-                temporary = f".boot.{os.getpid()}"
-                with suppress(FileNotFoundError):
-                    folder.remove(temporary)
-                folder.write_unsynced(temporary, _boot().encode())
-                os.replace(temporary, _boot_file(), src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+            index_in(conversations) as folder,
+        ):
+            with suppress(FileExistsError):
+                folder.write_unsynced(_EMPTY, b"")
+            for number in ids:
+                _touch(folder, number)
+            temporary = f".boot.{os.getpid()}"
+            with suppress(FileNotFoundError):
+                folder.remove(temporary)
+            folder.write_unsynced(temporary, _boot().encode())
+            os.replace(temporary, _boot_file(), src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
 
 
 def name_open(conversation: Folder, id: str) -> None:
@@ -91,8 +90,7 @@ def name_open(conversation: Folder, id: str) -> None:
             folder = conversation.inside(f"../{NAME}")
         except FileNotFoundError:
             with conversation.inside("..") as conversations:
-                _make(conversations)
-                folder = conversations.inside(NAME)
+                folder = index_in(conversations)
         try:
             _touch(folder, id)
         finally:
@@ -114,6 +112,19 @@ def is_named(conversation: Folder, id: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def index_in(conversations: Folder) -> Folder:
+    """Open the directory of the index; it is made where there is none.
+
+    Raises:
+        OSError: That cannot be done.
+    """
+    try:
+        return conversations.inside(NAME)
+    except FileNotFoundError:
+        _make(conversations)
+        return conversations.inside(NAME)
 
 
 def _make(conversations: Folder) -> None:

@@ -7,6 +7,7 @@ answer) is written once on top of it, in `ConversationStore`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -142,6 +143,16 @@ class StorePort(Protocol):
 
         Raises:
             StoreError: There is none, or it cannot be read.
+        """
+        ...
+
+    def alone(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Let the block run while no other one runs for the same name, in whichever process: what it looks up is so until it has written.
+
+        A process that dies in it is out of it. It must be short, and must not be entered again from within.
+
+        Raises:
+            Busy: Another one does not get on with it.
         """
         ...
 

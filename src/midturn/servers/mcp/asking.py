@@ -129,10 +129,9 @@ class AskUserCalls:
             return results.wrong(f"Nothing was asked, because the arguments are wrong. Correct them and call it again.\n{error}")
         caller = self.caller(context)
         errands = self.errands(caller)
-        errand = (
-            await self._again(errands, params, arguments)
-            or await self._left_open(errands, arguments)
-            or await errands.questions(self._id(caller), ASK_USER, arguments, asked.form)
+        left = None if self._settings.shared else errands.still_open  # where clients share this process, it may have been anybody's
+        errand = await self._again(errands, params, arguments) or await errands.questions(
+            self._id(caller), ASK_USER, arguments, asked.form, left
         )
         await self._withdraw(errands, errand)
         errand = await errands.asked_again(errand)
@@ -271,10 +270,6 @@ class AskUserCalls:
         """Take note that somebody waits for it again."""
         self._left = [left for left in self._left if left.conversation != errand.conversation]
         return errand
-
-    async def _left_open(self, errands: Errands, arguments: JsonObject) -> Errand | None:
-        """Find the question that this client asked before it was killed; where clients share this process, that may have been anybody's."""
-        return None if self._settings.shared else await errands.still_open(ASK_USER, arguments)
 
     def _state_of(self, errand: Errand, shown: DialogShown) -> str:
         """Return what a client brings again with the answer of its form: another one for each form."""

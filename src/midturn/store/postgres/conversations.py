@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import cast
 
@@ -16,6 +17,7 @@ from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, last_turn
 from midturn.core.turn.pending import pending
 from midturn.errors import Busy
+from midturn.store.alone import patiently
 from midturn.store.conversation import Conversation
 from midturn.store.ids import title
 from midturn.store.metadata import Metadata, decode_metadata
@@ -64,6 +66,15 @@ class PostgresConversations:
     async def claim(self, limit: int = 1) -> Sequence[PostgresJournal]:
         """Hold conversations that are due and free."""
         return await self.loop.run(self._holding.claim(limit), unclaimed=self._holding.give_all_back)
+
+    @asynccontextmanager
+    async def alone(self, name: str) -> AsyncGenerator[None]:
+        """Let no other block run for the same name meanwhile, in whichever process."""
+        taken = await patiently(lambda: self.loop.run(self.database.taken(name), unclaimed=self.database.left))
+        try:
+            yield
+        finally:
+            await self.loop.run(self.database.left(taken))
 
     # Watching -------------------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import logging
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Any, LiteralString, TypeAlias, TypeVar, cast
 
 import psycopg
@@ -36,6 +37,8 @@ SPARE = 10.0
 """Seconds after which one connection is closed that was not needed in all that time: a server has few of them to give."""
 HUNG = "60s"
 """A session that says nothing for so long is ended by the server: its process hangs, and others may take over."""
+_NAMES = 4
+"""Names that one process has at a time: each keeps a connection of the pool, and whoever has one needs another."""
 _LOG = logging.getLogger("midturn.store")
 _AWAY = logging.getLogger("midturn.store.away")
 _SAID_AFTER = 1
@@ -64,6 +67,7 @@ class Database:
         self._texts: dict[str, sql.Composed] = {}
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[DictRow]] | None = None
         self._starting = asyncio.Lock()
+        self._names = asyncio.Semaphore(_NAMES)
         self._is_ready = False
         self._holder: int | None = None
         self._session: asyncio.Task[None] | None = None
@@ -119,6 +123,31 @@ class Database:
         """
         await self._started()
         return await self._patiently(lambda: self.run_one(statement, parameters or {}))
+
+    async def taken(self, name: str) -> contextlib.AsyncExitStack | None:
+        """Take a name until `left`; None where somebody else has it. The server gives it back when our connection ends.
+
+        The lock is one of a transaction, which a pooler between us and the server leaves on its connection.
+        """
+        await self._started()
+        number = int.from_bytes(sha256(f"{self.address.schema} {name}".encode("utf-8", "surrogatepass")).digest()[:8], signed=True)
+        return await self._patiently(lambda: self._taken(number))
+
+    async def _taken(self, number: int) -> contextlib.AsyncExitStack | None:
+        async with contextlib.AsyncExitStack() as taking:
+            await taking.enter_async_context(self._names)
+            connection = await taking.enter_async_context(self._connection())
+            await taking.enter_async_context(connection.transaction())
+            row = await (await connection.execute(self._text(statements.TAKE), {"number": number})).fetchone()
+            return taking.pop_all() if row and row["taken"] else None
+
+    async def left(self, taken: contextlib.AsyncExitStack | None) -> None:
+        """Give a name back."""
+        try:
+            if taken is not None:
+                await taken.aclose()
+        except psycopg.Error as error:  # the connection is gone, and the name with it
+            _LOG.warning("a connection with %s ended: %s", self.address.shown, _words(error))
 
     async def once(self, statement: str, parameters: StatementParameters, written: Callable[[], Awaitable[Rows | None]]) -> Rows:
         """Run a statement that must not run twice.

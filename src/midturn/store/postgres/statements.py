@@ -105,6 +105,8 @@ with own as (
 select id, case when %(stirs)s then pg_notify(%(stirred)s, '') end from own
 """
 
+TAKE = "select pg_try_advisory_xact_lock(%(number)s) as taken"
+
 NOTIFY = "select pg_notify(%(channel)s, '')"
 
 SETTLE = f"""
