@@ -18,8 +18,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opentelemetry import context, trace
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer, TracerProvider
+try:
+    from opentelemetry import context, trace
+    from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, Tracer, TracerProvider
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("Spans need the extra `otel`: pip install 'midturn[otel]'.", name=error.name) from error
 
 from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.exchange import Finished, ModelRequest

@@ -261,3 +261,18 @@ def test_an_answer_that_comes_before_a_resumed_turn_has_asked_again_is_kept(stor
         assert told(store, result.conversation) == ["True"]
 
     asyncio.run(scene())
+
+
+def test_a_turn_whose_tool_is_not_here_is_left_as_it_is(store: ConversationStore) -> None:
+    model = calling("careful")
+    waiting = mt.Agent(model, tools=[careful], store=store).run_sync("Go").pending[0]
+    store.answer_sync(waiting.id, value=True, user="ada")
+    before = store.read_sync(waiting.conversation).events
+
+    with pytest.raises(mt.ConfigError, match=r"in a call of 'careful', and there is no such tool here; the tools are: ask_user\. Go on"):
+        mt.Agent(model, tools=[mt.ask_user], store=store).resume_sync(waiting.conversation)
+    assert store.read_sync(waiting.conversation).events == before
+    assert store.ready_sync() == [waiting.conversation]
+
+    result = mt.Agent(model, tools=[careful], store=store).resume_sync(waiting.conversation)
+    assert result.status == "completed"

@@ -50,6 +50,13 @@ def test_a_script_that_does_not_fit_says_why(replies: dict[str, object], says: s
         asyncio.run(testing.run_tool(deploy, {"env": "staging"}, replies))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+def test_a_call_that_ends_before_it_asks_says_why() -> None:
+    with pytest.raises(
+        AssertionError, match=r"was never asked\. The call ended before it asked anything: The arguments of `deploy` do not fit"
+    ):
+        asyncio.run(testing.run_tool(deploy, {}, {"confirm": True}))
+
+
 def test_the_names_of_the_kit_are_listed() -> None:
     assert "run_tool" in dir(testing)
     assert all(getattr(testing, name) for name in dir(testing))

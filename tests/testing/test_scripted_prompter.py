@@ -104,3 +104,14 @@ def test_what_was_shown_is_kept() -> None:
     reply(prompter)
 
     assert prompter.prompts == [CONFIRM]
+
+
+def test_what_is_wrong_with_a_list_of_choices_is_said_of_the_list() -> None:
+    zones = Prompt(question=Question.multi_select("zones", "Which zones?", ["a", "b"]), asked_by="deploy", tool="deploy")
+    prompter = ScriptedPrompter({"deploy.zones": ["b", "q"]})
+
+    with pytest.raises(UnscriptedPrompt, match=r'"q" is none of the options'):
+        reply(prompter, zones)
+    with pytest.raises(AssertionError, match=r'^The scripted prompter: the reply to `deploy\.zones` does not fit: /1: "q" is none'):
+        prompter.assert_exhausted()
+    assert reply(ScriptedPrompter({"deploy.zones": [["q"], ["b"]]}), zones) == Answered(["q"])

@@ -88,3 +88,15 @@ def test_what_is_not_safe_is_refused_with_what_to_do(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
+
+
+def test_without_the_extra_it_says_which_to_install(tmp_path: Path, environment: Mapping[str, str]) -> None:
+    missing = tmp_path / "missing" / "starlette.py"
+    missing.parent.mkdir()
+    missing.write_text("raise ModuleNotFoundError('No module named starlette', name='starlette')")
+    without = {**environment, "PYTHONPATH": str(missing.parent)}
+    for command in (["serve"], ["serve", "code"]):
+        run = subprocess.run([*MIDTURN, *command], env=without, capture_output=True, text=True, timeout=60, check=False)
+        assert (run.returncode, run.stdout) == (2, "")
+        said = "The page needs the package 'starlette', which is not installed. Install the extra: pip install 'midturn[web]'."
+        assert run.stderr == f"midturn: {said}\n"

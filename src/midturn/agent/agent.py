@@ -276,6 +276,7 @@ class Agent(Generic[Deps]):
 
         Raises:
             NotOpen: Its last turn has ended.
+            ConfigError: The turn is in a call of a tool that this agent does not have; nothing was changed.
             StoreError: There is no such conversation, or it cannot be written.
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from midturn.core.events import Event
 from midturn.core.stream import last_turn, open_turn
 from midturn.core.turn.effects import Effect
-from midturn.core.turn.inputs import TurnRequested
+from midturn.core.turn.inputs import TurnRequested, TurnResumed
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
-from midturn.errors import NeedsAdoption, NotOpen, TurnOpen
+from midturn.errors import ConfigError, NeedsAdoption, NotOpen, TurnOpen
 from midturn.journal import Journal
 from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.services import Services
@@ -56,17 +56,32 @@ class Session:
         Raises:
             NotOpen: The last turn has ended.
             NeedsAdoption: It was not begun or decided here.
+            ConfigError: It waits in a call of a tool that is not here.
             StoreError: The disk refused.
         """
         if self._services.journal.needs_adoption:
             raise NeedsAdoption(self._services.journal.conversation)
-        turn, effects = Turn.resume(open_window(self._services.journal), self._settings, self._services.ids)
-        return await self._drive(turn, effects)
+        turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
+        self._check_tools(turn)
+        return await self._drive(turn, turn.step(TurnResumed()))
 
     def interrupt(self) -> None:
         """Ctrl-C while no prompt is open: end the turn that runs."""
         if self._driver:
             self._driver.interrupt()
+
+    def _check_tools(self, turn: Turn) -> None:
+        """Refuse to go on without a tool that has asked: its call would end as an error, and what was answered would be lost."""
+        known = self._settings.tools
+        begun = (call for call in turn.record.open_calls() if call.chains or call.approvals)
+        missing = next((call.request.name for call in begun if call.request.name not in known), None)
+        if missing is not None:
+            raise ConfigError(
+                f"The open turn of conversation {self._services.journal.conversation} is in a call of {missing!r}, and there is no such "
+                f"tool here; the tools are: {', '.join(sorted(known)) or 'none'}. Go on with it where that tool is: in the program that "
+                "began the turn, or here as soon as the tool is configured and its server starts. Nothing was lost: what was answered "
+                "stays on record."
+            )
 
     async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> RunEnding:
         self._driver = Driver(turn, self._services, self._surroundings)

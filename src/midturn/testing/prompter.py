@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
+from midturn.core.question.answer_type import MultiSelectType
 from midturn.core.reply import Answered, EndedTurn, Reply, Submitted, Unavailable
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
@@ -44,6 +45,7 @@ class ScriptedPrompter(Prompter):
         self._used: set[str] = set()
         self._unscripted = unscripted
         self._missing: list[str] = []
+        self._wrong: list[str] = []
         self.prompts: list[Prompt] = []
         """Every prompt that was shown, in order."""
 
@@ -81,24 +83,26 @@ class ScriptedPrompter(Prompter):
         try:
             prompt.question.check(reply.value)
         except AnswerError as error:
-            self._missing.append(f"the reply to `{key}` does not fit: {error}")
+            self._wrong.append(f"the reply to `{key}` does not fit: {error}")
             raise UnscriptedPrompt(f"The scripted reply to `{key}` ({prompt.question.text!r}) does not fit: {error}") from None
         return reply
 
     def assert_exhausted(self) -> None:
-        """Fail if replies are left over, or if a prompt had none.
+        """Fail if a prompt had no reply, or none that fits, or if replies are left over.
 
         Raises:
-            AssertionError: It lists both.
+            AssertionError: It lists all of them.
         """
         left = [
             f"`{key}` was never asked" if key not in self._used else f"`{key}` has {len(self._queues[key])} more"
             for key in self._replies
             if key not in self._used or self._queues.get(key)
         ]
-        problems = ([f"prompts without a reply: {'; '.join(self._missing)}"] if self._missing else []) + (
-            [f"replies left over: {'; '.join(left)}"] if left else []
-        )
+        problems = [
+            *self._wrong,
+            *([f"prompts without a reply: {'; '.join(self._missing)}"] if self._missing else []),
+            *([f"replies left over: {'; '.join(left)}"] if left else []),
+        ]
         if problems:
             raise AssertionError(f"The scripted prompter: {'. '.join(problem.rstrip('.') for problem in problems)}.")
 
@@ -121,6 +125,8 @@ def _one_by_one(scripted: Scripted, prompt: Prompt) -> list[ScriptedValue]:
     several = cast("list[ScriptedValue]", scripted)
     if any(isinstance(said, (*_REPLIES, SecretValue)) for said in several):
         return several
+    if isinstance(prompt.question.answer_type, MultiSelectType) and several and not any(isinstance(said, list) for said in several):
+        return [cast("Json", several)]  # one by one, none could be an answer: what is wrong is said of the list
     try:
         prompt.question.check(several)
     except AnswerError:

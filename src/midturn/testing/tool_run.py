@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -77,6 +77,15 @@ async def run_tool(
 
     agent = Agent(ScriptedModel([{"calls": [call]}, {"text": "Done."}]), tools=[made], prompter=person)
     await agent.run("Run the tool.", deps=deps, on_event=note)
-    person.assert_exhausted()
+    _check(person, finished)
     content, is_error, exception = (finished[0].content, finished[0].is_error, finished[0].exception) if finished else ("", True, None)
     return ToolRunReport(content=content, is_error=is_error, exception=exception, asked=tuple(person.prompts))
+
+
+def _check(person: ScriptedPrompter, finished: Sequence[ToolFinished]) -> None:
+    try:
+        person.assert_exhausted()
+    except AssertionError as error:
+        if finished and finished[0].is_error and not person.prompts:  # wrong arguments, say: then nothing is asked
+            raise AssertionError(f"{error} The call ended before it asked anything: {finished[0].content}") from finished[0].exception
+        raise

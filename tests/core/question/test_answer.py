@@ -100,6 +100,7 @@ def test_an_error_names_what_is_allowed_and_what_was_meant() -> None:
     assert refused(Question.multi_select("m", "M?", ["a", "b"], min=2), ["a"]) == "1 choice is given; exactly 2 are allowed."
     assert refused(OTHER, "z").endswith('Choose "a", or {"other": "<text>"}.')
     assert refused(SHAPE, {"port": "80"}) == '/port: must be a whole number, not "80".'
+    assert refused(Question.number("n", "N?", type=int, max=9), 12) == "the answer must be at most 9, not 12."
 
 
 def test_a_long_list_of_options_is_cut_in_the_error() -> None:

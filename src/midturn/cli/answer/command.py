@@ -158,11 +158,13 @@ def _go_on(question: OpenQuestion, given: AnswerFlags, *, held: bool) -> ExitSta
         return ExitStatus.DONE
     if not given.resume:
         place = find_place(given.store)
-        if place.is_on_disk:
-            note("midturn: answered. `midturn resume {}{}` goes on with the turn.", question.conversation, place.option)
-        else:
-            resuming = line("`midturn resume {}{}`", question.conversation, place.option)
+        resuming = line("`midturn resume {}{}`", question.conversation, place.option)
+        if not place.is_on_disk:
             note("midturn: answered. A worker goes on with the turn; where none runs, {} does.", resuming)
+        elif place.option:  # some program's store: its tools may be functions of that program
+            note("midturn: answered. The program that has the tool goes on with the turn; if it is configured here, {} does.", resuming)
+        else:
+            note("midturn: answered. {} goes on with the turn.", resuming)
         return ExitStatus.DONE
     from midturn.cli.resume import ResumeFlags, run_resume
 

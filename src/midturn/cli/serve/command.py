@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import io
 import os
 import signal
@@ -21,6 +22,7 @@ from midturn.cli.place import find_place
 from midturn.cli.serve.given import LOOPBACK, SCHEMES, Serve
 from midturn.cli.serve.places import announce, directory_of, find_running, withdraw
 from midturn.cli.shown import presented
+from midturn.errors import ConfigError
 from midturn.sandbox.doors import for_people_only
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  named to be refused
@@ -57,6 +59,7 @@ def command(context: click.Context, **given: object) -> ExitStatus:
 @click.option("--port", type=_PORT, metavar="PORT", help="The port of the server that is meant, where several run.")
 def code(*, port: int | None) -> ExitStatus:
     """Print a new address with a code, for another device, or after a night."""
+    _check_extra()
     from midturn.web.keyring import Keyring
 
     for_people_only("sign in for one")
@@ -69,6 +72,7 @@ def run_serve(given: Serve) -> ExitStatus:
     """Serve until Ctrl-C."""
     for_people_only("take answers for one")
     _check(given)
+    _check_extra()
     place = find_place(given.store)
     from midturn.cli.serve.turns import site_of  # loads what the page needs
     from midturn.web.access import CookieAccess
@@ -121,6 +125,15 @@ def drawn(address: str) -> str:
     code = io.StringIO()
     segno.make(address, error="l").terminal(out=code, compact=True, border=1)
     return "\n".join(f"\x1b[97;40m{row}\x1b[0m" for row in code.getvalue().splitlines())
+
+
+def _check_extra() -> None:
+    try:
+        importlib.import_module("midturn.web")  # says what is missing
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "midturn":
+            raise
+        raise ConfigError(str(error)) from None
 
 
 def _check(given: Serve) -> None:

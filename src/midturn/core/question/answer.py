@@ -90,7 +90,11 @@ def _under_schema(schema: JsonObject, value: Json) -> Json:
 
     problems = validate(schema, value)
     if problems:
-        raise AnswerError(problems)
+        whole = [
+            Problem("", f"the answer {message}") if not at and message.startswith("must ") else Problem(at, message)
+            for at, message in problems
+        ]
+        raise AnswerError(whole)
     return value
 
 
