@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from midturn.core.codec import decode_event, encode_event
@@ -9,7 +10,7 @@ from midturn.core.events import AnsweredBy, Event, InquiryAnswered, InquiryCance
 from midturn.core.question import PersistedQuestion, Question
 from midturn.core.reply import Answered
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
-from midturn.core.turn.effects import EndTurn, PromptUser, RunTool, Warn
+from midturn.core.turn.effects import CallModel, EndTurn, PromptUser, RunTool, Warn
 from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
 from support.turns import CONFIRM, DEPLOY, REGION, Played, counting_ids, settings
@@ -95,6 +96,50 @@ def test_a_question_can_be_answered_beside_one_that_cannot_be_read() -> None:
     batch = Visit(resumed.events, waiting.request.event_id, counting_ids(50)).take(Answered(True), SOMEBODY)
 
     assert [type(event) for event in batch] == [InquiryAnswered]
+
+
+# Lines that stand there twice ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("twice", ["tool_call_request", "inquiry_request", "both"])
+def test_a_turn_in_which_a_line_stands_twice_goes_on_to_its_end(twice: str) -> None:
+    """A file was put together from two copies. Nobody waits for the second one for ever."""
+    played, call = asked(CONFIRM)
+    doubled = [event for event in played.events for _ in range(2 if event.type == twice else 1)]
+    if twice == "both":
+        doubled = [*played.events, *played.events[2:]]
+
+    resumed = Played(events=doubled)
+    resumed.asks(call, CONFIRM)
+    assert resumed.prompt.id == resumed.asked_as("call_1.confirm.1")
+    resumed.answer(True)
+    resumed.succeeds(call)
+    assert resumed.wanted(CallModel)
+    resumed.model_says()
+
+    assert resumed.wanted(EndTurn)[0].status == "completed"
+    assert [event.id for event in resumed.recorded(InquiryAnswered)] == ["call_1.confirm.1"]
+    assert resumed.recorded(InquiryCancelled) == []
+
+
+# Calls that cannot go on --------------------------------------------------------------------------------------------------
+
+
+def test_a_call_whose_tool_is_gone_closes_its_questions_before_it_ends() -> None:
+    played, _ = asked(CONFIRM)
+
+    resumed = Played(replace(DEFER, tools={}), played.events)
+
+    assert resumed.kinds[-2:] == ["inquiry_response", "tool_call_response"]
+    assert [(e.id, e.reason) for e in resumed.recorded(InquiryCancelled)] == [("call_1.confirm.1", "superseded")]
+
+
+def test_a_question_whose_call_cannot_be_read_is_not_listed() -> None:
+    """Nobody can answer it: no tool would hear of it."""
+    played, _ = asked(CONFIRM)
+    events = [decode_event(b'{"type":"tool_call_request"', "events.jsonl:3") if e.type == "tool_call_request" else e for e in played.events]
+
+    assert pending(events, "1") == []
 
 
 # Turns without a beginning ------------------------------------------------------------------------------------------------

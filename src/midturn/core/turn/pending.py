@@ -69,9 +69,9 @@ class _Turn:
         return found
 
     def _is_asked(self, request: InquiryRequest) -> bool:
-        """Whether the call still needs the answer. Another program may not have said which call asks."""
+        """Whether there is a call that still needs the answer. Another program may not have said which call asks."""
         if request.call:
-            return request.call not in self._done
+            return request.call in self._calls and request.call not in self._done
         return asking_call(request, [call for event_id, call in self._calls.items() if event_id not in self._done]) is not None
 
     def _is_undecided(self, approval: Approval, asking: set[str]) -> bool:

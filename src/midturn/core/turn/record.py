@@ -212,8 +212,7 @@ class TurnRecord:
             case TurnStart() | ChatRequest() | ChatResponse():
                 pass  # nothing else that a turn's state depends on
             case ToolCallRequest():
-                self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
-                self.cycle.calls.append(record)
+                self._call(event)
             case InquiryRequest():
                 self._ask(event)
             case InquiryAnswered() | InquiryCancelled() | InquiryRedacted():
@@ -264,6 +263,12 @@ class TurnRecord:
         """Return the calls that have no response yet."""
         return list(self._open_calls.values())
 
+    def _call(self, event: ToolCallRequest) -> None:
+        if event.event_id in self.calls:
+            return  # its line stands there twice, and nobody would ever answer the second one
+        self.calls[event.event_id] = self._open_calls[event.event_id] = record = CallRecord(event)
+        self.cycle.calls.append(record)
+
     def _respond(self, event: ToolCallResponse) -> None:
         call = self.calls.get(event.call) or next((c for c in self.open_calls() if c.request.id == event.id), None)
         if call is None:
@@ -275,6 +280,9 @@ class TurnRecord:
             self.rejections_in_a_row = self.rejections_in_a_row + 1 if cycle.rejected and not cycle.otherwise else 0
 
     def _ask(self, event: InquiryRequest) -> None:
+        known = self.inquiries.get(event.id)
+        if known and known.request.event_id == event.event_id:
+            return  # the same of a question
         asked = (event.tool_call_id, event.question_id)
         self._attempts[asked] = self._attempts.get(asked, 0) + 1
         self.inquiries[event.id] = attempt = Attempt(event)

@@ -300,6 +300,8 @@ class Turn:
         name = record.request.name
         policy = self._state.settings.tools.get(name)
         if policy is None:
+            for chain in record.open_chains:  # it was asked when there still was such a tool
+                self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
