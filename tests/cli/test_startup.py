@@ -97,10 +97,11 @@ def test_a_query_that_calls_nothing_loads_no_tool_and_no_terminal(midturn: Comma
         "midturn.core.turn.decision",
         "midturn.core.turn.call",
         "midturn.runtime.executing",
+        "midturn.runtime.tool_runs",
         "midturn.tools.fs.declared",
         "midturn.tools.function",
     }
-    for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore"}
+    for_people = {"midturn.terminal.device", "midturn.terminal.asides", "midturn.terminal.restore", "midturn.runtime.prompts"}
     for_answers = {"midturn.store.submission", "midturn.store.decisions", "midturn.store.readiness", "midturn.store.answer_bell"}
     assert (for_calls | for_people | for_answers) & loaded == set()
 

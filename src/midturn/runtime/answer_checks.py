@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from midturn.core.question import Question
-from midturn.core.reply import Answered, Reply
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
-from midturn.tools.own_rule import Check, refused
-from midturn.tools.scrub import scrub
+
+if TYPE_CHECKING:
+    from midturn.core.question import Question
+    from midturn.core.reply import Reply
+    from midturn.tools.own_rule import Check
 
 
 class _Rule(Struct, frozen=True):
@@ -47,6 +48,10 @@ class CallChecks:
 
     async def refusal(self, question_id: str, reply: Reply) -> str | None:
         """Return what the rule says against a reply; None where it holds, or where the reply is no answer of its type."""
+        from midturn.core.reply import Answered  # few questions have a rule, and many turns no question
+        from midturn.tools.own_rule import refused
+        from midturn.tools.scrub import scrub
+
         rule = self.rules.get(question_id)
         if rule is None or not isinstance(reply, Answered):
             return None

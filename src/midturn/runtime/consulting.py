@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from midturn.core.turn.effects import ConsultAssistant
 from midturn.core.turn.inputs import AssistantFailed, Happened
 from midturn.journal import Journal
 from midturn.ports import Consultant, ConsultFinished, ConsultStarted, Display
 from midturn.runtime.cancelling import is_cancelled
-from midturn.runtime.tool_runs import Spawn
+
+if TYPE_CHECKING:
+    from midturn.runtime.tool_runs import Spawn
 
 
 class Consulting:

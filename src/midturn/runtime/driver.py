@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, assert_never, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.core.events import ToolCallResponse
 from midturn.core.exchange import Usage
-from midturn.core.prompt import Prompt
 from midturn.core.turn.effects import (
     CallModel,
     ClosePrompt,
@@ -34,16 +34,18 @@ from midturn.core.turn.inputs import AnsweredElsewhere, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
 from midturn.ports import OBSERVERS, Clock, Notice, ToolBegan, ToolEnded
-from midturn.runtime.consulting import Consulting
-from midturn.runtime.elsewhere import Elsewhere
-from midturn.runtime.foretold import foretold
 from midturn.runtime.happenings import Happenings
 from midturn.runtime.model_response import ModelResponse
-from midturn.runtime.prompts import OpenPrompts
 from midturn.runtime.recorder import Observed, Recorder
 from midturn.runtime.services import Services
 from midturn.runtime.surroundings import Surroundings
-from midturn.runtime.tool_runs import ToolRuns
+
+if TYPE_CHECKING:
+    from midturn.core.prompt import Prompt
+    from midturn.runtime.consulting import Consulting
+    from midturn.runtime.elsewhere import Elsewhere
+    from midturn.runtime.prompts import OpenPrompts
+    from midturn.runtime.tool_runs import ToolRuns
 
 
 class RunEnding(Struct, frozen=True):
@@ -69,19 +71,41 @@ class Driver:
         self._services = services
         self._surroundings = surroundings
         self._happenings = Happenings()
-        self.report = report = self._happenings.report
+        self.report = self._happenings.report
         """Feed the machine with something that did not happen in here."""
         self._recorder = Recorder(services.journal, services.clock, services.display)
-        self._tools = ToolRuns(services.tools, surroundings, report)
-        self._prompts = OpenPrompts(services.prompter, services.journal, surroundings.checks, report)
-        self._response = ModelResponse(services.model, services.display, report)
-        self._consulting = Consulting(services.consultant, services.journal, services.display, report)
+        self._response = ModelResponse(services.model, services.display, self.report)
         self._group: asyncio.TaskGroup
-        self._elsewhere = Elsewhere(services.answers, services.journal, report)
         self._tasks: list[asyncio.Task[None]] = []
         self._started: set[str] = set()
         self._listens = False
         self._ending: RunEnding | None = None
+
+    # Many turns are nothing but words: what runs tools, asks people or models, or waits for either, is loaded by the first that does.
+
+    @cached_property
+    def _tools(self) -> ToolRuns:
+        from midturn.runtime.tool_runs import ToolRuns
+
+        return ToolRuns(self._services.tools, self._surroundings, self.report)
+
+    @cached_property
+    def _prompts(self) -> OpenPrompts:
+        from midturn.runtime.prompts import OpenPrompts
+
+        return OpenPrompts(self._services.prompter, self._services.journal, self._surroundings.checks, self.report)
+
+    @cached_property
+    def _consulting(self) -> Consulting:
+        from midturn.runtime.consulting import Consulting
+
+        return Consulting(self._services.consultant, self._services.journal, self._services.display, self.report)
+
+    @cached_property
+    def _elsewhere(self) -> Elsewhere:
+        from midturn.runtime.elsewhere import Elsewhere
+
+        return Elsewhere(self._services.answers, self._services.journal, self.report)
 
     async def run(self, effects: Sequence[Effect]) -> RunEnding:
         """Perform `effects`, and everything that follows from them.
@@ -165,6 +189,8 @@ class Driver:
             case StopModel():
                 self._response.stop()
             case Foretell(call):
+                from midturn.runtime.foretold import foretold
+
                 self.report(foretold(self._services.tools, self._surroundings, call))
             case StopTool(call):
                 self._tools.stop(call)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from midturn.core.question import Question
-from midturn.core.question.answer_type import BooleanType
-from midturn.core.subject import ToolCall
 from midturn.core.turn.inputs import Foretold, FormToAsk
-from midturn.ports import Tool, ToolRun
 from midturn.runtime.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from midturn.core.question import Question
+    from midturn.core.subject import ToolCall
+    from midturn.ports import Tool, ToolRun
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,6 +31,9 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
     foretell: Callable[[ToolRun], Question[bool] | None] | None = getattr(tools.get(call.name), "foretell", None)
     if foretell is None:
         return Foretold(call.event, None)
+    from midturn.core.question import Question  # each start asks which tools foretell, and few calls are foretold
+    from midturn.core.question.answer_type import BooleanType
+
     try:
         question = foretell(surroundings.of_run(call, {}, _nobody))
     except Exception:  # noqa: BLE001  whatever it is: the call itself will say what is wrong

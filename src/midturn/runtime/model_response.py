@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from midturn.core.exchange import Finished, ModelRequest, Part, ReasoningDelta, ReasoningPart, TextDelta, TextPart, Usage
 from midturn.core.turn.inputs import Happened, ModelAnswered, ModelFailed, TurnFailed
 from midturn.errors import ModelError, ScriptError
 from midturn.ports import Display, Model, ModelFinished, ModelStarted, ReasoningShown, TextShown
 from midturn.runtime.cancelling import is_cancelled
-from midturn.runtime.tool_runs import Spawn
+
+if TYPE_CHECKING:
+    from midturn.runtime.tool_runs import Spawn
 
 
 class ModelResponse:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from msgspec.structs import replace
 
@@ -22,7 +22,9 @@ from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled
-from midturn.runtime.tool_runs import Spawn
+
+if TYPE_CHECKING:
+    from midturn.runtime.tool_runs import Spawn
 
 _LOG = logging.getLogger("midturn.prompts")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))

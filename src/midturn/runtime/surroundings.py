@@ -17,7 +17,6 @@ from midturn.core.turn.effects import Given, GivenAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import ToolRun
 from midturn.runtime.answer_checks import TurnChecks
-from midturn.tools.scrub import scrub
 
 
 class CallSecrets:
@@ -41,7 +40,11 @@ class CallSecrets:
 
     def __call__(self, text: str) -> str:
         """Replace every secret of the call, in every form in which a program may write it."""
-        return scrub(text, self._given) if self._given else text
+        if not self._given:
+            return text
+        from midturn.tools.scrub import scrub  # few calls are ever given a secret
+
+        return scrub(text, self._given)
 
 
 class TurnSecrets:
