@@ -8,11 +8,12 @@ from pathlib import Path
 from midturn.core.form import Form
 from midturn.core.form.elicitation import form_of, one_line
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import items, members, objects, text
+from midturn.core.loose_json import items, objects, text
 from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
+from midturn.foreign.hook_call import call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Said, Stopping, Unaskable
@@ -35,17 +36,17 @@ class Claude(SpeaksLikeClaude):
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:  # noqa: PLR0911  one return an event
         """Say what the document is about."""
         alone = is_alone(environment)
-        tool, arguments = text(document.get("tool_name")), members(document.get("tool_input"))
+        call = call_in(document)
         match text(document.get("hook_event_name")):
-            case "PermissionRequest" if tool == ASKS:
-                return questions_of(arguments, gates=alone)
+            case "PermissionRequest" if call.tool == ASKS:
+                return questions_of(call.arguments, gates=alone)
             case "PermissionRequest":
                 kept = suggested(document.get("permission_suggestions"))
-                return Permit(id="", tool=tool or "tool", arguments=arguments, gates=alone, always=kept)
+                return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, always=kept)
             case "Elicitation":
                 return _elicitation(document, alone=alone)
             case "PostToolUse" | "PostToolUseFailure" if not alone:
-                return Done(tool=tool, arguments=_asked(arguments) if tool == ASKS else arguments)
+                return Done(tool=call.tool, arguments=_asked(call.arguments) if call.tool == ASKS else call.arguments)
             case "UserPromptSubmit" if not alone:
                 return MovedOn()
             case "Stop":
@@ -76,7 +77,7 @@ class Claude(SpeaksLikeClaude):
         if text(document.get("hook_event_name")) == "Elicitation":
             return _elicited(document, outcome)
         if isinstance(outcome, AnswersGiven):
-            arguments: JsonObject = {**members(document.get("tool_input")), "answers": answers_by_text(occasion.form, outcome)}
+            arguments: JsonObject = {**call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
             return permission({"behavior": "allow", "updatedInput": arguments})
         return self.permitted(document, Permit(id="", tool=ASKS, arguments={}, gates=occasion.gates), outcome)
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from midturn.core.asker import Asker
 from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, text
 from midturn.foreign import claude, words
 from midturn.foreign.claude import ASKS, Claude, answers_by_text, is_alone, questions_of
 from midturn.foreign.claude_words import before_tool
 from midturn.foreign.errand import AnswersGiven, Approved, Decided
+from midturn.foreign.hook_call import call_in
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
 
@@ -55,7 +55,7 @@ class DeferringClaude(Claude):
         if document.get("hook_event_name") != _EVENT:
             return super().answered(document, occasion, outcome)
         if isinstance(outcome, AnswersGiven):
-            given: JsonObject = {**members(document.get("tool_input")), "answers": answers_by_text(occasion.form, outcome)}
+            given: JsonObject = {**call_in(document).arguments, "answers": answers_by_text(occasion.form, outcome)}
             return before_tool("allow", updatedInput=given)
         return before_tool("deny", words.denial(outcome) or words.FAILED)
 
@@ -70,14 +70,15 @@ class DeferringClaude(Claude):
 
 def _before_tool(document: JsonObject) -> Occasion:
     """Say what a call is that is about to be made: it does not say whether Claude Code itself would ask about it."""
-    tool, arguments, call = text(document.get("tool_name")), members(document.get("tool_input")), text(document.get("tool_use_id"))
-    mode = document.get("permission_mode")
-    if not tool or tool.startswith(_OURS) or mode == "bypassPermissions" or (mode == "acceptEdits" and tool in _EDITS):
+    call, mode = call_in(document), document.get("permission_mode")
+    if not document.get("tool_name"):
         return Nothing()
-    if tool != ASKS:
-        return Permit(id=call, tool=tool, arguments=arguments, gates=True)
-    asked = questions_of(arguments, gates=True)
-    return replace(asked, id=call) if isinstance(asked, PutForm) else asked
+    if call.tool.startswith(_OURS) or mode == "bypassPermissions" or (mode == "acceptEdits" and call.tool in _EDITS):
+        return Nothing()
+    if call.tool != ASKS:
+        return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
+    asked = questions_of(call.arguments, gates=True)
+    return replace(asked, id=call.id) if isinstance(asked, PutForm) else asked
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

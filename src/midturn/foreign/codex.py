@@ -8,11 +8,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, objects, text
+from midturn.core.loose_json import objects, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.hook_call import HookCall, call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
@@ -33,14 +34,14 @@ class Codex(SpeaksLikeClaude):
         """Say what the document is about. `codex exec` never sends a `PermissionRequest`, so every command is asked about there."""
         del environment
         alone = "exec" in started_with("codex")
-        tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
+        call = call_in(document)
         match text(document.get("hook_event_name")):
             case "PermissionRequest":
-                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=False, seconds=HIDDEN)
-            case "PreToolUse" if tool == _ASKS:
-                return _question(document, arguments, gates=alone)
+                return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=False, seconds=HIDDEN)
+            case "PreToolUse" if call.tool == _ASKS:
+                return _question(call, gates=alone)
             case "PreToolUse" if alone:
-                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=True)
+                return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
             case "Stop":
                 return Stopping(waits=alone)
             case _:
@@ -60,14 +61,14 @@ class Codex(SpeaksLikeClaude):
         return self.answered_by_denying(document, occasion, outcome)
 
 
-def _question(document: JsonObject, arguments: JsonObject, *, gates: bool) -> Occasion:
+def _question(call: HookCall, *, gates: bool) -> Occasion:
     """Return what its model asks. A secret is not asked for here: nothing may write it down."""
-    if any(asked.get("isSecret") is True for asked in objects(arguments.get("questions"))):
+    if any(asked.get("isSecret") is True for asked in objects(call.arguments.get("questions"))):
         return Nothing()
-    asked = questions_of(arguments, gates=gates)
+    asked = questions_of(call.arguments, gates=gates)
     if not isinstance(asked, PutForm):
         return asked
-    return replace(asked, id=text(document.get("tool_use_id")), tool=_ASKS, seconds=None if gates else HIDDEN)
+    return replace(asked, id=call.id, tool=_ASKS, seconds=None if gates else HIDDEN)
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -16,11 +16,12 @@ from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import AnswersGiven, Approved, Decided
+from midturn.foreign.hook_call import call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping, Unaskable
 from midturn.foreign.registering import SERVER
-from midturn.foreign.running import started_with
+from midturn.foreign.running import has_prompt, started_with
 
 _ASKS = "ask_user"
 
@@ -40,13 +41,13 @@ class Copilot(SpeaksLikeClaude):
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about: only one of its events has a name in it."""
         del environment
-        alone = not {"-p", "--prompt"}.isdisjoint(started_with("copilot"))
+        alone = has_prompt(started_with("copilot"))
         seconds = None if alone else HIDDEN
         if document.get("hookName") == "permissionRequest":
-            tool, arguments = text(document.get("toolName")) or "tool", members(document.get("toolInput"))
-            if tool.startswith(f"{SERVER}/"):
+            call = call_in(document, "toolName", "toolInput")
+            if call.tool.startswith(f"{SERVER}/"):
                 return Nothing()  # our own tools only ask: what it has been told about them decides, and nobody is asked whether to ask
-            return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=seconds)
+            return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
         if _is_asked(document) and document.get("toolName") == _ASKS:
             return _question(members(document.get("toolArgs")), gates=alone, seconds=seconds)
         return Stopping(waits=alone) if "stopReason" in document else Nothing()

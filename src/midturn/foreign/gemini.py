@@ -8,15 +8,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.loose_json import members, objects, text
+from midturn.core.loose_json import objects, text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude
 from midturn.foreign.errand import Decided
+from midturn.foreign.hook_call import call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
-from midturn.foreign.running import started_with
+from midturn.foreign.running import has_prompt, started_with
 
 _ASKS = "ask_user"
 _CHANGES = "run_shell_command|write_file|replace"
@@ -35,14 +36,14 @@ class Gemini(SpeaksLikeClaude):
         """Say what the document is about. A call is asked about only where nobody else asks: `--approval-mode yolo`, or no terminal."""
         del environment
         given = started_with("gemini", "gemini-cli")
-        alone = not {"-p", "--prompt"}.isdisjoint(given)
+        alone = has_prompt(given)
         unasked = alone or bool({"yolo", "--yolo", "-y", "--approval-mode=yolo"} & set(given)) or not given
-        tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
+        call = call_in(document)
         match text(document.get("hook_event_name")):
-            case "BeforeTool" if tool == _ASKS:
-                return _asked(arguments)
+            case "BeforeTool" if call.tool == _ASKS:
+                return _asked(call.arguments)
             case "BeforeTool" if unasked:
-                return Permit(id="", tool=tool, arguments=arguments, gates=True)
+                return Permit(id="", tool=call.tool, arguments=call.arguments, gates=True)
             case "AfterAgent":
                 return Stopping(waits=alone)
             case _:

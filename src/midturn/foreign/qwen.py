@@ -8,15 +8,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from midturn.core.json_value import JsonObject
-from midturn.core.loose_json import members, text
+from midturn.core.loose_json import text
 from midturn.foreign import words
 from midturn.foreign.claude import questions_of
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import Approved, Decided
+from midturn.foreign.hook_call import call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Nothing, Occasion, Permit, PutForm, Said, Stopping
-from midturn.foreign.running import started_with
+from midturn.foreign.running import has_prompt, started_with
 
 _ASKS = "ask_user_question"
 _CHANGES = "run_shell_command|write_file|edit"
@@ -34,17 +35,17 @@ class Qwen(SpeaksLikeClaude):
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about."""
         del environment
-        alone = not {"-p", "--prompt"}.isdisjoint(started_with("qwen", "qwen-code"))
+        alone = has_prompt(started_with("qwen", "qwen-code"))
         seconds = None if alone else HIDDEN
-        tool, arguments = text(document.get("tool_name")) or "tool", members(document.get("tool_input"))
+        call = call_in(document)
         match text(document.get("hook_event_name")):
-            case "PermissionRequest" if tool == _ASKS:
-                asked = questions_of(arguments, gates=alone)
-                return replace(asked, tool=tool, seconds=seconds) if isinstance(asked, PutForm) else asked
+            case "PermissionRequest" if call.tool == _ASKS:
+                asked = questions_of(call.arguments, gates=alone)
+                return replace(asked, tool=call.tool, seconds=seconds) if isinstance(asked, PutForm) else asked
             case "PermissionRequest":
-                return Permit(id="", tool=tool, arguments=arguments, gates=alone, seconds=seconds)
+                return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, seconds=seconds)
             case "PreToolUse" if document.get("permission_mode") == "yolo":  # nobody else asks
-                return Permit(id=text(document.get("tool_use_id")), tool=tool, arguments=arguments, gates=True)
+                return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
             case "Stop":
                 return Stopping(waits=alone)
             case _:

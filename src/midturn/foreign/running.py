@@ -36,6 +36,11 @@ def started_with(*names: str) -> Sequence[str]:
     return next((arguments[1:] for _, arguments in _above(names)), ())
 
 
+def has_prompt(arguments: Sequence[str]) -> bool:
+    """Say whether a program was started with a prompt (`-p`): it has one turn, and asks nobody at a terminal."""
+    return not {"-p", "--prompt"}.isdisjoint(arguments)
+
+
 def process_of(*names: str) -> int:
     """Return the nearest process above us that is one of these programs; 0 where there is none that can be told."""
     return next((pid for pid, _ in _above(names)), 0)

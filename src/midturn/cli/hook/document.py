@@ -21,17 +21,17 @@ _PIECE = 1 << 20
 
 def read_document() -> JsonObject | None:
     """Return the document; None where there is none. It is whole when stdin ends, or when it looks so and nothing more comes."""
-    return members(_decoded(_read())) or None
+    return members(_read()) or None
 
 
-def _read() -> bytes:
-    """Read until the end; an agent may never close what it has written to."""
+def _read() -> object:
+    """Read until the end, and decode what was said; an agent may never close what it has written to."""
     if sys.stdin is None or sys.stdin.closed:
-        return b""
+        return None
     try:
         stdin = sys.stdin.fileno()
     except (OSError, ValueError):  # it is no file
-        return sys.stdin.buffer.read()
+        return _decoded(sys.stdin.buffer.read())
     pieces: list[bytes] = []
     while True:
         is_whole = bool(pieces) and pieces[-1].rstrip().endswith(b"}")
@@ -40,8 +40,9 @@ def _read() -> bytes:
             pieces.append(piece)
             continue
         content = b"".join(pieces)
-        if ready or not is_whole or _decoded(content) is not None:
-            return content
+        document = _decoded(content)
+        if ready or not is_whole or document is not None:
+            return document
         pieces = [content, b" "]  # it was not whole: wait once more, for long
 
 
