@@ -726,9 +726,24 @@ def test_who_watches_the_inbox_reads_which_question_was_answered_and_where(midtu
 
         midturn.ok("answer", question["id"], "yes")
 
-        watching.wait_for(f"{question['id']}  Deploy to staging?  (answered by the user in the inbox)")
+        watching.wait_for(f"{question['id']}  Deploy to staging?  yes  (answered by the user in the inbox)")
         watching.send("\x03")
         assert watching.wait_for_end() == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "row"),
+    [
+        (("n", "--reason", "Not on a Friday."), 'no  (answered by the user in the inbox: "Not on a Friday.")'),
+        (("--reply", "Ask Ada first."), "(reply) Ask Ada first."),
+    ],
+)
+def test_who_watches_the_inbox_reads_what_was_said(midturn: CommandLine, flags: tuple[str, ...], row: str) -> None:
+    question = suspended(midturn, asks())
+    with midturn.on_a_terminal("inbox", "--watch", size=(140, 20)) as watching:
+        watching.wait_for("since")
+        midturn.ok("answer", question["id"], *flags)
+        watching.wait_for(f"{question['id']}  Deploy to staging?  {row}")
 
 
 CHOICE = {"id": "it", "text": "Which database?", "answer_type": {"type": "select", "options": ["main", "backup"], "allow_other": True}}

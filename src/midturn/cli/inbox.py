@@ -19,7 +19,6 @@ from midturn.cli.used_workspaces import used_workspaces
 from midturn.cli.watching import without_echo
 from midturn.config.places import shown
 from midturn.core.asker import Asker
-from midturn.core.events import AnsweredBy
 from midturn.core.stream import OpenQuestion
 from midturn.errors import StoreError
 from midturn.store.store_change import StoreChange
@@ -129,18 +128,20 @@ def _news(place: Place, change: StoreChange, question: OpenQuestion | None) -> I
     match change.kind:
         case "asked" if question:
             return table(_rows(question, _titles(place, [question]).get(change.conversation, "")))
-        case "answered":
-            return table([(line("{}", change.id), line("{}  {}", text, _by(change.answered_by)))])
-        case "withdrawn":
-            return table([(line("{}", change.id), line("{}  (withdrawn)", text))])
+        case "answered" | "withdrawn":
+            return table([(line("{}", change.id), line("{}  {}", text, _closed(place, change)))])
         case _:
             return [line("The turn of conversation {} has ended.", change.conversation)]
 
 
-def _by(who: AnsweredBy | None) -> Shown:
-    from midturn.terminal.told import who_answered  # only who watches needs it
+def _closed(place: Place, change: StoreChange) -> Shown:
+    """Say how a question was closed; where its conversation is gone meanwhile, only that it was."""
+    from midturn.cli.how_closed import how_closed  # only who watches needs it
 
-    return presented(who_answered(who, None) or "(answered at its terminal)")
+    said = ""
+    with suppress(StoreError):
+        said = how_closed(place.store.read_sync(change.conversation).events, change.id.rpartition("-")[2])
+    return presented(said or f"({change.kind})")
 
 
 def _rows(question: OpenQuestion, title: str = "") -> list[tuple[Shown, Shown]]:
