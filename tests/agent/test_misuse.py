@@ -72,7 +72,7 @@ def test_what_is_wrong_is_said_where_it_is_passed(build: Callable[[], Any], erro
         build()
 
 
-def test_a_question_that_is_none_is_an_error_that_names_the_constructors() -> None:
+def test_what_is_not_a_question_is_an_error_that_names_the_constructors() -> None:
     @mt.tool
     async def wrong(ctx: mt.ToolContext) -> str:
         """Ask wrongly."""
@@ -83,7 +83,7 @@ def test_a_question_that_is_none_is_an_error_that_names_the_constructors() -> No
     assert "/questions/0: a `str` is not a question. Build one with `Question.boolean`" in said
 
 
-def test_a_form_that_is_none_is_an_error_and_the_turn_goes_on() -> None:
+def test_what_is_not_a_form_is_an_error_and_the_turn_goes_on() -> None:
     @mt.tool
     async def wrong(ctx: mt.ToolContext) -> str:
         """Ask wrongly."""

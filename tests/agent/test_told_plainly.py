@@ -56,7 +56,7 @@ def build() -> str:
         ),
     ],
 )
-def test_a_way_that_is_none_to_answer_this_is_refused_by_its_name(tool: str, way: dict[str, Any], message: str) -> None:
+def test_a_way_to_answer_that_does_not_fit_is_refused_by_its_name(tool: str, way: dict[str, Any], message: str) -> None:
     agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": tool}]}, {"text": "Done."}]), tools=[ship, build])
     (question,) = agent.run_sync("Go.").pending
 

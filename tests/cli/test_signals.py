@@ -190,8 +190,8 @@ def test_help_that_a_full_disk_cannot_take_is_said_in_one_line_too(midturn: Comm
 @pytest.mark.parametrize(
     ("arguments", "streams", "said"),
     [
-        (("acp",), "</dev/null", "Editors start this command, and talk with it over pipes: its stdin is none."),
-        (("acp",), "<&-", "Editors start this command, and talk with it over pipes: its stdin is none."),
+        (("acp",), "</dev/null", "Editors start this command, and talk with it over pipes: its stdin is not one."),
+        (("acp",), "<&-", "Editors start this command, and talk with it over pipes: its stdin is not one."),
         (("mcp",), "<&-", "An agent starts this command, and talks with it over stdin and stdout: one of them is closed."),
         (("mcp",), "</dev/null >&-", "An agent starts this command, and talks with it over stdin and stdout: one of them is closed."),
     ],
@@ -273,7 +273,7 @@ def test_the_log_has_requests_and_responses_when_it_is_wanted(midturn: CommandLi
     assert "sk-secret" not in text
 
 
-def test_a_level_that_is_none_is_a_usage_error(midturn: CommandLine) -> None:
+def test_an_unknown_level_is_a_usage_error(midturn: CommandLine) -> None:
     finished = midturn.run("inbox", MIDTURN_LOG="loud")
 
     assert finished.status == 2

@@ -1,4 +1,4 @@
-"""Files that are none, or not plain ones, are clear errors; nothing hangs."""
+"""Missing files, and those that are not plain ones, are clear errors; nothing hangs."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_approvals_are_private_files_outside_the_workspace(workspace: Workspace)
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
 
 
-def test_a_record_that_others_may_write_or_a_link_counts_as_none(workspace: Workspace) -> None:
+def test_a_record_that_others_may_write_and_a_link_do_not_count(workspace: Workspace) -> None:
     workspace.workspace(DEPLOY)
     workspace.trust()
     (record,) = (workspace.state / "trust").iterdir()

@@ -61,7 +61,7 @@ def test_of_a_group_that_holds_a_hook_of_somebody_else_too_only_ours_is_taken(mi
 
 
 @pytest.mark.parametrize("content", ["{ not json", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])
-def test_settings_that_are_none_are_not_touched(midturn: CommandLine, settings: Path, content: str) -> None:
+def test_a_file_that_does_not_hold_settings_is_not_touched(midturn: CommandLine, settings: Path, content: str) -> None:
     settings.write_text(content)
 
     refused = midturn.run("hook", "install", "claude")

@@ -275,7 +275,7 @@ def test_a_protocol_of_later_is_no_protocol_that_we_know(tmp_path: Path) -> None
         assert "2099-01-01" in servers.problems["liar"]
 
 
-def test_one_name_is_one_tool_and_a_reserved_one_is_none(tmp_path: Path) -> None:
+def test_one_name_is_one_tool_and_a_reserved_one_is_not_a_tool(tmp_path: Path) -> None:
     with McpServers([spec(tmp_path, MODERN, "twins")]) as servers:
         assert [tool.definition.name for tool in servers.tools["liar"]] == ["liar_honest", "liar_what_is"]
         assert servers.left_out == {"liar": ["liar_honest", "liar_what_is"]}

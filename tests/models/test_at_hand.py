@@ -69,6 +69,6 @@ def test_a_key_is_sent_to_the_server_that_it_is_for() -> None:
         assert server.received[0].headers["authorization"] == "Bearer sk-local"
 
 
-def test_an_address_that_is_none_is_refused() -> None:
+def test_what_is_not_an_address_is_refused() -> None:
     with pytest.raises(ValueError, match="is not an http address"):
         models_of("file:///etc", None)

@@ -132,7 +132,7 @@ NO_RESPONSES: list[Any] = [None, [], "yes", 7, {"a": {"b": [[[[[{}]]]]]}}]
 
 
 @pytest.mark.parametrize("responses", NO_RESPONSES)
-def test_responses_that_are_none_are_an_error_or_nothing(tmp_path: Path, responses: Any) -> None:
+def test_what_is_not_a_response_is_an_error_or_nothing(tmp_path: Path, responses: Any) -> None:
     async def work() -> None:
         async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
             id = await begun(client, tasks, SURE)
@@ -226,7 +226,7 @@ def test_a_task_of_one_conversation_does_not_open_another_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("id", ["\x00", "1" * 1_000_000, "١٢٣-aaaaaaaaaaaa", "1-" + "a" * 12 + ".99999999999", "1\n-a", "%s", "{0}"])
-def test_an_id_that_is_none_is_refused_in_a_few_words(tmp_path: Path, id: str) -> None:
+def test_what_is_not_an_id_is_refused_in_a_few_words(tmp_path: Path, id: str) -> None:
     async def work() -> None:
         async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, _):
             with pytest.raises(MCPError) as raised:
@@ -393,7 +393,7 @@ def test_what_a_dialog_of_a_server_that_is_gone_brings_is_not_taken_unseen_and_t
     asyncio.run(work())
 
 
-def test_an_answer_that_cannot_be_written_down_is_said_to_be_none_and_may_be_sent_again(
+def test_an_answer_that_cannot_be_written_down_is_said_not_to_count_and_may_be_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:

@@ -41,7 +41,7 @@ async def open_on(folder: Path, count: int = 1) -> list[OpenQuestion]:
     return found
 
 
-def test_over_http_a_yes_to_one_client_is_none_to_another_one_that_says_the_same(tmp_path: Path) -> None:
+def test_over_http_a_yes_to_one_client_is_not_one_to_another_that_says_the_same(tmp_path: Path) -> None:
     async def work() -> None:
         server = server_on(tmp_path, shared=True)
         async with Client(server) as one, Client(server) as other:

@@ -363,7 +363,7 @@ def test_a_client_without_a_session_of_its_own_finds_its_open_question_after_a_k
     assert len(stored(midturn)) == 1
 
 
-def test_an_answer_that_a_killed_client_never_read_is_none_to_the_same_question_of_a_later_one(midturn: CommandLine) -> None:
+def test_an_answer_that_a_killed_client_never_read_does_not_answer_the_same_question_of_a_later_one(midturn: CommandLine) -> None:
     (question,) = left_by_a_killed_client(midturn, LEGACY)
     midturn.ok("answer", question["id"], "yes")
 

@@ -126,7 +126,7 @@ def test_what_no_person_can_have_said_leaves_the_question_open(tmp_path: Path, l
     asyncio.run(work())
 
 
-def test_a_response_to_something_that_was_never_shown_is_none(tmp_path: Path) -> None:
+def test_a_response_to_something_that_was_never_shown_does_not_count(tmp_path: Path) -> None:
     async def work() -> None:
         async with client_of(server_on(tmp_path), LeavesToRunOn()) as (client, tasks):
             id = await begun(client, tasks, ENV)

@@ -87,7 +87,7 @@ def test_a_state_that_was_changed_is_refused_and_nobody_is_asked_anything(tmp_pa
     asyncio.run(work())
 
 
-def test_an_answer_to_a_form_that_was_never_shown_is_none_and_the_form_is_shown(tmp_path: Path) -> None:
+def test_an_answer_to_a_form_that_was_never_shown_does_not_count_and_the_form_is_shown(tmp_path: Path) -> None:
     async def work() -> None:
         async with client_on(tmp_path) as client:
             first = await call(client, SURE, form=accept(answer=True))

@@ -95,7 +95,7 @@ async def test_what_a_killed_import_left_half_made_is_made_anew(tmp_path: Path, 
     assert not list(folder.glob(".new-*"))
 
 
-def test_an_id_that_is_none_makes_no_directory_elsewhere(tmp_path: Path, target: FileStore) -> None:
+def test_what_is_not_an_id_makes_no_directory_elsewhere(tmp_path: Path, target: FileStore) -> None:
     line = b'{"type":"turn_start","timestamp":"2026-01-01T00:00:00Z","event_id":"first","more":0}'
     made = target.run_sync("add", target.port.add([line], Metadata(), "../../1795316322915573"))
     assert made.isdecimal()

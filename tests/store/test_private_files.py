@@ -85,7 +85,7 @@ def test_a_reader_follows_no_link(tmp_path: Path) -> None:
         Conversation.open(conversation)
 
 
-def test_a_conversation_that_is_a_link_is_none(tmp_path: Path) -> None:
+def test_a_conversation_that_is_a_link_does_not_count(tmp_path: Path) -> None:
     store = open_store(tmp_path / "here")
     other = open_store(tmp_path / "elsewhere")
     elsewhere = path_of(other, keep(other, asking()[0]))

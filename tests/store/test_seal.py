@@ -169,7 +169,7 @@ def test_a_store_that_is_nobodys_workspace_is_not_sealed(tmp_path: Path) -> None
     assert store.run_sync("verdicts", store.port.verdicts(conversation)) is None
 
 
-def test_an_answer_that_was_planted_is_none(tmp_path: Path) -> None:
+def test_an_answer_that_was_planted_does_not_count(tmp_path: Path) -> None:
     store = store_in(tmp_path / "work")
     conversation = begin(store)
     asked_by, question = Source.tool("deploy"), Question.boolean("q", "Sure?").persisted()

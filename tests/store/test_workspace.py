@@ -54,7 +54,7 @@ def test_there_may_be_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_one_that_a_stranger_put_into_a_shared_directory_is_none(tmp_path: Path) -> None:
+def test_one_that_a_stranger_put_into_a_shared_directory_does_not_count(tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     (shared / ".midturn").mkdir(parents=True)
     os.chown(shared / ".midturn", 12_345, 12_345)

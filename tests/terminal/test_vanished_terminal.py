@@ -154,7 +154,7 @@ def test_a_question_of_a_command_ends_with_the_same_status(midturn: CommandLine,
     assert len(midturn.conversations()) == 1
 
 
-def test_an_inbox_answer_that_was_never_finished_is_none(midturn: CommandLine) -> None:
+def test_an_inbox_answer_that_was_never_finished_does_not_count(midturn: CommandLine) -> None:
     _configure(midturn, ASKINGS["text"])
     model = midturn.script(calls("deploy", ask=[*ASKINGS["text"].questions]))
     assert midturn.run("query", "-m", model, "--defer", "Go").status == 3

@@ -19,7 +19,7 @@ def test_tools_are_found_by_name_built_in_ones_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "dots.are.not", "x" * 65, "ümlaut", "new\nline", "deploy\n"])
-def test_a_name_that_is_none_is_refused(name: str) -> None:
+def test_what_is_not_a_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a name for a tool"):
         register([named(name)])
 

@@ -44,7 +44,7 @@ def test_an_ask_that_nobody_awaits_is_an_error() -> None:
     assert "`confirm` was never asked: nobody awaited the ask" in result_of(deploy)
 
 
-def test_an_ask_that_is_closed_or_made_a_task_is_none() -> None:
+def test_an_ask_that_is_closed_or_made_a_task_was_not_forgotten() -> None:
     @mt.tool
     async def deploy(ctx: mt.ToolContext) -> str:
         ctx.ask(mt.Question.boolean("other", "Other?")).close()

@@ -268,7 +268,7 @@ def test_what_is_no_origin_is_nobodys(signed_in: TestClient, waiting: mt.OpenQue
     assert sent.status_code == 403
 
 
-def test_an_address_that_is_none_is_refused(store: MemoryStore) -> None:
+def test_what_is_not_an_address_is_refused(store: MemoryStore) -> None:
     statuses: list[int] = []
 
     async def receive() -> Message:

@@ -147,8 +147,8 @@ def test_a_secret_is_called_a_secret_and_a_service_that_fails_is_a_warning(store
     assert warned == ["A question could not be sent to ntfy://…: the service did not take it."]
 
 
-def test_an_address_that_is_none_is_an_error_that_shows_no_password() -> None:
-    with pytest.raises(ConfigError, match=r"the address 2 \(nonsense://…\) is none that Apprise knows") as error:
+def test_what_is_not_an_address_is_an_error_that_shows_no_password() -> None:
+    with pytest.raises(ConfigError, match=r"the address 2 \(nonsense://…\) is not one that Apprise knows") as error:
         NotifyServices(["ntfy://127.0.0.1/x", "nonsense://user:hunter2@host"])
     assert "hunter2" not in str(error.value)
     with pytest.raises(mt.ConfigError, match="without a ://"):

@@ -56,7 +56,7 @@ def start_log(environment: Mapping[str, str]) -> None:
 
 
 def log_unexpected(error: BaseException) -> None:
-    """Keep the whole story of an error that should not have happened, be it before a command was found."""
+    """Keep the whole story of an error that should not have happened, even where no command was found yet."""
     if not _LOG.handlers:
         start_log({})
     _LOG.error("unexpected", exc_info=error)

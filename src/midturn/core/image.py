@@ -38,7 +38,7 @@ def media_type_of(content: bytes) -> str | None:
 
 
 def checked(data: str) -> Image | None:
-    """Return a picture that somebody else calls one, as what it is; None where it is none, or too large."""
+    """Return a picture that somebody else calls one, as what it is; None where it is not a picture, or too large."""
     if len(data) * 3 // 4 > LARGEST:
         return None
     try:

@@ -24,5 +24,5 @@ def objects(value: object) -> list[JsonObject]:
 
 
 def text(value: object) -> str:
-    """Return a text; an empty one where it is none."""
+    """Return a text; an empty one where it is something else."""
     return value if isinstance(value, str) else ""

@@ -29,7 +29,7 @@ POLICY: Final = "defer"
 
 
 class DeferringClaude(Claude):
-    """At its terminal, as ever. Without one, a call that a person must decide ends the run, and the same call comes again with the next."""
+    """At its terminal as usual. Without one, a call that a person must decide ends the run, and the same call comes again with the next."""
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
         """Say what the document is about; nothing waits."""

@@ -32,7 +32,7 @@ _GONE = 404
 
 
 class OpencodeGone(MidturnError):  # noqa: N818  it says what is the case
-    """The server does not take us, or is none of opencode; the message says what to do."""
+    """The server does not take us, or is not opencode; the message says what to do."""
 
 
 class OpencodeAway(OpencodeGone):
@@ -144,7 +144,7 @@ class Bridge:
         """Carry until it is cancelled; while no server answers, wait for one.
 
         Raises:
-            OpencodeGone: It refuses, or it is none. What it asked stays open, and recorded.
+            OpencodeGone: It refuses, or is not opencode. What it asked stays open, and recorded.
         """
         try:
             while True:

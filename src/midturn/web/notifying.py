@@ -38,7 +38,7 @@ class NotifyServices:
         for place, url in enumerate(urls, 1):
             service: Any = apprise.Apprise()
             if not service.add(url):
-                raise ConfigError(f"`notify.urls`: the address {place} ({_kind(url)}) is none that Apprise knows.")
+                raise ConfigError(f"`notify.urls`: the address {place} ({_kind(url)}) is not one that Apprise knows.")
             self._all.append((_kind(url), service))
 
     async def send(self, title: str, body: str) -> list[str]:

@@ -22,7 +22,7 @@ _ERRORS: Final = {
     "409": "Somebody answered first; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
     "410": "It was closed without an answer.",
     "413": "The body is too large.",
-    "415": "The body is no JSON.",
+    "415": "The body is not JSON.",
     "422": "The answer does not fit; the question is still open.",
     "503": "The answer could not be recorded; the question is still open. Try again.",
 }

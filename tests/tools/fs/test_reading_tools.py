@@ -115,7 +115,7 @@ def test_a_line_that_is_too_long_is_cut(root: Path) -> None:
     assert "1000000 characters" in content
 
 
-def test_what_is_no_text_is_said_to_be_none(root: Path) -> None:
+def test_what_is_not_text_is_said_not_to_be(root: Path) -> None:
     (root / "image").write_bytes(b"\x89PNG\0\0")
     (root / "latin").write_bytes(b"caf\xe9")
     (root / "empty").touch()
@@ -127,7 +127,7 @@ def test_what_is_no_text_is_said_to_be_none(root: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "", "a\0b", "docs/../../x", "nope", "docs", "\ud800"])
 @pytest.mark.parametrize("tool", [fs_read_file, fs_list_files])
-def test_a_path_that_is_none_is_an_error_for_the_model(root: Path, tool: FunctionTool[..., object], path: str) -> None:
+def test_what_is_not_a_path_is_an_error_for_the_model(root: Path, tool: FunctionTool[..., object], path: str) -> None:
     if (tool, path) != (fs_list_files, "docs"):
         assert refused(tool, root, path=path)
 
@@ -156,7 +156,7 @@ def test_no_pattern_can_make_the_search_run_for_ever(root: Path, pattern: str) -
 
 
 @pytest.mark.parametrize("pattern", ["(", "[", "(?=a)b", "(a)\\1", "a{100000000}", "", "x" * 2_000])
-def test_a_pattern_that_is_none_is_an_error_that_says_what_to_do(root: Path, pattern: str) -> None:
+def test_what_is_not_a_pattern_is_an_error_that_says_what_to_do(root: Path, pattern: str) -> None:
     assert "`pattern`" in refused(fs_grep_files, root, pattern=pattern)
 
 

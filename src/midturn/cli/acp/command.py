@@ -67,7 +67,7 @@ def _check_editor() -> None:
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout)):
         mode = os.fstat(stream.fileno()).st_mode if stream is not None else 0
         if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-            raise click.UsageError(f"Editors start this command, and talk with it over pipes: its {name} is none.")
+            raise click.UsageError(f"Editors start this command, and talk with it over pipes: its {name} is not one.")
 
 
 def check_installed() -> None:

@@ -1,4 +1,4 @@
-"""What an agent says to its hook: a JSON object on stdin, from programs that may leave stdin open, or write what is no UTF-8."""
+"""What an agent says to its hook: a JSON object on stdin, from programs that may leave stdin open, or write what is not UTF-8."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _read() -> object:
         return None
     try:
         stdin = sys.stdin.fileno()
-    except (OSError, ValueError):  # it is no file
+    except (OSError, ValueError):  # it is not a file
         return _decoded(sys.stdin.buffer.read())
     pieces: list[bytes] = []
     while True:
@@ -47,10 +47,10 @@ def _read() -> object:
 
 
 def _decoded(content: bytes) -> object:
-    """Decode a document; what cannot be text is shown as such. None where it is none."""
+    """Decode a document; what cannot be text is shown as such. None where it is not JSON."""
     try:
         return msgspec.json.decode(content)
-    except (ValueError, RecursionError):  # it is no JSON, or no UTF-8
+    except (ValueError, RecursionError):  # it is not JSON, or not UTF-8
         pass
     try:
         return _as_text(json.loads(content.decode("utf-8", "replace"), parse_constant=str))

@@ -18,7 +18,7 @@ def value_type(annotation: object) -> ValueType:
     """
     try:
         return _made_once(annotation)
-    except TypeError:  # it has no hash, or it is none that can be read: then this says so
+    except TypeError:  # it has no hash, or cannot be read: then this says so
         return _made(annotation)
 
 

@@ -113,7 +113,7 @@ class ProviderConnection:
 
 
 def _keep_quiet_about_what_we_say() -> None:
-    """Keep what the libraries say of our own requests off the terminal; every other warning, theirs or the program's, is shown as ever.
+    """Keep what the libraries say of our own requests off the terminal; every other warning, theirs or the program's, is shown as usual.
 
     Set anew for each request: a test brings its own filters.
     """

@@ -35,7 +35,7 @@ class FileText(Struct, frozen=True):
 
 
 def read(content: bytes) -> FileText | None:
-    """Return the text of a file, None where it is none."""
+    """Return the text of a file, None where it is not text."""
     encoding = _MARKS.get(content[:_MARK])
     try:
         if encoding:
@@ -46,7 +46,7 @@ def read(content: bytes) -> FileText | None:
 
 
 def decoded(content: bytes) -> str | None:
-    """Return the text of a file, None where it is none."""
+    """Return the text of a file, None where it is not text."""
     found = read(content)
     return found.text if found else None
 
