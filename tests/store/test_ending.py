@@ -79,7 +79,7 @@ def test_a_file_ends_as_its_lines_say_however_they_are_written(lines: list[bytes
         found = read_ending(file, folder)
 
     expected = by_lines(content)
-    assert (found.end, found.begin, found.lines) == (expected.end, expected.begin, expected.lines)
+    assert (found.end, found.begin, list(found.lines)) == (expected.end, expected.begin, list(expected.lines))
     assert same(list(found.events)) == same(list(expected.events))
 
 

@@ -72,14 +72,14 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
     with Held.existing(place, place.conversation(resume.id)) as held:
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
-        check_is_ours(held, discarding=resume.discard)
         if resume.discard:
             discard(held)
             return ExitStatus.DONE
+        check_is_ours(held)
         return resume_held(place, held, attached=_attached(resume), output=resume.output)
 
 
-def check_is_ours(held: Held, *, discarding: bool = False) -> None:
+def check_is_ours(held: Held) -> None:
     """Refuse to go on with what another agent has begun: it goes on there.
 
     Raises:
@@ -87,7 +87,7 @@ def check_is_ours(held: Held, *, discarding: bool = False) -> None:
     """
     window = open_turn(held.events)
     asker = asker_of(window.events) if window else None
-    if asker and not discarding:
+    if asker:
         raise NotOpen(
             f"Conversation {held.conversation} is a call of {asker.name}, and goes on there. `midturn inbox` shows what it asks; "
             f"`midturn resume {held.conversation} --discard` ends it."

@@ -15,7 +15,6 @@ from midturn.cli.output import note, say_json
 from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, block, joined, line
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
-from midturn.core.json_value import Json
 from midturn.core.stream import OpenQuestion
 
 _OTHERS = {"assistant": "by a model", "cached": "remembered", "static": "by configuration", "default": "by default"}
@@ -88,13 +87,9 @@ def print_result(result: RunResult[Any], status: str = "") -> None:
             "structured": result.structured,
             "pending": [question.to_json() for question in result.pending],
             "refused": list(result.refused),
-            "usage": _usage(result),
+            "usage": result.usage.to_json(),
         }
     )
-
-
-def _usage(result: RunResult[Any]) -> Json:
-    return result.usage.to_json()
 
 
 def _count_answers(turn: Sequence[Event], *, waits: bool) -> None:
