@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from contextlib import suppress
 from functools import cache
 from typing import Self
 
@@ -104,10 +103,14 @@ class Lock:
 
     def release(self) -> None:
         """Give the conversation back."""
-        if self._fd >= 0:
+        if self._fd < 0:
+            return
+        try:
             if self._is_signed:
-                with suppress(OSError):  # the text is only a hint, and a disk in trouble must not keep the lock
-                    os.ftruncate(self._fd, 0)
+                os.ftruncate(self._fd, 0)
+        except OSError:
+            return  # the text is only a hint, and a disk in trouble must not keep the lock
+        finally:
             self.close()
 
     async def _taken(self, folder: Folder) -> None:

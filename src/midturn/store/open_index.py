@@ -101,8 +101,16 @@ def name_open(conversation: Folder, id: str) -> None:
 
 def name_finished(conversation: Folder, id: str) -> None:
     """Take a conversation out of the index. Call it while the conversation is locked: else somebody may begin a turn meanwhile."""
-    with suppress(OSError), conversation.inside(f"../{NAME}") as folder:
+    try:
+        folder = conversation.inside(f"../{NAME}")
+    except OSError:
+        return  # there is none
+    try:
         folder.remove(id)
+    except OSError:
+        return  # it is not named, or stays until somebody reads it who may change something here
+    finally:
+        folder.close()
 
 
 def is_named(conversation: Folder, id: str) -> bool:
