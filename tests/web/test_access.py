@@ -120,6 +120,7 @@ def test_a_code_may_be_typed_in_any_case_and_without_its_lines(client: TestClien
 def test_a_browser_that_fetches_in_advance_uses_no_code_up(client: TestClient, keyring: Keyring) -> None:
     code = keyring.new_code()
     assert client.get(f"/enter?code={code}", headers={"Sec-Purpose": "prefetch"}).status_code == 403
+    assert client.head(f"/enter?code={code}").status_code == 403
     assert client.get(f"/enter?code={code}").status_code == 303
 
 
@@ -253,6 +254,8 @@ def test_a_body_may_not_be_too_large_whatever_it_says(signed_in: TestClient, wai
     large = b"answer=" + b"x" * MOST_BYTES
     assert signed_in.post(f"/q/{waiting.id}", content=large, headers=headers).status_code == 413
     assert signed_in.post(f"/q/{waiting.id}", content=iter([large]), headers=headers).status_code == 413  # in pieces, with no length
+    refused = signed_in.post(f"/api/questions/{waiting.id}/answer", content=large, headers={**headers, "Content-Type": "application/json"})
+    assert (refused.status_code, refused.json()["error"]) == (413, "too_large")
     assert signed_in.post(f"/q/{waiting.id}", content=b"x", headers={**headers, "Content-Length": "9" * 5_000}).status_code == 413
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import jsonschema_rs
 import pytest
@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 import midturn as mt
 from midturn.core.question import Question
 from midturn.store.memory_store import MemoryStore
+from midturn.store.watching import Watch
 from midturn.web import inbox
 from midturn.web.openapi import document
 from support.pages import ada, agent_with, asking, asking_form, browsing, wait_for
@@ -33,6 +34,27 @@ def test_open_questions_are_listed_in_the_one_shape(store: MemoryStore) -> None:
         assert client.get("/api/questions").json() == [first.to_json(), second.to_json()]
         assert client.get(f"/api/questions?conversation={second.conversation}").json() == [second.to_json()]
         assert client.get(f"/api/questions/{first.id}").json() == first.to_json()
+
+
+def test_an_answer_that_is_recorded_has_its_receipt_although_the_store_goes_away_then(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = wait_for(agent_with(store, asking(CONFIRM)))
+    recording = store.answer
+
+    async def away(*_: object) -> NoReturn:
+        raise mt.StoreError("The database does not answer.")
+
+    async def last(*given: Any, **how: Any) -> mt.Receipt:
+        receipt = await recording(*given, **how)
+        monkeypatch.setattr(Watch, "look", away)
+        return receipt
+
+    with browsing(inbox(store, user=ada)) as client:
+        monkeypatch.setattr(store, "answer", last)
+        sent = answer(client, waiting, value=True)
+
+    assert (sent.status_code, sent.json()["id"]) == (200, waiting.id)
 
 
 def test_an_answer_has_a_receipt_and_a_second_one_hears_who_was_first(store: MemoryStore) -> None:

@@ -7,6 +7,10 @@ import io
 import json
 import zipfile
 from datetime import date
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 import midturn as mt
 from midturn.core.question import Question
@@ -86,6 +90,26 @@ def test_a_conversation_that_is_not_there_is_said_to_be_so(store: MemoryStore) -
     with browsing(inbox(store, user=ada)) as client:
         for path in ("/c/nothing", "/c/nothing/export/jsonl", "/c/..%2f..%2fetc%2fpasswd", "/api/conversations/nothing"):
             assert client.get(path).status_code == 404, path
+
+
+def test_nobody_is_told_where_conversations_are_kept(tmp_path: Path) -> None:
+    with browsing(inbox(mt.open_store(tmp_path), user=ada)) as client:
+        for path in ("/c/nothing", "/c/nothing/export/jsonl", "/api/conversations/nothing"):
+            assert str(tmp_path) not in client.get(path).text, path
+
+
+def test_a_store_that_cannot_say_now_is_not_said_to_have_nothing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = _finished(store)
+
+    async def away(*_: object) -> NoReturn:
+        raise mt.StoreError("The database does not answer.")
+
+    with browsing(inbox(store, user=ada)) as client:
+        for call in ("read", "ids", "pending"):
+            monkeypatch.setattr(store, call, away)
+        for path in ("/c/{}", "/c/{}/export/jsonl", "/api/conversations/{}", "/c/nothing", "/api/conversations"):
+            answer = client.get(path.format(waiting.conversation))
+            assert (answer.status_code, "does not answer" in answer.text) == (503, True), path
 
 
 def test_sums_show_who_answers_and_how_long_they_are_waited_for(store: MemoryStore) -> None:

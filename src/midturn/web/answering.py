@@ -235,7 +235,7 @@ class Answering:
 
     async def _done(self) -> None:
         await asyncio.to_thread(self._site.drafts.drop, self._question.id, self._visitor.name)
-        await self._site.board.look()
+        await self._site.board.look_again()
 
 
 def _checked(question: Question[Any], sent: Fields) -> Json:

@@ -16,6 +16,7 @@ from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded, 
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
+from midturn.web.reading import read_named
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS
 from midturn.web.site import Site
@@ -72,12 +73,12 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     except AnswerError as error:
         return _misfit([Problem(_pointer(body) + one.pointer, one.message) for one in error.problems])
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
-        await site.board.look()
+        await site.board.look_again()
         return await _late(found.id, closed_meanwhile, site)
     except (StoreError, PersonNeeded) as error:
         why = unrecorded(error, site)
         return problem(why.status, why.error, why.message)
-    await site.board.look()
+    await site.board.look_again()
     if site.resumer:
         site.resumer.nudge()
     return JSONResponse({"conversation": receipt.conversation, "id": found.id, "held": receipt.held})
@@ -95,10 +96,7 @@ async def conversations(request: Request, visitor: Visitor, site: Site) -> Respo
 async def conversation(request: Request, visitor: Visitor, site: Site) -> Response:
     """Return one conversation with its events."""
     del visitor
-    try:
-        read = await site.board.port.read(request.path_params["id"])
-    except StoreError as error:
-        return problem(404, "not_found", str(error))
+    read = await read_named(request, site)
     events = b",".join(map(_ENCODER.encode, read.events))
     head = msgspec.json.encode({"id": read.id, "title": read.title, "labels": read.metadata.labels})
     return Response(head[:-1] + b',"events":[' + events + b"]}", media_type="application/json")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeAlias
@@ -15,12 +16,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from midturn.agent.agent import Agent
+from midturn.errors import StoreError
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
 from midturn.web import api
 from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
 from midturn.web.board import Board
-from midturn.web.gate import RequestGate, TooLarge, too_large
+from midturn.web.gate import RequestGate, TooLarge, is_for_programs, too_large
 from midturn.web.library import Library
 from midturn.web.openapi import openapi
 from midturn.web.pages.conversations import conversation, conversations, export
@@ -34,6 +36,7 @@ from midturn.web.site import Site
 from midturn.web.stream import events
 from midturn.web.templating import STATIC, page, version
 
+_LOG = logging.getLogger(__name__)
 _Page: TypeAlias = Callable[[Request, Visitor, Site], Awaitable[Response]]
 _FILES = {"style.css": "text/css; charset=utf-8", "script.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml"}
 
@@ -88,7 +91,7 @@ def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
         Route("/static/{version}/{name}", _static, methods=["GET"]),
         *_sign_in(site),
     ]
-    handlers = {TooLarge: _too_large, HTTPException: _problem}
+    handlers = {TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
     return RequestGate(app, hosts)
 
@@ -125,15 +128,21 @@ async def _static(request: Request) -> Response:
     return FileResponse(str(STATIC / name), media_type=_FILES[name], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
-_WORDS = {400: "not_readable", 404: "not_found", 405: "not_allowed", 415: "no_json"}
+_WORDS = {400: "not_readable", 404: "not_found", 405: "not_allowed", 415: "no_json", 503: "unavailable"}
 
 
-async def _too_large(_request: Request, _error: Exception) -> Response:
-    return too_large()
+async def _too_large(request: Request, _error: Exception) -> Response:
+    return too_large(request.scope)
+
+
+async def _unavailable(request: Request, error: StoreError) -> Response:
+    """Say that the store cannot be read now: that is not the same as an empty one."""
+    _LOG.warning("a page cannot be shown: %r", str(error))
+    return await _problem(request, HTTPException(503, str(error)))
 
 
 async def _problem(request: Request, error: HTTPException) -> Response:
-    if request.url.path.removeprefix(str(request.scope.get("root_path", ""))).startswith("/api/"):
+    if is_for_programs(request.scope):
         return api.problem(error.status_code, _WORDS.get(error.status_code, "refused"), error.detail)
     if "text/html" in request.headers.get("accept", ""):
         return page(request, "message.html", {"title": "Not here", "text": error.detail}, error.status_code)

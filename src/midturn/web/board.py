@@ -79,6 +79,13 @@ class Board:
             for change in () if is_first else changes:
                 self._tell(change)
 
+    async def look_again(self) -> None:
+        """Look because something was recorded: what was done is done, even where the store cannot be read right then."""
+        try:
+            await self.look()
+        except MidturnError as error:
+            _LOG.warning("the open questions cannot be read: %r", str(error))
+
     async def stop(self) -> None:
         """Stop looking, and let everybody go who listens."""
         self.feed.close()

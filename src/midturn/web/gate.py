@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES: Final = 2 * 1024 * 1024
@@ -45,18 +45,19 @@ class RequestGate:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        refusal = self._refusal(scope["method"], Headers(scope=scope)) if scope["query_string"].isascii() else _unreadable()
+        refusal = self._refusal(scope, Headers(scope=scope)) if scope["query_string"].isascii() else _unreadable(scope)
         app = self._app if refusal is None else refusal
         await app(scope, _Limited(receive).receive, _leaving(send))
 
-    def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         names = headers.getlist("host")
         if len(names) != 1 or (self._hosts is not None and names[0].lower() not in self._hosts):
-            return PlainTextResponse("This page is not here under that name: the Host is not its own.\n", 421)
-        if method not in _READS and not self._comes_from_here(headers, names[0]):
-            return PlainTextResponse("Another site sent this, so nothing was done. Open the page itself, and try there.\n", 403)
+            return _refused(scope, 421, "not_here", "This page is not here under that name: the Host is not its own.")
+        if scope["method"] not in _READS and not self._comes_from_here(headers, names[0]):
+            said = "Another site sent this, so nothing was done. Open the page itself, and try there."
+            return _refused(scope, 403, "another_site", said)
         if _announced(headers) > MOST_BYTES:
-            return too_large()
+            return too_large(scope)
         return None
 
     def _comes_from_here(self, headers: Headers, host: str) -> bool:
@@ -86,14 +87,25 @@ def _split(origin: str) -> SplitResult:
         return SplitResult("", "", "", "", "")
 
 
-def _unreadable() -> PlainTextResponse:
+def _unreadable(scope: Scope) -> Response:
     """Say that an address cannot be one: whatever is not ASCII is escaped in it."""
-    return PlainTextResponse("This is not a valid address.\n", 400)
+    return _refused(scope, 400, "not_readable", "This is not a valid address.")
 
 
-def too_large() -> PlainTextResponse:
+def too_large(scope: Scope) -> Response:
     """Say that a body is too large."""
-    return PlainTextResponse(f"This is too much: a request holds at most {MOST_BYTES // 1024 // 1024} MiB.\n", 413)
+    return _refused(scope, 413, "too_large", f"This is too much: a request holds at most {MOST_BYTES // 1024 // 1024} MiB.")
+
+
+def is_for_programs(scope: Scope) -> bool:
+    """Say whether a request is one of the API's, whose errors are JSON."""
+    return scope["path"].removeprefix(scope.get("root_path", "")).startswith("/api/")
+
+
+def _refused(scope: Scope, status: int, error: str, message: str) -> Response:
+    if is_for_programs(scope):
+        return JSONResponse({"error": error, "message": message}, status)
+    return PlainTextResponse(f"{message}\n", status)
 
 
 class TooLarge(Exception):  # noqa: N818  it says what the body is

@@ -24,7 +24,7 @@ _ERRORS: Final = {
     "413": "The body is too large.",
     "415": "The body is not JSON.",
     "422": "The answer does not fit; the question is still open.",
-    "503": "The answer could not be recorded; the question is still open. Try again.",
+    "503": "The store cannot be read or written now: an answer was not recorded, and its question is still open. Try again.",
 }
 
 
@@ -75,7 +75,7 @@ def _paths() -> dict[str, Any]:
 
 def _operation(summary: str, schema: dict[str, Any], parameters: list[dict[str, Any]], *errors: str) -> dict[str, Any]:
     answers: dict[str, Any] = {"200": {"description": "Done.", "content": {"application/json": {"schema": schema}}}}
-    for code in ("401", *errors):
+    for code in dict.fromkeys(("401", *errors, "503")):
         answers[code] = {"description": _ERRORS[code], "content": {"application/json": {"schema": _reference(ErrorShape)}}}
     return {"summary": summary, "parameters": parameters, "responses": answers}
 

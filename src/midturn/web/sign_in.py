@@ -7,6 +7,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from midturn.web.access import CookieAccess
 from midturn.web.body import FORM, read_fields
+from midturn.web.gate import is_for_programs
 from midturn.web.site import Site
 from midturn.web.templating import page
 
@@ -17,7 +18,7 @@ async def enter(request: Request, access: CookieAccess) -> Response:
     """Take a code, and lead on to the page."""
     if request.method == "POST":
         code = (await read_fields(request)).one("code") or ""
-    elif request.headers.get("sec-purpose") or request.headers.get("purpose"):
+    elif request.method == "HEAD" or request.headers.get("sec-purpose") or request.headers.get("purpose"):
         return Response("A code is good once: it is not fetched in advance.\n", 403)
     else:
         code = request.query_params.get("code", "")
@@ -40,7 +41,7 @@ async def leave(request: Request, access: CookieAccess) -> Response:
 
 async def stranger(request: Request, site: Site) -> Response:
     """Answer somebody who may see nothing."""
-    if request.url.path.removeprefix(str(request.scope.get("root_path", ""))).startswith("/api/"):
+    if is_for_programs(request.scope):
         return JSONResponse({"error": "not_signed_in", "message": "Nobody is signed in here."}, 401)
     if not site.signs_in:
         return page(

@@ -10,12 +10,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from midturn.errors import StoreError
 from midturn.store.conversation import Conversation
 from midturn.store.export import export_jp, export_jsonl, export_markdown
 from midturn.web.access import Visitor
 from midturn.web.library import fitting
 from midturn.web.pages.waiting import frame
+from midturn.web.reading import read_named
 from midturn.web.site import Site
 from midturn.web.templating import page
 from midturn.web.timeline import timeline
@@ -46,7 +46,7 @@ async def conversations(request: Request, visitor: Visitor, site: Site) -> Respo
 async def conversation(request: Request, visitor: Visitor, site: Site) -> Response:
     """Show one conversation; only its timeline where the script asks for that."""
     await site.board.fresh()
-    read = await _read(request, site)
+    read = await read_named(request, site)
     turns = timeline(read.turns)
     shown = turns if "all" in request.query_params else turns[-_TURNS:]
     open_ids = {question.request.event_id for question in site.board.open if question.conversation == read.id}
@@ -64,18 +64,11 @@ async def export(request: Request, visitor: Visitor, site: Site) -> Response:
     form = request.path_params["form"]
     if form not in _FORMATS:
         raise HTTPException(404, f"There is no format {form!r}: choose {', '.join(_FORMATS)}.")
-    read = await _read(request, site)
+    read = await read_named(request, site)
     suffix, media_type = _FORMATS[form]
     name = "".join(islice((letter for letter in read.id if letter.isascii() and letter.isalnum()), 64)) or "conversation"
     headers = {"Content-Disposition": f'attachment; filename="{name}.{suffix}"'}
     return Response(await _exported(read, form, site), media_type=media_type, headers=headers)
-
-
-async def _read(request: Request, site: Site) -> Conversation:
-    try:
-        return await site.board.port.read(request.path_params["id"])
-    except StoreError as error:
-        raise HTTPException(404, str(error)) from None
 
 
 async def _exported(read: Conversation, form: str, site: Site) -> bytes:

@@ -72,7 +72,7 @@ async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Res
     except PageAgain as misfit:
         return await _shown(visit, found, misfit.shown, _Refused(422, sent, misfit.problems))
     except (AlreadyAnswered, NotOpen) as error:
-        await visit.site.board.look()
+        await visit.site.board.look_again()
         return await _closed(visit, 409 if isinstance(error, AlreadyAnswered) else 410, sent, str(error))
     except (StoreError, PersonNeeded) as error:
         why = unrecorded(error, visit.site)
