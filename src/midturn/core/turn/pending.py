@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from midturn.core.address import address
 from midturn.core.asker import asker_of
-from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest, ToolCallResponse
+from midturn.core.events import Approval, AskedForm, Event, InquiryAnswered, InquiryRequest, ToolCallRequest, ToolCallResponse
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question import PersistedQuestion
@@ -48,11 +48,10 @@ class _Turn:
         self._approvals = [event for event in events if isinstance(event, Approval)]
         self._decided = {approval.id for approval in self._approvals if approval.state != "waiting"}
         self._edits = {a.call: a.arguments for a in self._approvals if a.kind == "run" and a.state == "edited"}
-        paired = calls(events)
-        self._calls = {call.event_id: call for call, _ in paired}
-        self._done = {call.event_id for call, response in paired if response}
-        # A damaged log may have a response of this turn to a call of an earlier one.
-        self._done |= {event.call for event in events if isinstance(event, ToolCallResponse)}
+        self._calls = {event.event_id: event for event in events if isinstance(event, ToolCallRequest)}
+        self._done = {event.call for event in events if isinstance(event, ToolCallResponse)}
+        if "" in self._done:  # another program has not said which call it responds to
+            self._done |= {call.event_id for call, response in calls(events) if response}
 
     def waiting(self) -> list[OpenQuestion]:
         unanswered = pair_inquiries(self._events).unanswered

@@ -50,7 +50,7 @@ from midturn.core.turn.inputs import (
     UserReplied,
 )
 from midturn.core.turn.limits import why_the_model_is_not_asked
-from midturn.core.turn.record import CallRecord, TurnRecord
+from midturn.core.turn.record import CallRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import Ticket, TurnState
 from midturn.errors import AnswerError
@@ -70,6 +70,8 @@ class Turn:
 
     def __init__(self, settings: TurnSettings, ids: Iterator[str]) -> None:
         self._state = TurnState(settings, ids)
+        self.record = self._state.record
+        """What the turn's events add up to."""
         self._calls: dict[str, Call] = {}
         self._model_is_asked = False
         self._over = False
@@ -88,11 +90,6 @@ class Turn:
             turn.record.apply(event)
         turn._over = turn.record.ended is not None
         return turn
-
-    @property
-    def record(self) -> TurnRecord:
-        """What the turn's events add up to."""
-        return self._state.record
 
     @property
     def is_over(self) -> bool:
