@@ -16,7 +16,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ConfigError
 from midturn.models.logged import LOG, LoggedModel
 from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
-from midturn.models.wrapper import CountedModel
+from midturn.models.wrapper import ObservedModel
 from midturn.ports import Display, Model, Notice
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Models(Struct, frozen=True, kw_only=True):
         """Return a model that the program made itself, asked again when it is down for a moment."""
         retries: object = getattr(model, "max_retries", None)
         policy = RetryPolicy(max_retries=retries) if isinstance(retries, int) else RetryPolicy()
-        made = CountedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
+        made = ObservedModel(RetryingModel(model, SYSTEM, policy=policy, report=partial(_waits, self.display)))
         self.made[model.name, -1] = made  # to be closed with the others
         return made
 
@@ -109,7 +109,7 @@ class Models(Struct, frozen=True, kw_only=True):
     def _make(self, id: str, max_retries: int) -> Model:
         model = model_named(id, self.llm, self._notice)
         watched = LoggedModel(model) if LOG.isEnabledFor(logging.DEBUG) else model
-        return CountedModel(
+        return ObservedModel(
             RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=partial(_waits, self.display))
         )
 

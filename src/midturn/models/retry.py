@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from midturn.core.exchange import DEFAULT_RETRIES, Finished, ModelEvent, ModelRequest, ReasoningDelta, TextDelta
 from midturn.errors import ModelError
-from midturn.models.wrapper import Wrapper
+from midturn.models.wrapper import Wrapper, count
 from midturn.ports import Clock, Model
 
 _TAIL = 60  # characters of a cut answer that the error repeats
@@ -77,7 +77,7 @@ def _chance() -> float:
 
 
 class RetryingModel(Wrapper):
-    """A model that is asked again when it fails, but never after text was shown.
+    """A model that is asked again when it fails, but never after text was shown; what it comes to in the end is counted.
 
     `report` hears of each wait before it begins. A side request shows nothing, so it may be repeated at any time.
     """
@@ -109,10 +109,12 @@ class RetryingModel(Wrapper):
             try:
                 async with self.asked(request) as events:
                     async for event in events:
+                        if isinstance(event, Finished):
+                            count(self.name, request, event)
+                            yield event
+                            return
                         shown = (shown + _shown(event))[-_KEPT:] if request.inquiry is None else ""
                         yield event
-                        if isinstance(event, Finished):
-                            return
                 error = ModelError(f"{self.name} stopped before its answer was complete.", transient=True)
             except ModelError as failure:
                 error = failure

@@ -1,4 +1,4 @@
-"""What every model around another model shares; and the one that counts its requests, for whoever runs it."""
+"""What every model around another model shares; what its requests come to, for whoever runs it; and the one that observers see."""
 
 from __future__ import annotations
 
@@ -59,22 +59,28 @@ SPENT: ContextVar[list[Spent]] = ContextVar("midturn_spent")
 """Where the requests of the present task are counted."""
 
 
-class CountedModel(Wrapper):
-    """A model that notes what each request came to."""
+def count(model: str, request: ModelRequest, finished: Finished) -> None:
+    """Note what a request came to, for whoever counts them."""
+    spent = SPENT.get(None)
+    if spent is not None:
+        spent.append(Spent(model, finished.usage, request.inquiry is not None))
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+
+class ObservedModel(Wrapper):
+    """A model whose requests observers see, while there are any."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Ask the model."""
+        return self._observed(request) if OBSERVERS else self.model.stream(request)
+
+    async def _observed(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         observations = [observer.request_began(self.name, request) for observer in OBSERVERS]
         finished: Finished | None = None
         failure: BaseException | None = None
         try:
             async with self.asked(request) as events:
                 async for event in events:
-                    if isinstance(event, Finished):
-                        finished = event
-                        spent = SPENT.get(None)
-                        if spent is not None:
-                            spent.append(Spent(self.name, event.usage, request.inquiry is not None))
+                    finished = event if isinstance(event, Finished) else finished
                     yield event
         except BaseException as error:
             failure = error
