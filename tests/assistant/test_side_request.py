@@ -11,6 +11,7 @@ from midturn.core.events import (
     ChatRequest,
     ChatResponse,
     InquiryAnswered,
+    InquiryCancelled,
     InquiryRedacted,
     InquiryRequest,
     ToolCallRequest,
@@ -103,6 +104,29 @@ def test_what_the_user_answered_in_this_turn_is_part_of_it() -> None:
     assert 'Earlier in this turn the user answered:\n- Which region? "eu-1" (reason: "closest")\n\nProvide' in text
     assert "size" not in text
     assert "colour" not in text
+
+
+def test_what_the_user_answered_before_they_went_back_is_no_part_of_it() -> None:
+    """Here they went back twice: from the last question to the size, and from there to the region."""
+    user = AnsweredBy("user")
+    region, size = question(text="Which region?").question, question(text="Which size?").question
+    before = [
+        InquiryRequest(id="r1", source=REQUEST.source, question=region, call="c2"),
+        InquiryAnswered(id="r1", answer="eu-1", answered_by=user),
+        InquiryRequest(id="s1", source=REQUEST.source, question=size, call="c2"),
+        InquiryAnswered(id="s1", answer="big", answered_by=user),
+        InquiryRequest(id="s2", source=REQUEST.source, question=size, call="c2", revises="s1"),
+        InquiryCancelled(id="s2", reason="back"),
+        InquiryRequest(id="r2", source=REQUEST.source, question=region, call="c2", revises="r1"),
+        InquiryAnswered(id="r2", answer="us-2", answered_by=user),
+        InquiryRequest(id="s3", source=REQUEST.source, question=size, call="c2"),
+        InquiryAnswered(id="s3", answer="small", answered_by=user),
+    ]
+    *events, last = asked_events(REQUEST)
+
+    text = text_of(asking(REQUEST, main_request([*events, *before, last])))
+
+    assert 'Earlier in this turn the user answered:\n- Which region? "us-2"\n- Which size? "small"\n\nProvide' in text
 
 
 def test_the_copy_pauses_the_asking_call_and_leaves_others_running() -> None:

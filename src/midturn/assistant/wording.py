@@ -7,7 +7,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from midturn.core.events import InquiryAnswered, InquiryRequest
+from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.json_value import Json, Scalar
 from midturn.core.question.answer_type import (
     BooleanType,
@@ -78,15 +78,22 @@ def _options(options: Sequence[SelectOption[Scalar]], *, allow_other: bool) -> I
 
 
 def _given(earlier: Sequence[InquiryPair]) -> Iterator[str]:
-    """List what the user answered, as the user's own words: a model's or a configured answer is not among it."""
+    """List what the user answered, as the user's own words: a model's or a configured answer is not among it, nor what Back took back."""
+    taken_back = {request.revises for request, response in earlier if _takes_back(response)}
     lines = [
         f"- {request.question.text} {_json(response.answer)}" + (f' (reason: "{response.reason}")' if response.reason else "")
         for request, response in earlier
         if isinstance(response, InquiryAnswered) and response.answered_by and response.answered_by.by == "user"
+        if request.id not in taken_back
     ]
     if lines:
         yield "Earlier in this turn the user answered:"
         yield from lines
+
+
+def _takes_back(response: InquiryResponse | None) -> bool:
+    """Whether the answer before is gone, when this is what came of asking again."""
+    return isinstance(response, InquiryAnswered) or (isinstance(response, InquiryCancelled) and response.reason == "back")
 
 
 def _json(value: Json) -> str:
