@@ -48,6 +48,11 @@ REGIONS = [mt.SelectOption("eu-1", "Frankfurt"), mt.SelectOption("us-2", "Ohio")
         (Question.schema("q", "How many?", {"type": "integer", "minimum": 1}), {"answer": "3", "act": "answer"}, 3),
         (Question.schema("q", "Really?", {"type": "boolean"}), {"answer": "yes"}, True),
         (Question.schema("q", "Which?", {"enum": ["x", 2, True]}), {"answer": "2", "act": "answer"}, True),
+        (
+            Question.schema("q", "Which?", {"$ref": "#/$defs/one", "$defs": {"one": {"enum": [1, "1"]}}}),
+            {"answer": "1", "act": "answer"},
+            "1",
+        ),
         (Question.schema("q", "Name?", {"type": "string", "minLength": 2}), {"answer": "ab", "act": "answer"}, "ab"),
         (Question.schema("q", "What?", {"type": "object"}), {"answer": '{"a": [1]}', "act": "answer"}, {"a": [1]}),
     ],

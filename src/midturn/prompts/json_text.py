@@ -51,7 +51,7 @@ class _Skeleton:
         if depth >= DEEPEST or self._left <= 0:
             return None
         if isinstance(reference := schema.get("$ref"), str):
-            return self.of(_resolve(reference, self._root), depth + 1)
+            return self.of(resolved(reference, self._root), depth + 1)
         if ways := [way for key in ("anyOf", "oneOf") for way in objects(schema.get(key)) if way.get("type") != "null"]:
             return self.of(ways[0], depth + 1)
         return self._of_type(schema, depth)
@@ -85,7 +85,8 @@ def kind_of(schema: JsonObject) -> str:
     return next((kind for kind in kinds if kind != "null"), kinds[0] if kinds else implied)
 
 
-def _resolve(reference: str, root: JsonObject) -> JsonObject:
+def resolved(reference: str, root: JsonObject) -> JsonObject:
+    """Return the schema in `root` that a reference leads to; an empty one where it leads to none."""
     found: Json = root
     for part in reference.removeprefix("#").split("/")[1:]:
         found = members(found).get(part.replace("~1", "/").replace("~0", "~"))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from midturn.core.json_text import compact
-from midturn.core.json_value import Json, JsonObject
+from midturn.core.json_value import Json, JsonObject, Scalar
+from midturn.core.loose_json import items, members
 from midturn.core.prompt import Prompt
-from midturn.core.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType
+from midturn.core.question.answer_type import BooleanType, SchemaType, SelectOption, SelectType, TextType, folded, label_of
 from midturn.prompts.content import one_line, pretty, scalar_text
-from midturn.prompts.json_text import kind_of, skeleton
+from midturn.prompts.json_text import kind_of, resolved, skeleton
 
 _FEWEST = 2
 _LONGEST_EXAMPLE = 120
@@ -40,9 +42,36 @@ def native(prompt: Prompt) -> Prompt:
     kind = prompt.question.answer_type
     if not isinstance(kind, SchemaType):
         return prompt
-    asked = _as_type(kind.schema)
+    schema = written_out(kind.schema)
+    asked = _as_type(schema) or SchemaType(schema)
     question: Any = prompt.question
-    return prompt if asked is None else replace(prompt, question=replace(question, answer_type=asked))
+    return prompt if asked == kind else replace(prompt, question=replace(question, answer_type=asked))
+
+
+def written_out(schema: JsonObject) -> JsonObject:
+    """Return a schema that is only a reference to one of its own definitions as that definition."""
+    definitions = members(schema.get("$defs"))
+    for _ in definitions:
+        reference = schema.get("$ref")
+        if not isinstance(reference, str) or set(schema) - _NOTES - {"$ref", "$defs"}:
+            break
+        schema = {**resolved(reference, {"$defs": definitions}), "$defs": definitions}
+    return schema
+
+
+def options_of(schema: JsonObject) -> tuple[SelectOption, ...]:
+    """Return what an `enum` lists, as rows: values that read alike say of which type they are. None where one is no row of a list."""
+    listed = items(schema.get("enum"))
+    values = [value for value in listed if isinstance(value, bool | int | float | str)]
+    alike = Counter(folded(label_of(value)) for value in values)
+    options = (SelectOption(value, _type_name(value) if alike[folded(label_of(value))] > 1 else None) for value in values)
+    return tuple(options) if len(values) == len(listed) else ()
+
+
+def _type_name(value: Scalar) -> str:
+    if isinstance(value, str):
+        return "a text"
+    return "yes or no" if isinstance(value, bool) else "a number"
 
 
 def is_number(schema: JsonObject) -> bool:
@@ -88,23 +117,14 @@ def wanted(schema: JsonObject) -> str:
 
 
 def _as_type(schema: JsonObject) -> BooleanType | SelectType | TextType | None:
-    constrains = set(schema) - _NOTES - {"type"}
+    constrains = set(schema) - _NOTES - {"type", "$defs"}
     match schema.get("type"):
         case "boolean" if not constrains:
             return BooleanType()
         case "string" if not constrains:
             return TextType()
         case _ if constrains == {"enum"}:
-            return _as_list(schema["enum"])
+            options = options_of(schema)
+            return SelectType(options) if len(options) >= _FEWEST else None
         case _:
             return None
-
-
-def _as_list(values: Json) -> SelectType | None:
-    """Return a list of scalars; what else an `enum` may hold is no row of a list."""
-    if isinstance(values, str | Mapping) or not isinstance(values, Sequence):
-        return None
-    options = cast("Sequence[Any]", values)
-    if len(options) < _FEWEST or not all(isinstance(value, bool | int | float | str) for value in options):
-        return None
-    return SelectType(tuple(SelectOption(value) for value in options))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, assert_never, cast
+from typing import Any, Literal, TypeAlias, assert_never
 
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json, JsonObject, Scalar
+from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import Question
 from midturn.core.question.answer_type import (
     BooleanType,
@@ -20,6 +20,7 @@ from midturn.core.question.answer_type import (
 )
 from midturn.prompts.content import other_text, position, pretty, scalar_text
 from midturn.prompts.json_text import skeleton
+from midturn.prompts.native import options_of, written_out
 from midturn.web.body import Fields
 
 ControlKind: TypeAlias = Literal["boolean", "one", "several", "text", "secret", "number", "json"]
@@ -81,21 +82,16 @@ def native(question: Question[Any]) -> BooleanType | SelectType | MultiSelectTyp
     kind = question.answer_type
     if not isinstance(kind, SchemaType):
         return kind
-    schema = kind.schema
-    values = schema.get("enum")
-    if (
-        isinstance(values, Sequence)
-        and not isinstance(values, str)
-        and all(isinstance(value, bool | int | float | str) for value in values)
-    ):
-        return SelectType(tuple(SelectOption(cast("Scalar", value)) for value in values))
-    match schema.get("type"):
+    schema = written_out(kind.schema)
+    if options := options_of(schema):
+        return SelectType(options)
+    match schema.get("type") if "enum" not in schema else None:
         case "boolean":
             return BooleanType()
         case "string":
             return TextType()
         case _:
-            return kind
+            return SchemaType(schema)
 
 
 def _choices(options: tuple[SelectOption, ...], start: Json | UnsetType, typed: Fields | None, *, allow_other: bool) -> dict[str, Any]:

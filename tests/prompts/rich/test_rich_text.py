@@ -227,10 +227,22 @@ def asked_for(schema: dict[str, Any]) -> Prompt:
     return replace(ASKED, question=replace(ASKED.question, answer_type=SchemaType(schema), default=UNSET))
 
 
+def test_a_scalar_schema_that_is_a_reference_is_asked_for_as_what_it_is() -> None:
+    definitions = {"colour": {"$ref": "#/$defs/basic"}, "basic": {"enum": ["red", "blue"]}, "size": {"type": "integer", "minimum": 2}}
+    assert pressed(asked_for({"$ref": "#/$defs/colour", "$defs": definitions}), "2").reply == Answered("blue")
+    number = asked_for({"$ref": "#/$defs/size", "$defs": definitions, "title": "The size"})
+    assert Keys(number).live[1] == "a whole number, at least 2"
+    assert pressed(number, "1", "enter").reply is None
+    assert pressed(number, "3", "enter").reply == Answered(3)
+
+
 def test_a_scalar_schema_is_asked_for_as_what_it_is() -> None:
     assert pressed(asked_for({"type": "boolean"}), "enter").reply is None
     assert pressed(asked_for({"type": "boolean"}), "n").reply == Answered(False)
     assert pressed(asked_for({"enum": ["free", "pro"]}), "2").reply == Answered("pro")
+    same = Keys(asked_for({"enum": [1, "1", True, "x"]}))
+    assert same.live[1:5] == ["> 1 1     a number", "  2 1     a text", "  3 true", "  4 x"]
+    assert same.press("2").reply == Answered("1")
     number = asked_for({"type": "integer", "minimum": 1, "maximum": 9})
     assert Keys(number).live[1] == "a whole number, at least 1, at most 9"
     assert pressed(number, "enter").reply is None
