@@ -32,6 +32,26 @@ def test_the_number_of_a_row_goes_back_to_its_question(midturn: CommandLine, *, 
     assert "  Drain?  no\n  Migrate?  yes\n  Announce?  yes\n" in shown
 
 
+@pytest.mark.parametrize("size", [(80, 40), (40, 15), (40, 6)])
+def test_who_goes_back_from_a_review_has_it_on_the_screen_once(midturn: CommandLine, size: tuple[int, int]) -> None:
+    midturn.hasty()
+    model = midturn.script(calls("ask_user", questions=QUESTIONS))
+
+    with midturn.on_a_terminal("query", "-m", model, "Go", plain=False, size=size) as session:
+        for number in (1, 2, 3):
+            answer(session, number, "y", plain=False)
+        for _ in range(2):
+            session.wait_until(lambda: "1-3 goes back" in "".join(session.rows[-1:]), "the review")
+            assert session.text.count("1. Drain? yes") == 1, session.text
+            session.send("3")
+            answer(session, 3, "y", plain=False)
+        session.wait_until(lambda: "1-3 goes back" in "".join(session.rows[-1:]), "the review")
+        assert session.text.count("1. Drain? yes") == 1, session.text
+        session.send("\r")
+        assert session.wait_for_end() == 0
+        assert "Send these answers? (sent)" in session.text, session.text
+
+
 def answer(session: PtySession, number: int, key: str, *, plain: bool) -> None:
     """Wait until a question of the form can be answered, and press a key."""
     header = f"question {number} of 3:" if plain else f"[{number}/3]"

@@ -68,6 +68,12 @@ class Canvas:
         self.output.cursor_goto(0, 0)
         self.output.flush()
 
+    def erase_above(self, rows: int) -> None:
+        """Erase the last rows that were printed; those that have scrolled out of the screen stay."""
+        self.output.cursor_up(rows)
+        self.output.erase_down()
+        self.output.flush()
+
     def print(self, rows: Iterable[Row]) -> None:
         """Print rows that stay."""
         print_formatted_text(self.output, fragments(rows, end="\n"), LOOKS, color_depth=self.depth)

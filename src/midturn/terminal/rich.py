@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply
+from midturn.core.reply import Reply, WentBack
 from midturn.errors import TerminalGone
 from midturn.prompts.body import own_context
 from midturn.prompts.plain.dialog import Edit
@@ -55,17 +55,47 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PrompterSettings) -
         settle = Settle(settings.settle, time.monotonic())
         asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
         canvas = Canvas(device)
-        canvas.print(asked.static())
+        above = _Above(asked, device, canvas)
+        above.draw()
         try:
-            reply = await _until_answered(asked, device, canvas, restored, bell=settings.bell)
+            reply = await _until_answered(asked, above, restored, bell=settings.bell)
         except asyncio.CancelledError:
             if settings.announces:
                 with suppress(TerminalGone):
                     canvas.print([row(TAKEN_AWAY, "dim")])
             raise
         columns = device.size.columns
+        if prompt.kind == "review" and isinstance(reply, WentBack):  # it comes again: once in the scrollback is enough
+            above.take_away()
         canvas.print([asked.transcript(reply, columns), *asked.covered(reply, columns)])
     return reply
+
+
+class _Above:
+    """What stands above the live rows, printed once for each width."""
+
+    def __init__(self, asked: RichPrompt, device: Device, canvas: Canvas) -> None:
+        self.device = device
+        self.canvas = canvas
+        self._asked = asked
+        self._drawn = 0
+        self._columns = 0
+
+    def draw(self) -> None:
+        """Print it."""
+        rows = self._asked.static()
+        self._drawn, self._columns = len(rows), self.device.size.columns
+        self.canvas.print(rows)
+
+    def draw_anew(self) -> None:
+        """Print it again, for the width that there is now."""
+        self._asked.refit(self.device.size.columns)
+        self.draw()
+
+    def take_away(self) -> None:
+        """Erase it where it is still on the screen as it was printed."""
+        if self.device.size.columns == self._columns:
+            self.canvas.erase_above(self._drawn)
 
 
 def layout_of(prompt: Prompt, device: Device) -> ContextRows:
@@ -78,7 +108,8 @@ def layout_of(prompt: Prompt, device: Device) -> ContextRows:
     return partial(context_rows, UNICODE if device.unicode else ASCII)
 
 
-async def _until_answered(asked: RichPrompt, device: Device, canvas: Canvas, restored: Restored, *, bell: bool) -> Reply:
+async def _until_answered(asked: RichPrompt, above: _Above, restored: Restored, *, bell: bool) -> Reply:
+    device, canvas = above.device, above.canvas
     while True:
         match await LiveRows(asked, device, canvas, restored).run(bell=bell):
             case Edit() as wanted:
@@ -92,10 +123,10 @@ async def _until_answered(asked: RichPrompt, device: Device, canvas: Canvas, res
                     return reply
             case Sign.SUSPEND:
                 restored.suspend()
-                _draw_anew(asked, device, canvas)
+                above.draw_anew()
             case Sign():
                 canvas.clear()
-                _draw_anew(asked, device, canvas)
+                above.draw_anew()
             case reply:
                 return reply
 
@@ -113,9 +144,3 @@ async def _page(asked: RichPrompt, device: Device, canvas: Canvas, restored: Res
             return None
         else:
             return left
-
-
-def _draw_anew(asked: RichPrompt, device: Device, canvas: Canvas) -> None:
-    """Print again what stands above the live rows, for the width that there is now."""
-    asked.refit(device.size.columns)
-    canvas.print(asked.static())
