@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from midturn.core.turn.inputs import Foretold, FormToAsk
 from midturn.runtime.surroundings import Surroundings
@@ -43,6 +43,6 @@ def foretold(tools: Mapping[str, Tool], surroundings: Surroundings, call: ToolCa
     return Foretold(call.event, question if is_yes_or_no else None)
 
 
-async def _nobody(asking: FormToAsk) -> Any:
+async def _nobody(asking: FormToAsk) -> NoReturn:
     """Answer nothing: what is foretold is not asked."""
     raise NotImplementedError(asking)

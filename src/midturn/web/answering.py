@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from midturn.core.events import Event
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
@@ -223,7 +224,7 @@ class Answering:
     def _elsewhere(self, asked: Question[Any]) -> str:
         return self._secret_elsewhere if isinstance(asked.answer_type, SecretType) else ""
 
-    async def _turn(self) -> Any:
+    async def _turn(self) -> Sequence[Event]:
         return await self._site.board.port.last_turn(self._question.conversation)
 
     async def _answer(self, **how: Any) -> Receipt:

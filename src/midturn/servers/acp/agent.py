@@ -33,12 +33,12 @@ class AssistantAgent:
     def __init__(self, turns_in: Opening, clock: Clock) -> None:
         self._turns_in = turns_in
         self._clock = clock
-        self._connection: Any = None
+        self._connection: acp.Client  # from `on_connect` on, which comes before everything else
         self._editor = Editor(name="ACP client")
         self._sessions: dict[str, EditorSession] = {}
         self._newest = 0
 
-    def on_connect(self, conn: Any) -> None:
+    def on_connect(self, conn: acp.Client) -> None:
         """Keep whom to tell."""
         self._connection = conn
 

@@ -36,7 +36,7 @@ class Nobody(Exception):  # noqa: N818  it says what is the case
 class EditorDialog(Struct, frozen=True, kw_only=True):
     """Asks one question after the other in one session of an editor."""
 
-    connection: Any
+    connection: acp.Client
     session: str
     editor: Editor
     store: ConversationStore

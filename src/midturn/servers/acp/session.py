@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from acp import RequestError
+from acp import Client, RequestError
 
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion, last_turn, open_turn
@@ -35,7 +35,7 @@ _FAILED = -32603
 class EditorSession:
     """A conversation as an editor sees it; `id` is also that of the conversation, which begins with the first prompt."""
 
-    def __init__(self, id: str, turns: Turns, editor: Editor, connection: Any, clock: Clock) -> None:
+    def __init__(self, id: str, turns: Turns, editor: Editor, connection: Client, clock: Clock) -> None:
         self.id = id
         self._turns = turns
         self._clock = clock

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+
+from acp import Client
 
 from midturn.servers.acp.updates import Update
 
@@ -13,7 +14,7 @@ from midturn.servers.acp.updates import Update
 class Telling:
     """What was `told` waits here until somebody sends it, or drops it."""
 
-    def __init__(self, connection: Any, session: str) -> None:
+    def __init__(self, connection: Client, session: str) -> None:
         self._connection = connection
         self._session = session
         self._waiting: asyncio.Queue[Update] = asyncio.Queue()
