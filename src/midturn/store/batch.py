@@ -26,6 +26,8 @@ _CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approv
 def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
     """Return the events, each with `more`: how many of the batch follow it."""
     last = len(batch) - 1
+    if last == 0 and not batch[0].more:
+        return (batch[0],)
     return tuple(
         [event if event.more == last - index else msgspec.structs.replace(event, more=last - index) for index, event in enumerate(batch)]
     )

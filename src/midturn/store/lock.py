@@ -78,7 +78,8 @@ class Lock:
         """
         lock = cls(folder)
         try:
-            await lock._taken(folder)
+            if not lock.try_to_take():
+                await lock._taken(folder)
             lock._sign(holder, _checked(folder, lock._fd))
         except OSError as error:
             lock.close()
