@@ -10,7 +10,7 @@ from typing import overload
 from midturn.core.codec import clean, decode_event, decode_stream, decode_visible
 from midturn.core.events import Event, VisibleEvent
 from midturn.core.stream.provider_view import provider_view, whole_view
-from midturn.core.stream.window import TurnByTurn, Window, begins, last_turn, starts_turn, turn_from
+from midturn.core.stream.window import MAY_START, TurnByTurn, Window, begins, last_turn, starts_turn, turn_from
 
 
 class Past:
@@ -95,7 +95,8 @@ class EventLog(TurnByTurn, Sequence[Event]):
     def _last_start(self) -> int:
         """Return the place at which the last turn starts: each event is looked at once for it."""
         for place in range(max(1, self._looked_to), len(self._events)):
-            if starts_turn(self._events[place]):
+            event = self._events[place]
+            if event.__class__ in MAY_START and starts_turn(event):
                 self._start = place
         self._looked_to = len(self._events)
         return self._start

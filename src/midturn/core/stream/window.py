@@ -21,6 +21,8 @@ from midturn.core.events import (
     VisibleEvent,
 )
 
+MAY_START: Final = frozenset({TurnStart, OpaqueEvent})
+"""The classes of events that may start a turn: whoever looks at many asks for these first."""
 _BETWEEN_TURNS: Final = frozenset({ConfigDelta, OpaqueEvent})
 _AFTERTHOUGHTS: Final = _BETWEEN_TURNS | {InquiryAnswered, InquiryCancelled, InquiryRedacted}
 """What may follow the last words of a legacy turn: a response there answers nothing that is still open."""
@@ -80,8 +82,7 @@ def _last_start(events: Sequence[Event]) -> int:
     """Return the place at which the last turn starts; 0 where none does."""
     for place in range(len(events) - 1, 0, -1):
         event = events[place]
-        kind = event.__class__
-        if kind is TurnStart or (kind is OpaqueEvent and starts_turn(event)):  # most are neither: this is asked of each event
+        if event.__class__ in MAY_START and starts_turn(event):
             return place
     return 0
 
