@@ -12,8 +12,6 @@ _DIRECTORY = re.compile(r"(?P<id>[0-9]{1,20})-[a-z0-9-]{1,64}")
 NEW = ".new-"
 """What the name of a directory begins with while its conversation is being made."""
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz234567" * 8  # for each random byte: all are as likely
-_ID_LENGTH = 12
-_AT_ONCE = 4
 _SLUG_LENGTH = 40
 _SLUG_WORDS = 6
 _TITLE_LENGTH = 80
@@ -21,15 +19,12 @@ _TITLE_LENGTH = 80
 
 def event_id() -> str:
     """Return a new event id: 12 characters of `a-z2-7`, 60 random bits."""
-    return os.urandom(_ID_LENGTH).translate(_LETTERS).decode()
+    return os.urandom(12).translate(_LETTERS).decode()
 
 
 def event_ids() -> Iterator[str]:
-    """Return event ids without end; the system is asked for as many random bytes at once as a short turn needs."""
-    while True:
-        letters = os.urandom(_AT_ONCE * _ID_LENGTH).translate(_LETTERS).decode()
-        for place in range(0, len(letters), _ID_LENGTH):
-            yield letters[place : place + _ID_LENGTH]
+    """Return event ids without end."""
+    return iter(event_id, "")
 
 
 def conversation_number() -> int:
