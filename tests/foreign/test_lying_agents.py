@@ -116,3 +116,16 @@ def test_two_permissions_at_once_answered_in_the_other_order_with_one_hook_kille
     assert "The user said no: Keep it." in printed
     assert allows(resumed.process.returncode, allowed), errors
     assert len(stored(midturn)) == 2, "nothing was asked twice"
+
+
+@pytest.mark.parametrize("value", ["[" * 200 + '"rm -rf /"' + "]" * 200, "1e999"])
+@each_agent
+def test_a_call_that_could_not_be_shown_as_it_is_is_not_asked_about(midturn: CommandLine, agent: str, value: str) -> None:
+    """Who would see something else than what runs, or nothing, cannot allow it."""
+    said = call(midturn, agent).replace('"rm -r build"', value)
+    hook = alone(midturn, agent).start_with(said, "--wait", "0.1")
+    printed, _ = hook.process.communicate(timeout=60)
+
+    assert agent not in FAILS_OPEN or not allows(hook.process.returncode, printed)
+    assert "behavior" not in printed or '"deny"' in printed
+    assert midturn.ok("inbox", "--json").json == []

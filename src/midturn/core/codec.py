@@ -131,6 +131,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=encode_custom)
 _UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's errors and Unicode's are ValueErrors
 _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
+_AROUND: Final = 16  # levels of an event around a value in it; a form in its request has the most
 _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
@@ -285,8 +286,7 @@ def _read(line: bytes, limits: Limits) -> Event:
     """Read a line that keeps the rules; everything else raises."""
     if len(line) > limits.event_line:
         raise BrokenRuleError(f"the line has {len(line):,} bytes; {limits.event_line:,} are allowed")
-    if line.count(b"{") + line.count(b"[") > limits.json_depth:
-        _check_depth(line, limits.json_depth)
+    check_depth(line, limits)
     try:
         wire = _decoder().decode(line)
     except msgspec.ValidationError:
@@ -315,9 +315,15 @@ def _check_parts(response: ChatResponse) -> None:
         raise BrokenRuleError(f"it has {parts} of `message`, `reasoning` and `structured`; exactly one is allowed")
 
 
-def _check_depth(line: bytes, allowed: int) -> None:
-    """Measure how deep the brackets nest, outside of strings, without recursion."""
-    depth = 0
+def check_depth(line: bytes, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Measure how deep the brackets nest, outside of strings, without recursion: a value as deep as may be, in an event.
+
+    Raises:
+        BrokenRuleError: They nest deeper, so the line is not read.
+    """
+    allowed, depth = limits.json_depth + _AROUND, 0
+    if _brackets(line) <= allowed:
+        return
     for bracket in re.findall(_BRACKET, re.sub(_STRING, b"", line)):
         depth += 1 if bracket in b"[{" else -1
         if depth > allowed:

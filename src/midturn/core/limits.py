@@ -20,7 +20,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         seconds: How long a turn may work; None: as long as it takes. Waiting for people does not count.
         tool_output: How much of the result of a tool the model reads, in bytes.
         batch: How much one batch of events may weigh, in bytes.
-        json_depth: How deep JSON may be nested.
+        json_depth: How deep JSON may be nested: an answer, the arguments of a call.
         event_line: How long one recorded event may be, in bytes.
     """
 

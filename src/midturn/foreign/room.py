@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from midturn.core.asker import Asker
-from midturn.core.json_value import JsonObject, canonical
+from midturn.core.json_value import JsonObject, canonical, json_problem
+from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.stream import OpenQuestion
 from midturn.errors import MidturnError
 from midturn.ports import Clock
@@ -54,8 +55,11 @@ class Room:
         """Let the block ask about one more call; `call` is all that the agent says about it.
 
         Raises:
-            NoRoom: It is too large, or too many wait.
+            NoRoom: It is too large, or could not be shown as it is, or too many wait.
         """
+        problem = json_problem(call, DEFAULT_LIMITS.json_depth)
+        if problem is not None:
+            raise NoRoom(f"What {asker.name} asks about could not be shown as it is: {problem.message} It was not asked.")
         size = len(canonical(call)) + len(canonical(asker.metadata()))
         if size > LARGEST:
             raise NoRoom(f"What {asker.name} asks about has {size:,} bytes; no question may have more than {LARGEST:,}. It was not asked.")

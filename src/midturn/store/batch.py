@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midturn.core.codec import encode_event
+from midturn.core.codec import BrokenRuleError, check_depth, encode_event
 from midturn.core.events import (
     Approval,
     Event,
@@ -43,12 +43,14 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     """Return the lines of a batch, each with its newline.
 
     Raises:
-        StoreError: A line, or all of them, are larger than the limits allow.
+        StoreError: A line, or all of them, are larger than the limits allow, or one nests too deep to be read again.
     """
     lines = [encode_event(event) + b"\n" for event in batch]
     total = sum(map(len, lines))
     if total > limits.event_line:
         _check_lines(batch, lines, limits)
+    for event, line in zip(batch, lines, strict=True):
+        _check_depth(event, line)
     if total > limits.batch:
         raise StoreError(
             f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "
@@ -64,6 +66,13 @@ def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits)
                 f"An event of kind {event.type} has {len(line):,} bytes; a line may have {limits.event_line:,} (`limits.event_line`). "
                 "It is not recorded. Pass large content as a file."
             )
+
+
+def _check_depth(event: Event, line: bytes) -> None:
+    try:
+        check_depth(line)
+    except BrokenRuleError as broken:
+        raise StoreError(f"An event of kind {event.type} cannot be recorded: {broken}, so nobody could read it again.") from None
 
 
 def may_close(batch: Iterable[Event]) -> bool:
