@@ -144,7 +144,7 @@ def test_cancelling_ends_the_whole_group(tmp_path: Path) -> None:
 
     asyncio.run(scene())
 
-    assert not any(alive(int(pid)) for pid in pids.read_text().split())
+    assert wait_until(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
 
 
 def test_cancelling_twice_does_not_wait_for_a_stubborn_child(tmp_path: Path) -> None:
