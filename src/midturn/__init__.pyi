@@ -90,8 +90,8 @@ from midturn.core.subject import (
     AnswersSubject as AnswersSubject,
     CallSubject as CallSubject,
     ResultSubject as ResultSubject,
-    ToolCall as ToolCall,
 )
+from midturn.core.tool_call import ToolCall as ToolCall
 from midturn.errors import (
     AlreadyAnswered as AlreadyAnswered,
     AnswerError as AnswerError,

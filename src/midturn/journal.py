@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from midturn.core.events import AnsweredBy, Event
-from midturn.core.reply import Reply
+
+if TYPE_CHECKING:
+    from midturn.core.reply import Reply
 
 
 class Journal(Protocol):

@@ -26,7 +26,7 @@ except ModuleNotFoundError as error:
 
 from midturn.core.events import Event, InquiryAnswered, InquiryCancelled, InquiryRequest, InquiryResponse
 from midturn.core.exchange import Finished, ModelRequest
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.journal import Journal
 from midturn.ports import OBSERVERS, Happening, Recorded, RequestObservation, RunObservation, ToolBegan, ToolEnded
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -14,14 +14,16 @@ from midturn.core.events import Event, InquiryRequest
 from midturn.core.exchange import Finished, ModelEvent, ModelRequest, ToolDefinition
 from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.outcome import Outcome
-from midturn.core.question import Question
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
 from midturn.journal import Journal
+
+if TYPE_CHECKING:
+    from midturn.core.outcome import Outcome
+    from midturn.core.question import Question
 
 
 class Model(Protocol):

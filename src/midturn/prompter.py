@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
-from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply
+if TYPE_CHECKING:
+    from midturn.core.prompt import Prompt
+    from midturn.core.reply import Reply
 
 
 class Prompter(ABC):

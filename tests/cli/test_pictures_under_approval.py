@@ -10,7 +10,8 @@ import pytest
 from midturn.core.image import Image
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
-from midturn.core.subject import ResultSubject, ToolCall
+from midturn.core.subject import ResultSubject
+from midturn.core.tool_call import ToolCall
 from midturn.prompts.body import subject_lines
 from support.cli import CommandLine, calls
 

@@ -17,8 +17,8 @@ from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.routing import messages
 from midturn.core.routing.table import TABLE
+from midturn.core.stream.open_question import PromptKind
 from midturn.core.stream.sanitize import INTERRUPTED
-from midturn.core.subject import PromptKind
 from midturn.core.turn.effects import Effect, Record
 from midturn.core.turn.inputs import Happened
 from midturn.core.turn.stage import QUESTIONS, STAGES, Move, Stage

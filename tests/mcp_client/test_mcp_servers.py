@@ -226,7 +226,7 @@ def test_a_call_that_is_cancelled_here_is_cancelled_there(servers: McpServers) -
     tool = next(tool for tool in tools_of(servers) if tool.definition.name == "probe_sleep")
 
     async def work() -> None:
-        from midturn.core.subject import ToolCall
+        from midturn.core.tool_call import ToolCall
         from midturn.ports import ToolRun
 
         async def ask(asking: Any) -> Any:

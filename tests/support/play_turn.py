@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.ports import ModelFinished, ModelStarted, Notice, ReasoningShown, TextShown, ToolBegan, ToolEnded
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay

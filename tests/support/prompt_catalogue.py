@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType, MultiSelectType, SchemaType, SecretType, SelectOption, SelectType, TextType
-from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall
+from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject
+from midturn.core.tool_call import ToolCall
 
 PATCH = """I want to change the retry loop:
 

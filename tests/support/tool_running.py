@@ -11,7 +11,7 @@ from midturn.core.json_value import Json
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.outcome import Outcome
 from midturn.core.secret import SecretValue
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.turn.effects import Given, GivenAnswer, NoAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import Tool, ToolRun

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.ports import (
     ConsultFinished,
     ConsultStarted,

@@ -8,7 +8,8 @@ import pytest
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import Limits
-from midturn.core.outcome import NeedsInput, Outcome, OutputProtocol, Success, ToolError
+from midturn.core.names import OutputProtocol
+from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 from midturn.tools.command import CommandTool

@@ -14,8 +14,6 @@ from midturn.agent.turn_usage import TurnUsage, turn_usage
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.stream import OpenQuestion, Window, refused
-from midturn.core.turn.pending import pending_in
-from midturn.core.value_types import Mismatch, value_type
 from midturn.errors import MidturnError, ModelError
 from midturn.models.wrapper import Spent
 from midturn.runtime.driver import RunEnding
@@ -102,12 +100,17 @@ def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent
     """Read a result from the events of a turn, and from what the requests of this run have cost."""
     said = [event for event in turn if isinstance(event, ChatResponse)]
     structured = [event.structured for event in said if event.structured is not UNSET]
+    waiting: Sequence[OpenQuestion] = ()
+    if ending.status == "suspended":
+        from midturn.core.turn.pending import pending_in  # most turns end with nothing open
+
+        waiting = pending_in(Window(tuple(turn), open=True), conversation)
     return RunResult(
         conversation=conversation,
         status=cast("Status", ending.status),
         text="\n\n".join(event.message for event in said if event.message),
         structured=structured[-1] if structured else None,
-        pending=tuple(pending_in(Window(tuple(turn), open=True), conversation)) if ending.status == "suspended" else (),
+        pending=tuple(waiting),
         refused=tuple(refused(turn)),
         usage=turn_usage(spent),
         error=ending.error,
@@ -132,6 +135,8 @@ def finished(
         return result
     if isinstance(wanted, Mapping):
         return _checked(result, wanted)
+    from midturn.core.value_types import Mismatch, value_type  # most answers are text
+
     try:
         return replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
     except Mismatch as mismatch:

@@ -12,7 +12,7 @@ from midturn.core.address import address
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, InquiryResponse
 from midturn.core.exchange import ReasoningDelta, TextDelta
 from midturn.core.stream import OpenQuestion, last_turn
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.turn.pending import pending
 from midturn.ports import Happening, Notice, ReasoningShown, Recorded, TextShown, ToolBegan, ToolEnded
 

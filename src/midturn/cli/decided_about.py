@@ -7,7 +7,8 @@ from midturn.cli.shown import Shown, line, presented
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream import OpenQuestion
-from midturn.core.subject import CallSubject, ResultSubject, Subject, ToolCall
+from midturn.core.subject import CallSubject, ResultSubject, Subject
+from midturn.core.tool_call import ToolCall
 from midturn.errors import QuestionError
 from midturn.prompts.body import ROWS_SHOWN, context_lines, subject_lines
 

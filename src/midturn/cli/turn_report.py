@@ -12,7 +12,6 @@ from midturn.cli.answer_flags import unused_answers
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import table
 from midturn.cli.output import note, say_json
-from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, block, joined, line
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
 from midturn.core.stream import OpenQuestion
@@ -60,6 +59,8 @@ def report(result: RunResult[Any], turn: Sequence[Event], *, attached: bool, opt
 
 def report_waiting(pending: Sequence[OpenQuestion], then: Shown | None = None, option: str = "") -> None:
     """Print the open questions with their ids, and the command that answers them."""
+    from midturn.cli.question_rows import question_rows  # most turns end with nothing open
+
     note("midturn: the turn waits for {}:", "an answer" if len(pending) == 1 else f"{len(pending)} answers")
     rows = [(line("  {}", name), text) for question in pending for name, text in question_rows(question)]
     for row in table(rows, sys.stderr):

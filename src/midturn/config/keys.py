@@ -13,8 +13,7 @@ from midturn.core.enabling import AllowToggle
 from midturn.core.exchange import Family
 from midturn.core.json_value import Json
 from midturn.core.limits import Limits
-from midturn.core.names import NAME, QUESTION_ID
-from midturn.core.outcome import OutputProtocol
+from midturn.core.names import NAME, QUESTION_ID, OutputProtocol
 from midturn.core.routing.policy import DetachedPolicy, ResultPolicy, RunPolicy
 from midturn.prompts.settings import Mode
 

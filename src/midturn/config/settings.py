@@ -12,7 +12,7 @@ from midturn.core.enabling import Enable, Toggle
 from midturn.core.exchange import DEFAULT_CACHE, DEFAULT_RETRIES, Family
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.outcome import OutputProtocol
+from midturn.core.names import OutputProtocol
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.source import Source
 from midturn.prompts.settings import PromptSettings

@@ -1,15 +1,18 @@
-"""What tools, providers and questions may be called, and which tools are built in."""
+"""What tools, providers and questions may be called, in which way a command may speak, and which tools are built in."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 NAME: Final = r"[A-Za-z0-9_-]{1,64}"
 """A pattern: the name of a tool or of a provider."""
 
 QUESTION_ID: Final = rf"(?!__){NAME}"
 """A pattern: the id of a question; what begins with `__` is ours."""
+
+OutputProtocol: TypeAlias = Literal["text", "outcome"]
+"""What a command prints: the result's text, or an outcome as JSON."""
 
 ASK_USER: Final = "ask_user"
 DESCRIBE_TOOLS: Final = "describe_tools"

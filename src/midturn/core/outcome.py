@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
@@ -10,9 +10,6 @@ from msgspec.structs import force_setattr
 from midturn.core.form import Form
 from midturn.core.image import Image
 from midturn.core.question import Question
-
-OutputProtocol: TypeAlias = Literal["text", "outcome"]
-"""What a command prints: the result's text, or an outcome as JSON."""
 
 
 class Success(Struct, frozen=True):

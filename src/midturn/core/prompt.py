@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.question import Question
-from midturn.core.stream.open_question import OpenQuestion
-from midturn.core.subject import PromptKind, Subject
+from midturn.core.stream.open_question import OpenQuestion, PromptKind
+from midturn.core.subject import Subject
 
 
 def _nowhere() -> None:

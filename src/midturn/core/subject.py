@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -11,8 +11,7 @@ from midturn.core.events import Approval
 from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.question import Question
-
-PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
+from midturn.core.tool_call import ToolCall
 
 _TEXTS: Final = {"run": "Run {tool}?", "deliver": "Deliver the result of {tool}?", "review": "Send these answers?"}
 
@@ -25,21 +24,6 @@ def approval_text(kind: str, tool: str) -> str:
 def asked_text(approval: Approval, tool: str) -> str:
     """Return what was asked: what the tool had foretold, or the words of the approval."""
     return approval_text(approval.kind, tool) if approval.question is None else approval.question.text
-
-
-class ToolCall(Struct, frozen=True):
-    """One call of a tool by the model. `event` is the `event_id` of its request: the identity of a call.
-
-    Args:
-        id: What the provider calls it.
-        name: The name of the tool.
-        arguments: The arguments as they run: an object, or the words of the model where it wrote none.
-    """
-
-    event: str
-    id: str
-    name: str
-    arguments: Json
 
 
 class CallSubject(Struct, frozen=True):

@@ -9,7 +9,8 @@ from typing import assert_never, cast
 from midturn.core.json_text import compact
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
-from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, ToolCall, reviewed_places
+from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, reviewed_places
+from midturn.core.tool_call import ToolCall
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap

@@ -15,7 +15,7 @@ from midturn.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from midturn.core.question import Question
-    from midturn.core.subject import ToolCall
+    from midturn.core.tool_call import ToolCall
     from midturn.ports import Tool, ToolRun
 
 _LOG = logging.getLogger(__name__)

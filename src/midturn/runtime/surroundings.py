@@ -12,7 +12,7 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.secret import SecretValue
 from midturn.core.stream import provider_view
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.turn.effects import Given, GivenAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import ToolRun

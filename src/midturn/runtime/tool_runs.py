@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from midturn.core.json_value import Json
 from midturn.core.outcome import NeedsInput
 from midturn.core.secret import SecretValue
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
 from midturn.core.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool

@@ -12,7 +12,7 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, I
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
-from midturn.core.subject import PromptKind
+from midturn.core.stream.open_question import PromptKind
 from midturn.core.turn.pending import pending
 from midturn.errors import AlreadyAnswered, Answerer, AnswerError, Problem
 from midturn.store.ids import event_ids

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from midturn.core.events import Event
 from midturn.core.json_text import compact
 from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.visible import exact
 from midturn.prompts.cells import clip, continued_rows, hang
 from midturn.prompts.content import one_line, split_lines

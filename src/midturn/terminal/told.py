@@ -21,7 +21,8 @@ from midturn.core.form.steps import Cancelled
 from midturn.core.json_text import compact
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import is_foretold
-from midturn.core.subject import ToolCall, asked_text
+from midturn.core.subject import asked_text
+from midturn.core.tool_call import ToolCall
 from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text

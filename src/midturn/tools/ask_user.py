@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from midturn.core.exchange import ToolDefinition
 from midturn.core.names import ASK_USER
-from midturn.core.outcome import Outcome
 from midturn.core.source import ASSISTANT, Source
 from midturn.ports import ToolRun
 from midturn.tools.ask_user_schema import DESCRIPTION, PARAMETERS
+
+if TYPE_CHECKING:
+    from midturn.core.outcome import Outcome
 
 
 class AskUserTool:

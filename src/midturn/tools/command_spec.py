@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from midturn.core.json_value import Json, JsonObject, json_problem
 from midturn.core.limits import DEFAULT_LIMITS
-from midturn.core.outcome import OutputProtocol
+from midturn.core.names import OutputProtocol
 from midturn.errors import Problem
 
 DEFAULT_SECONDS: Final = 600.0

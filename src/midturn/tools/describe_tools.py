@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_text import compact
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.names import DESCRIBE_TOOLS
-from midturn.core.outcome import Outcome, Success, ToolError
 from midturn.core.source import Source
 from midturn.ports import Tool, ToolRun
+
+if TYPE_CHECKING:
+    from midturn.core.outcome import Outcome
+
 
 DESCRIPTION = """\
 Read the full documentation of tools before you use them: what their summaries leave out, and every parameter. Name all the tools that \
@@ -52,6 +55,8 @@ class DescribeTools:
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Return what is known about the tools that are named, in their order."""
+        from midturn.core.outcome import Success, ToolError  # every start describes this tool, and few turns call it
+
         names = _names(run.call.arguments)
         if names is None:
             example = compact({"tools": [*self._known()[:1]]})

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.events import AnsweredBy
 from midturn.core.source import Source
-from midturn.core.subject import PromptKind
+from midturn.core.stream.open_question import PromptKind
 
 WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 """The ways to answer; each request takes exactly one."""

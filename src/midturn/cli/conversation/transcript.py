@@ -29,7 +29,8 @@ from midturn.core.json_value import Json
 from midturn.core.names import ASK_USER
 from midturn.core.question import PersistedQuestion
 from midturn.core.stream import agreed_before, calls, open_turn, pairs
-from midturn.core.subject import ToolCall, approval_text, asked_text
+from midturn.core.subject import approval_text, asked_text
+from midturn.core.tool_call import ToolCall
 from midturn.core.visible import exact
 from midturn.prompts.body import argument_lines
 from midturn.store.conversation import Conversation

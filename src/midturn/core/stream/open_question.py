@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -16,8 +16,8 @@ from midturn.core.moments import rfc3339
 from midturn.core.question import PersistedQuestion
 from midturn.core.question.answer_type import AnswerType, SecretType, UnknownType
 from midturn.core.source import Source
-from midturn.core.subject import PromptKind
 
+PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
 WaitingEvent: TypeAlias = InquiryRequest | Approval
 _AS_WE_WRITE_IT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 

@@ -18,7 +18,8 @@ from midturn.core.question import PersistedQuestion, Question
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
-from midturn.core.subject import AnswersSubject, CallSubject, PromptKind, ResultSubject, Subject, approval_text
+from midturn.core.stream.open_question import PromptKind
+from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
 from midturn.core.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
 from midturn.core.turn.executable import control_problem
 from midturn.core.turn.memory import permission_key

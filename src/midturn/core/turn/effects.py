@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from midturn.core.events import Event, InquiryRequest, TurnStatus
 from midturn.core.json_value import Json
-from midturn.core.prompt import Prompt
 from midturn.core.secret import SecretValue
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
+
+if TYPE_CHECKING:
+    from midturn.core.prompt import Prompt
 
 
 class GivenAnswer(Struct, frozen=True):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from midturn.core.events import AnsweredBy
 from midturn.core.exchange import Part
-from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject
-from midturn.core.outcome import Success, ToolError
-from midturn.core.question import Question
-from midturn.core.reply import Reply
 from midturn.core.source import Source
+
+if TYPE_CHECKING:  # nothing here is read from JSON, and who only talks needs none of these to run
+    from midturn.core.form import Form
+    from midturn.core.outcome import Success, ToolError
+    from midturn.core.question import Question
+    from midturn.core.reply import Reply
+
 
 OnFailure: TypeAlias = Literal["fail_call", "report", "report_all"]
 

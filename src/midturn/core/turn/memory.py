@@ -6,13 +6,15 @@ Where a question stands between what is remembered, what is configured and who m
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, UnsetType
 
 from midturn.core.json_value import Json
-from midturn.core.question import Question
 from midturn.core.question.answer_type import BooleanType
+
+if TYPE_CHECKING:
+    from midturn.core.question import Question
 
 
 class Memory:

@@ -15,10 +15,10 @@ from midturn.core.question import PersistedQuestion
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.source import Source
 from midturn.core.stream.markdown import fenced, shown
-from midturn.core.stream.open_question import OpenQuestion, recorded_at
+from midturn.core.stream.open_question import OpenQuestion, PromptKind, recorded_at
 from midturn.core.stream.pairing import asking_call, calls, pair_inquiries, pairs
 from midturn.core.stream.window import Window, open_turn
-from midturn.core.subject import AnswersSubject, PromptKind, asked_text, reviewed_places
+from midturn.core.subject import AnswersSubject, asked_text, reviewed_places
 from midturn.errors import MidturnError
 
 _CUT: Final = "\n[…]"

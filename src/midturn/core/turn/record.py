@@ -27,7 +27,7 @@ from midturn.core.json_value import Json, canonical
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import asking_call, is_foretold
-from midturn.core.subject import ToolCall
+from midturn.core.tool_call import ToolCall
 from midturn.core.turn.memory import Memory, answer_key
 
 _OF_THE_MODEL: Final = frozenset({ToolCallRequest, ChatResponse})

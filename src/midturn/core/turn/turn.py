@@ -20,8 +20,6 @@ from midturn.core.events import (
 )
 from midturn.core.exchange import Part, ToolCallPart, recorded
 from midturn.core.json_value import json_equal
-from midturn.core.outcome import Success, ToolError
-from midturn.core.reply import EndedTurn, Reply, Unavailable
 from midturn.core.routing import messages
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.core.turn.ending import Ending, ended_by_user, failed, out_of_time, write_ending
@@ -56,6 +54,8 @@ from midturn.core.turn.state import Ticket, TurnState
 from midturn.errors import AnswerError
 
 if TYPE_CHECKING:
+    from midturn.core.outcome import Success, ToolError
+    from midturn.core.reply import Reply
     from midturn.core.turn.call import Call
 
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed
@@ -242,6 +242,8 @@ class Turn:
 
     def _take(self, ticket: Ticket, reply: Reply, who: AnsweredBy) -> str | None:
         """Act on what a person did about a decision; return why it does not fit, where it does not."""
+        from midturn.core.reply import EndedTurn, Unavailable  # in a turn of words alone nobody replies
+
         match reply:
             case EndedTurn():
                 self._end(ended_by_user({ticket.call}))

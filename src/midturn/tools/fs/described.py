@@ -13,12 +13,12 @@ import msgspec
 
 from midturn.core.exchange import ToolDefinition
 from midturn.core.json_value import JsonObject
-from midturn.core.outcome import Outcome
-from midturn.core.question import Question
 from midturn.core.source import Source
 from midturn.ports import Tool, ToolRun
 
 if TYPE_CHECKING:
+    from midturn.core.outcome import Outcome
+    from midturn.core.question import Question
     from midturn.tools.function import FunctionTool
 
 DESCRIBED = Path(__file__).with_name("described.json")
