@@ -35,17 +35,20 @@ class TurnUsage(Usage, frozen=True, kw_only=True, omit_defaults=True):
 
 def turn_usage(spent: Iterable[Spent]) -> TurnUsage:
     """Return what requests have cost together."""
-    counted = tuple(spent)
+    requests, whole, inquiries = 0, Usage(), Usage()
     by_model: dict[str, Usage] = {}
-    for request in counted:
+    for request in spent:
+        requests += 1
+        whole += request.usage
         by_model[request.model] = by_model.get(request.model, Usage()) + request.usage
-    whole = sum((request.usage for request in counted), Usage())
+        if request.is_inquiry:
+            inquiries += request.usage
     return TurnUsage(
         whole.input_tokens,
         whole.output_tokens,
         whole.cache_read_tokens,
         whole.cache_write_tokens,
-        requests=len(counted),
+        requests=requests,
         by_model=by_model,
-        inquiries=sum((request.usage for request in counted if request.is_inquiry), Usage()),
+        inquiries=inquiries,
     )

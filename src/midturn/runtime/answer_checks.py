@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -69,9 +70,8 @@ class TurnChecks:
     """The rules of all calls of a turn, by the call's event."""
 
     def __init__(self) -> None:
-        self._of: dict[str, CallChecks] = {}
+        self._of = defaultdict[str, CallChecks](CallChecks)
 
     def of(self, call: str) -> CallChecks:
         """Return those of one call."""
-        known = self._of.get(call)
-        return self._of.setdefault(call, CallChecks()) if known is None else known
+        return self._of[call]

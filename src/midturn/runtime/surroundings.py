@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -51,12 +52,11 @@ class TurnSecrets:
     """The secrets of all calls of a turn, by the call's event. They outlive a driver: a call may be made again in this process."""
 
     def __init__(self) -> None:
-        self._of: dict[str, CallSecrets] = {}
+        self._of = defaultdict[str, CallSecrets](CallSecrets)
 
     def of(self, call: str) -> CallSecrets:
         """Return those of one call."""
-        known = self._of.get(call)
-        return self._of.setdefault(call, CallSecrets()) if known is None else known
+        return self._of[call]
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ class Parameters:
         self.order = tuple(found)
         self.by_name = {name: _parameter(parameter, hint) for name, (parameter, hint) in found.items() if name != self.context}
         self.schema = _schema(self.by_name, descriptions)
-        self._required = tuple(name for name, parameter in self.by_name.items() if parameter.required)
+        self._required = frozenset(name for name, parameter in self.by_name.items() if parameter.required)
 
     def read(self, arguments: Json) -> dict[str, object]:
         """Convert a call's arguments to values of the parameters' types; parameters left out are absent.
@@ -53,7 +53,8 @@ class Parameters:
         if not isinstance(arguments, (dict, Mapping)):  # asking a class for `Mapping` is slow
             raise Mismatch([Problem("", "the arguments must be one JSON object.")])
         given = cast("JsonObject", arguments)
-        problems = [*self._unknown(given), *self._missing(given)]
+        fits = self._required <= given.keys() <= self.by_name.keys()
+        problems = [] if fits else [*self._unknown(given), *self._missing(given)]
         values: dict[str, object] = {}
         for name, parameter in self.by_name.items():
             if name in given:
@@ -86,7 +87,7 @@ class Parameters:
         return [Problem(f"/{name}", f"there is no such argument. Allowed: {allowed}.") for name in unknown]
 
     def _missing(self, given: JsonObject) -> list[Problem]:
-        missing = [name for name in self._required if name not in given]
+        missing = [name for name in self.by_name if name in self._required and name not in given]
         return [self._explained(name, Problem("", "this argument is required.")) for name in missing]
 
     def _explained(self, name: str, problem: Problem) -> Problem:
