@@ -60,6 +60,7 @@ def turns() -> dict[str, Figure]:
         found[f"{what}: bytes"] = Figure(written)
         found[f"{what}: syncs"] = Figure(disk.syncs)
         found[f"{what}: files and directories opened"] = Figure(disk.opened)
+        found[f"{what}: looks at files and directories"] = Figure(disk.looked)
         found[f"{what}: calls"] = Figure(calls.count, 0.05)
     disk, _, written = counted(0, deploy_twice, [True, "eu-1"])
     found["a turn of two questions: bytes"] = Figure(written)

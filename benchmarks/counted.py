@@ -14,6 +14,19 @@ import midturn as mt
 
 HOME = str(Path(mt.__file__).parent)
 _COLUMNS = 3  # of a line of `-X importtime`
+_COUNTED = {
+    "fdatasync": "syncs",
+    "fsync": "syncs",
+    "open": "opened",
+    "listdir": "listed",
+    "scandir": "listed",
+    "stat": "looked",
+    "lstat": "looked",
+    "fstat": "looked",
+    "access": "looked",
+    "readlink": "looked",
+}
+"""What is counted, by the name of the function in `os`."""
 
 
 class Disk:
@@ -23,18 +36,17 @@ class Disk:
         self.syncs = 0
         self.opened = 0
         self.listed = 0
-        self._fdatasync, self._fsync, self._open = os.fdatasync, os.fsync, os.open
-        self._listdir, self._scandir = os.listdir, os.scandir
+        self.looked = 0
+        self._real = {name: getattr(os, name) for name in _COUNTED}
 
     def __enter__(self) -> Self:
-        os.fdatasync, os.fsync = self._counting(self._fdatasync, "syncs"), self._counting(self._fsync, "syncs")
-        os.open = self._counting(self._open, "opened")
-        os.listdir, os.scandir = self._counting(self._listdir, "listed"), self._counting(self._scandir, "listed")
+        for name, what in _COUNTED.items():
+            setattr(os, name, self._counting(self._real[name], what))
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.fdatasync, os.fsync, os.open = self._fdatasync, self._fsync, self._open
-        os.listdir, os.scandir = self._listdir, self._scandir
+        for name, real in self._real.items():
+            setattr(os, name, real)
 
     def _counting(self, real: Callable[..., object], what: str) -> Callable[..., object]:
         def counting(*given: object, **named: object) -> object:
