@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -64,12 +65,62 @@ def with_any(**wrong: Any) -> mt.Agent:
         (lambda: with_any(prompter=mt.TerminalPrompter), TypeError, r"not the class `TerminalPrompter`: write `prompter=T"),
         (lambda: with_any(prompter=Wrong()), TypeError, r"`async def prompt\(self, prompt\)`, not a `Wrong`"),
         (lambda: with_any().run_sync("x", prompter=cast("Any", Wrong())), TypeError, "not a `Wrong`"),
+        (lambda: with_any(store="var/chats"), TypeError, r"not where it is: write `store=open_store\('var/chats'\)`"),
+        (lambda: with_any(store=mt.MemoryStore), TypeError, "`store` takes a store"),
+        (lambda: with_any(may_answer=True), TypeError, "`may_answer` takes a function .* not a `bool`"),
+        (lambda: mt.Inquirer(cast("Any", "var/chats"), "1"), TypeError, "`store` takes a store, not where it is"),
+        (lambda: mt.Inquirer(mt.MemoryStore(), cast("Any", 7)), TypeError, "`conversation` takes text, not 7"),
+        (lambda: mt.route(CONFIRM, target=cast("Any", "usr")), mt.ConfigError, "target='usr': it is one of 'user', 'assistant'"),
+        (lambda: mt.route(CONFIRM, detached=cast("Any", "wait")), mt.ConfigError, "detached='wait': it is one of"),
+        (lambda: mt.Answered(True, reason=cast("Any", 7)), TypeError, r"`reason` takes text, not 7. A number becomes text with `str\(…\)`"),
+        (lambda: mt.Replied(cast("Any", ["no"])), TypeError, r"`text` takes text, not \['no'\]\.$"),
         (lambda: with_any().run_sync("x", conversation="7"), mt.StoreError, "There is no conversation '7'"),
     ],
 )
 def test_what_is_wrong_is_said_where_it_is_passed(build: Callable[[], Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         build()
+
+
+@pytest.mark.parametrize("wrong", [{"user": 42}, {"via": None}, {"reason": 5}, {"remember": "yes"}, {"cancel": 1}, {"approve": "y"}])
+def test_an_answer_that_could_not_be_read_back_is_refused_before_it_is_recorded(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    store = mt.open_store(tmp_path)
+    agent = mt.Agent(calling("careful"), tools=[careful], store=store)
+    (open_one,) = agent.run_sync("x").pending
+
+    with pytest.raises(TypeError, match=f"`{next(iter(wrong))}` takes"):
+        store.answer_sync(open_one.id, True, **wrong)
+
+    assert [one.id for one in store.pending_sync()] == [open_one.id]
+    store.answer_sync(open_one.id, True, user="42")
+    assert agent.resume_sync(open_one.conversation).text == "Done."
+
+
+@pytest.mark.parametrize(("text", "more"), [(42, {}), (None, {}), (b"x", {}), ("x", {"author": 42})])
+def test_a_request_that_could_not_be_read_back_begins_nothing(text: Any, more: dict[str, Any]) -> None:
+    agent = with_any()
+
+    with pytest.raises(TypeError, match=f"`{'author' if more else 'text'}` takes text"):
+        agent.run_sync(text, **more)
+    with pytest.raises(TypeError, match="takes text"), agent.stream_sync(text, **more):
+        pass
+
+    assert agent.store.ids_sync() == []
+
+
+def test_a_prompter_whose_via_is_no_text_has_failed_and_nothing_unreadable_is_recorded() -> None:
+    class Numbered(mt.Prompter):
+        """Says who it is by a number."""
+
+        user: Any = 42
+
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            return mt.Answered(value=prompt.can_reply)
+
+    agent = mt.Agent(calling("careful"), tools=[careful])
+    result = agent.run_sync("x", prompter=Numbered())
+
+    assert "`user` takes text, not 42" in told(agent.store, result.conversation)[0]
 
 
 def test_what_is_not_a_question_is_an_error_that_names_the_constructors() -> None:

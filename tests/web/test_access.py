@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
@@ -242,6 +242,13 @@ def test_other_methods_do_nothing(signed_in: TestClient, waiting: mt.OpenQuestio
 def test_a_body_of_another_type_is_not_read(signed_in: TestClient, waiting: mt.OpenQuestion, media_type: str) -> None:
     sent = signed_in.post(f"/q/{waiting.id}", content=b"answer=yes", headers={**OWN, "Content-Type": media_type})
     assert sent.status_code == 415
+
+
+def test_a_program_that_names_its_people_by_number_hears_of_it_before_anybody_answers(store: MemoryStore) -> None:
+    app = inbox(store, user=lambda _: cast("Any", 42))
+
+    with TestClient(app) as client, pytest.raises(TypeError, match=r"`user\(request\)` takes text, not 42"):
+        client.get("/")
 
 
 def test_a_body_may_not_be_compressed(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:

@@ -18,8 +18,10 @@ from midturn.compose.given import (
     GivenTarget,
     GivenTool,
     check_instructions,
+    check_may_answer,
     check_model,
     check_prompter,
+    check_store,
     limits_of,
     policy_of,
     routes_of,
@@ -29,6 +31,7 @@ from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
+from midturn.core.plain_text import check_text, check_text_or_none
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TurnOpen
@@ -96,8 +99,8 @@ class Turns:
         )
         self._instructions = check_instructions(given["instructions"])
         self._prompter = check_prompter(given["prompter"])
-        self._may_answer = given["may_answer"]
-        self.store = self._guarded(_in_memory(self._parts.limits) if given["store"] is None else given["store"])
+        self._may_answer = check_may_answer(given["may_answer"])
+        self.store = self._guarded(_in_memory(self._parts.limits) if given["store"] is None else check_store(given["store"]))
         """Where the conversations are."""
 
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
@@ -204,6 +207,8 @@ def _in_memory(limits: Limits) -> ConversationStore:
 
 
 def _requested(text: str, how: RunOptions) -> TurnRequested:
+    check_text("text", text)
+    check_text_or_none("author", how.get("author"))
     wanted = how.get("schema")
     return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
 

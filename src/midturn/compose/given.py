@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
 from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, get_args
 
 import msgspec
@@ -146,6 +147,30 @@ def check_prompter(given: T) -> T:
         raise TypeError(f"`prompter` takes an object, not the class `{given.__name__}`: write `prompter={given.__name__}(…)`.")
     if not callable(getattr(given, "prompt", None)):
         raise TypeError(f"`prompter` takes something with `async def prompt(self, prompt)`, not {_shown(given)}.")
+    return given
+
+
+def check_store(given: T) -> T:
+    """Return the store.
+
+    Raises:
+        TypeError: Conversations cannot be kept in it.
+    """
+    if isinstance(given, str | PurePath):
+        raise TypeError(f"`store` takes a store, not where it is: write `store=open_store({str(given)!r})`.")
+    if inspect.isclass(given) or not callable(getattr(given, "pending", None)):
+        raise TypeError(f"`store` takes a store, such as `open_store(…)` returns, not {_shown(given)}.")
+    return given
+
+
+def check_may_answer(given: T) -> T:
+    """Return who decides about answers.
+
+    Raises:
+        TypeError: It cannot be asked.
+    """
+    if given is not None and not callable(given):
+        raise TypeError(f"`may_answer` takes a function `(question, user) -> bool`, not {_shown(given)}.")
     return given
 
 

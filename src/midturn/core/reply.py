@@ -7,6 +7,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from midturn.core.json_value import Json
+from midturn.core.plain_text import check_text_or_none
 from midturn.core.secret import SecretValue
 
 
@@ -22,6 +23,14 @@ class Answered(Struct, frozen=True):
     remember: bool = False
     automatic: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse a reason that could not be recorded.
+
+        Raises:
+            TypeError: It is not text.
+        """
+        check_text_or_none("reason", self.reason)
+
 
 class WentBack(Struct, frozen=True):
     """The person wants the previous question of the form again."""
@@ -35,6 +44,14 @@ class Replied(Struct, frozen=True):
     """
 
     text: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that could not be recorded.
+
+        Raises:
+            TypeError: They are not text.
+        """
+        check_text_or_none("text", self.text)
 
 
 class EndedTurn(Struct, frozen=True):

@@ -8,13 +8,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
-from midturn.compose.given import GivenTarget, check_model, check_prompter, limits_of, policy_of, routes_of, tools_of
+from midturn.compose.given import GivenTarget, check_model, check_prompter, check_store, limits_of, policy_of, routes_of, tools_of
 from midturn.compose.inquirer import InquirerParts, compose_inquirer
 from midturn.compose.models import Models
 from midturn.compose.run_parts import Prompter, RunParts, Silence
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.names import BUILT_IN_TOOLS
+from midturn.core.plain_text import check_text
 from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.source import Source
 from midturn.core.turn.inputs import CallBegun
@@ -85,7 +86,8 @@ class Inquirer:
             models=models,
             source=source,
         )
-        self._store = store
+        check_text("conversation", conversation)
+        self._store = check_store(store)
         self._conversation = conversation
         self._prompter = check_prompter(prompter)
         self._turn: ForeignTurn | None = None

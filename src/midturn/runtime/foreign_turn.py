@@ -13,6 +13,7 @@ from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, 
 from midturn.core.exchange import ModelEvent, ModelRequest
 from midturn.core.json_value import canonical
 from midturn.core.outcome import Success, ToolError
+from midturn.core.plain_text import check_text, check_text_or_none
 from midturn.core.routing import messages
 from midturn.core.source import Source
 from midturn.core.stream import open_turn
@@ -83,6 +84,8 @@ class ForeignTurn:
         Raises:
             TurnOpen: The turn that was left open began with something else, and calls of it are unfinished.
         """
+        check_text("text", text)
+        check_text_or_none("author", author)
         journal = self._services.journal
         window = open_turn(journal.events)
         if window:

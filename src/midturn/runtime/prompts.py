@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast, get_args
 from msgspec.structs import replace
 
 from midturn.core.events import AnsweredBy, InquiryRequest
+from midturn.core.plain_text import check_text_or_none
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply, Unavailable
 from midturn.core.stream import OpenQuestion
@@ -87,6 +88,7 @@ class OpenPrompts:
             return UserReplied(id, Unavailable())
         try:
             reply = await self._reply(self._prompter, prompt)
+            return UserReplied(id, reply, _who(self._prompter))
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -95,9 +97,6 @@ class OpenPrompts:
             raise  # nobody said anything: the run stops here, and the turn stays open
         except Exception as error:  # noqa: BLE001  as above
             return _failed(id, error, str(error) or type(error).__name__)
-        via: str | None = getattr(self._prompter, "via", None)
-        user: str | None = getattr(self._prompter, "user", None)
-        return UserReplied(id, reply, AnsweredBy("user", via=via, user=user))
 
     async def _reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
         self._describe(prompt)
@@ -128,6 +127,19 @@ class OpenPrompts:
     def _open(self, prompt: Prompt) -> OpenQuestion | None:
         asked = pending(self._journal.events, prompt.conversation)
         return next((question for question in asked if question.id == prompt.id), None)
+
+
+def _who(prompter: Prompter) -> AnsweredBy:
+    """Return who replied, as far as a prompter says it.
+
+    Raises:
+        TypeError: It says it in something that is not text.
+    """
+    via: str | None = getattr(prompter, "via", None)
+    user: str | None = getattr(prompter, "user", None)
+    check_text_or_none("via", via)
+    check_text_or_none("user", user)
+    return AnsweredBy("user", via=via, user=user)
 
 
 async def _awaited(prompted: object) -> Reply:

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from midturn.clock import SYSTEM
 from midturn.core.json_value import Json
 from midturn.core.moments import TimeOfDay
+from midturn.core.plain_text import check_text
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
 from midturn.store.held import HeldConversation
@@ -65,6 +66,7 @@ class ConversationStore:
         Args:
             title: What listings show; the first message stands in for an empty one.
         """
+        check_text("title", title)
         async with await self.create(title) as journal:
             return journal.conversation
 

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json
+from midturn.core.plain_text import check_text, check_text_or_none
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
 from midturn.errors import AnswerError, Problem
 
@@ -32,6 +33,22 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     remember: bool = False
     user: str | None = None
     via: str = "api"
+
+    def __post_init__(self) -> None:
+        """Take nothing that could not be read back.
+
+        Raises:
+            TypeError: Something is not of its type.
+        """
+        for name in ("reply", "reason", "user"):
+            check_text_or_none(name, getattr(self, name))
+        check_text("via", self.via)
+        if self.content is not UNSET:
+            check_text("content", self.content)
+        for name in ("approve", "back", "cancel", "remember"):
+            given = getattr(self, name)
+            if not isinstance(given, bool | None):
+                raise TypeError(f"`{name}` takes True or False, not {given!r:.80}.")
 
     @property
     def by(self) -> AnsweredBy:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 from starlette.requests import Request
 
+from midturn.core.plain_text import check_text_or_none
 from midturn.web.keyring import Keyring
 
 WhoIsIt: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
@@ -38,6 +39,7 @@ class ProgramAccess:
         """Ask the program."""
         said = self._user(request)
         name = await said if inspect.isawaitable(said) else said
+        check_text_or_none("user(request)", name)
         return None if name is None else Visitor(name)
 
 

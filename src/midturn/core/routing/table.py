@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast, get_args
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -13,7 +13,7 @@ from midturn.core.question import Question
 from midturn.core.question.answer_type import SecretType
 from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.secret import SecretValue
-from midturn.errors import AnswerError
+from midturn.errors import AnswerError, ConfigError
 
 
 class UseCached(Struct, frozen=True):
@@ -131,7 +131,13 @@ def route(  # noqa: PLR0913  a public signature
         attached: Whether somebody is at a prompt now.
         detached: The policy when nobody is.
         exclusive: The configuration's override of the question's own `exclusive`.
+
+    Raises:
+        ConfigError: There is no such target, or no such policy.
     """
+    kind = target.kind if isinstance(target, Target) else target
+    _check("target", kind, cast("tuple[str, ...]", get_args(TargetKind)))
+    _check("detached", detached, cast("tuple[str, ...]", get_args(DetachedPolicy)))
     secret = isinstance(question.answer_type, SecretType)
     remembers = question.persistence == "turn" and not secret
     static = UNSET if configured is UNSET else _fitting(question, configured)
@@ -141,12 +147,17 @@ def route(  # noqa: PLR0913  a public signature
             configured=static,
             configured_is_invalid=configured is not UNSET and static is UNSET,
             default=question.default,
-            target=target.kind if isinstance(target, Target) else target,
+            target=kind,
             attached=attached,
             policy=detached,
             human_only=secret or (question.exclusive if exclusive is None else exclusive),
         )
     )
+
+
+def _check(name: str, given: str, allowed: Sequence[str]) -> None:
+    if given not in allowed:
+        raise ConfigError(f"{name}={given!r}: it is one of {', '.join(map(repr, allowed))}.")
 
 
 def _fitting(question: Question[Any], value: Json | SecretValue) -> Json | SecretValue | UnsetType:
