@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from midturn.cli.config.toml import assignments
+from midturn.cli.config.toml import assignment, assignments
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.layout import columns
 from midturn.cli.loading import load_here, report_ignored
 from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
@@ -24,5 +27,6 @@ def command(*, as_json: bool) -> ExitStatus:
         say_json(values)
         return ExitStatus.DONE
     for key, value in assignments(values):
-        say(line("{} = {}", key, value))
+        for row in assignment(key, value, columns(sys.stdout)):
+            say(line("{}", row))
     return ExitStatus.DONE
