@@ -307,6 +307,24 @@ def test_tab_behind_a_slash_lists_every_command_with_what_it_does(midturn: Comma
         assert session.wait_for_end() == 0
 
 
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("/model anthropic/", "anthropic/claude-haiku-4-5"),
+        ("/tools fs_", "fs_grep_files"),
+        ("/show --", "--inquiries"),
+        ("/config set prompt.mode ", "plain"),
+    ],
+)
+def test_tab_offers_what_may_follow_a_command(midturn: CommandLine, typed: str, offered: str) -> None:
+    with midturn.on_a_terminal("chat", "-m", script(midturn), plain=False) as session:
+        ready(session, "/help lists the commands")
+        session.send(f"{typed}\t")
+        session.wait_for(offered)
+        session.send("\x15\x04")
+        assert session.wait_for_end() == 0
+
+
 def test_a_chat_in_a_store_of_its_own_shows_what_is_there(midturn: CommandLine) -> None:
     with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), "--store", "elsewhere") as session:
         session.wait_at("> ")

@@ -57,39 +57,40 @@ def _known_keys() -> dict[str, Leaf]:
     return dict(known_keys(_loaded()))
 
 
-def _tools(ctx: click.Context) -> Iterable[CompletionItem]:
+def tools() -> Iterable[CompletionItem]:
+    """Offer the tools, each with its summary."""
     from midturn.compose.tools import known_tools
     from midturn.core.names import BUILT_IN_TOOLS
 
-    del ctx
-    tools = known_tools(_loaded().settings)
-    return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(tools.items())]
+    known = known_tools(_loaded().settings)
+    return [item(name, tool.summary or ("built in" if name in BUILT_IN_TOOLS else "")) for name, tool in sorted(known.items())]
 
 
-def _keys(ctx: click.Context) -> Iterable[CompletionItem]:
-    del ctx
+def keys() -> Iterable[CompletionItem]:
+    """Offer the keys of the configuration, each with its meaning."""
     return [item(key, leaf.help) for key, leaf in _known_keys().items()]
 
 
-def _values(ctx: click.Context) -> Iterable[CompletionItem]:
-    leaf = _known_keys().get(str(ctx.params.get("key")))
+def values(key: str) -> Iterable[CompletionItem]:
+    """Offer the values that a key may have, where they can be listed."""
+    leaf = _known_keys().get(key)
     if leaf is None:
         return []
     if leaf.kind == "model":
-        return _models(ctx)
+        return models()
     return [item(value) for value in (("true", "false") if leaf.kind == "boolean" else leaf.allowed)]
 
 
-def _models(ctx: click.Context) -> Iterable[CompletionItem]:
+def models() -> Iterable[CompletionItem]:
+    """Offer the models whose names are known, the configured one first."""
     from midturn.models.nearest import KNOWN
 
-    del ctx
     chosen = _loaded().settings.assistant.model.id
     others = [item(model) for model in KNOWN if model != chosen]
     return [*([item(chosen, "as configured")] if chosen else []), *others]
 
 
-complete_tools = _completing(_tools)
-complete_keys = _completing(_keys)
-complete_values = _completing(_values)
-complete_models = _completing(_models)
+complete_tools = _completing(lambda ctx: tools())  # noqa: ARG005
+complete_keys = _completing(lambda ctx: keys())  # noqa: ARG005
+complete_values = _completing(lambda ctx: values(str(ctx.params.get("key"))))
+complete_models = _completing(lambda ctx: models())  # noqa: ARG005

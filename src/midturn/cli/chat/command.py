@@ -36,6 +36,7 @@ def command(  # noqa: PLR0913  one parameter an option
     """Talk with the assistant, turn after turn. `/help` lists what else there is."""
     from midturn.cli.chat.line import is_there, line_here
     from midturn.cli.chat.loop import COMMANDS, Chat
+    from midturn.cli.chat.offers import offers
 
     if not is_there() or not is_attached(environment(), non_interactive=False):
         raise click.UsageError('A chat needs a terminal. `midturn query "…"` asks without one.')
@@ -44,7 +45,7 @@ def command(  # noqa: PLR0913  one parameter an option
     place = find_place(store, local=local)
     conversation = place.conversation(id) if continues or id else None
     loaded = load_for(place, Flags(cfg=cfg))
-    words = line_here(loaded.settings.prompt.mode, place.root, COMMANDS)
+    words = line_here(loaded.settings.prompt.mode, place.root, COMMANDS, offers)
     note("midturn: /help lists the commands, Ctrl-D leaves.")
     if not (model or conversation or loaded.settings.assistant.model.id):
         note("midturn: {}", model_to_be_trusted(loaded) or "no model is set: `/model PROVIDER/MODEL` names one.")

@@ -7,10 +7,10 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -31,8 +31,14 @@ from midturn.terminal.mode import choose_mode
 from midturn.terminal.paint import Canvas
 from midturn.terminal.restore import Restored
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 _FAREWELL = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?2004l"
 _ASK = "> "
+
+Offers: TypeAlias = "Callable[[Sequence[str]], Sequence[CompletionItem]]"
+"""What may follow the words of a line that begins with a command."""
 
 
 class ChatLine(Protocol):
@@ -51,13 +57,13 @@ class ChatLine(Protocol):
         ...
 
 
-def line_here(setting: Mode, root: Path, commands: Mapping[str, str]) -> ChatLine:
+def line_here(setting: Mode, root: Path, commands: Mapping[str, str], offers: Offers) -> ChatLine:
     """Return the line of this terminal; what is said is kept for the workspace at `root`, where only its owner reads it.
 
-    `commands` says of each what it does.
+    `commands` says of each what it does, and `offers` what may follow its words.
     """
     history = FileHistory(str(history_file(root)))
-    return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands)
+    return PlainLine(history) if choose_mode(setting, os.environ) == "plain" else RichLine(history, commands, offers)
 
 
 def history_file(root: Path) -> Path:
@@ -107,10 +113,10 @@ class RichLine:
 
     keys = "Enter sends, Alt-Enter begins a new line, Tab completes, the arrows and Ctrl-R find what you said before."
 
-    def __init__(self, history: FileHistory, commands: Mapping[str, str]) -> None:
+    def __init__(self, history: FileHistory, commands: Mapping[str, str], offers: Offers) -> None:
         self._history = history
         self._rows_of_menu = len(commands) + 1
-        self._completer = LineCompleter(commands)
+        self._completer = LineCompleter(commands, offers)
 
     def read(self) -> str:
         """Return what is typed until Enter."""
@@ -156,10 +162,11 @@ class LineKeys(Vt100Input):
 
 
 class LineCompleter(Completer):
-    """Completes `/` commands at the beginning of a line, and paths everywhere else."""
+    """Completes `/` commands at the beginning of a line and what may follow them, and paths everywhere else."""
 
-    def __init__(self, commands: Mapping[str, str]) -> None:
+    def __init__(self, commands: Mapping[str, str], offers: Offers) -> None:
         self._commands = commands
+        self._offers = offers
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -170,6 +177,11 @@ class LineCompleter(Completer):
             yield from (Completion(name, -len(before), display_meta=what) for name, what in begun)
             return
         word = before.rsplit(maxsplit=1)[-1] if before and not before[-1].isspace() else ""
+        words = before.removesuffix(word).split()
+        if words and words[0] in self._commands:
+            offered = (one for one in self._offers(words) if str(one.value).startswith(word))
+            yield from (Completion(str(one.value), -len(word), display_meta=one.help or "") for one in offered)
+            return
         yield from self._paths.get_completions(Document(word), complete_event)
 
 
