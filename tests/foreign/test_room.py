@@ -153,3 +153,42 @@ def test_what_asks_at_the_same_time_in_one_process_is_counted_one_after_the_othe
         assert len(await store.pending()) == room.MOST
 
     asyncio.run(work())
+
+
+def test_who_was_refused_is_refused_for_a_second_without_another_look_and_then_looked_at_again(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "MOST", 1)
+
+    async def work() -> None:
+        hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE, Room()), FakeClock()
+        await hooks.run(call(0), clock, wait=0)
+        full = "1 questions of this session of Claude Code wait for the user already"
+        assert full in denial(await hooks.run(call(1), clock, wait=0))
+
+        await store.answer((await store.pending())[0].id, approve=True, via="inbox")
+        assert full in denial(await hooks.run(call(1), clock, wait=0))
+        await clock.sleep(1)
+        assert "Nobody has answered yet" in denial(await hooks.run(call(1), clock, wait=0))
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(("limit", "says"), [("MOST_OF_ALL", "2 questions of other agents wait"), ("IN_AN_HOUR", "have asked 2 times")])
+def test_that_there_were_more_is_shown_at_a_question_of_the_agent_that_was_refused(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch, limit: str, says: str
+) -> None:
+    monkeypatch.setattr(room, "MOST", 2)
+    monkeypatch.setattr(room, limit, 2)
+
+    async def work() -> None:
+        clock = Today()
+        await HookRuns(store, AGENTS["qwen"], {}).run(call(0, "another"), clock, wait=0)
+        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
+        await hooks.run(call(0), clock, wait=0)
+
+        assert says in denial(await hooks.run(call(1, "s2"), clock, wait=0))
+        waiting = [(question.asker.name, question.asker.refused) for question in await store.pending() if question.asker]
+        assert waiting == [("Qwen Code", False), ("Claude Code", True)]
+
+    asyncio.run(work())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRedacted, InquiryRequest, ToolCallResponse
+from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Replied
 from midturn.core.secret import SecretValue
 from midturn.core.turn.effects import CallModel, EndTurn, PromptUser, Record, RunTool
@@ -154,6 +159,22 @@ def test_a_reply_is_the_result_of_the_call_and_the_turn_goes_on() -> None:
     assert response.content == '{"cancelled": true, "answered": {}, "reply": "Ask Ada first."}'
     assert not response.is_error
     assert played.wanted(CallModel) == [CallModel()]
+
+
+@pytest.mark.parametrize(
+    ("question", "is_offered"),
+    [
+        (CONFIRM, True),
+        (Question.boolean("confirm", "Apply it?", persistence="none"), False),
+        (REGION, False),
+        (TOKEN, False),
+    ],
+    ids=["yes or no", "yes or no, anew each time", "one of several", "a secret"],
+)
+def test_only_a_yes_or_a_no_may_be_remembered_and_not_where_its_tool_wants_it_anew(question: Question[Any], is_offered: bool) -> None:  # noqa: FBT001
+    played, _ = asked(question)
+
+    assert played.prompt.prompt.may_remember is is_offered
 
 
 def test_a_remembered_answer_is_used_by_the_next_call_and_not_by_the_same_one() -> None:
