@@ -183,7 +183,7 @@ def test_neither_outcome_nor_answer_is_a_problem_that_names_event_file_and_line(
     event = _response()
     assert isinstance(event, OpaqueEvent)
     assert event.problem == (
-        "events.jsonl:7: inquiry_response call_1.confirm: `outcome` and `answer` is missing; a response is `answered` (with `answer`), "
+        "events.jsonl:7: inquiry_response call_1.confirm: `outcome` and `answer` are missing; a response is `answered` (with `answer`), "
         "`cancelled` or `redacted`. The line is kept as it is."
     )
 

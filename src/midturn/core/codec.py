@@ -89,8 +89,8 @@ class ResponseWire(Event, frozen=True, kw_only=True, omit_defaults=True, tag_fie
 
     def _answered(self) -> InquiryAnswered:
         if self.answer is UNSET:
-            missing = "`answer`" if self.outcome else "`outcome` and `answer`"
-            raise BrokenRuleError(f"{missing} is missing; a response is `answered` (with `answer`), `cancelled` or `redacted`")
+            missing = "`answer` is" if self.outcome else "`outcome` and `answer` are"
+            raise BrokenRuleError(f"{missing} missing; a response is `answered` (with `answer`), `cancelled` or `redacted`")
         return InquiryAnswered(
             timestamp=self.timestamp,
             event_id=self.event_id,
