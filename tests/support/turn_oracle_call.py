@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from support.turn_expected import REST, CallLog, Result
-from support.turn_oracle_question import QuestionOracle
+from support.turn_oracle_question import NOBODY_THERE, QuestionOracle
 from support.turn_oracle_state import CallOver, Refused, TurnOver, TurnState
 from support.turn_people import ARGUMENTS, EDITED, EDITED_RESULT, LOST, Deed, Does, Says, delivery, manner_of_decision, permission, review
 from support.turn_script import Ask, Awaits, Called, Ends, GivesUp, Heard, Returns, Round, Stuck, Tool, Value, foretold_by, running
@@ -251,4 +251,6 @@ class CallOracle:
             self._log.decisions.append((kind, "skipped", "default"))
         if kind == "run":
             raise CallOver(f"{self._tool.name} was not run: nobody is here to allow it. Do not retry this tool call in this turn.")
-        raise CallOver(f"{self._tool.name} is switched off by configuration.")
+        if kind == "deliver":
+            raise CallOver(f"The result of {self._tool.name} was withheld by the user.")
+        raise CallOver(NOBODY_THERE.replace("{tool}", self._tool.name))

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from midturn.core.events import Approval, ToolCallResponse
-from midturn.core.reply import Answered, Edited
+from midturn.core.reply import Answered, Edited, Unavailable
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.core.turn.effects import CallModel, PromptUser, RunTool, SuspendTurn
-from support.turns import DEPLOY, Played, settings
+from support.turns import CONFIRM, DEPLOY, REGION, Played, settings
 
 ASK = ToolPolicy(source=DEPLOY)
 DELIVER = ToolPolicy(source=DEPLOY, run="unattended", result="ask")
@@ -119,6 +119,28 @@ def test_a_withheld_result_is_an_error() -> None:
     played.answer(False)
 
     assert contents(played) == ["The result of deploy was withheld by the user."]
+
+
+def test_detached_a_result_that_must_be_approved_is_withheld_and_the_tool_is_not_called_switched_off() -> None:
+    """It has run: who reads that it did not might have it done again."""
+    played = Played(settings(replace(DELIVER, detached=DetachedPolicies(deliver="deny")), attached=False))
+    (call,) = played.model_calls("deploy")
+    played.succeeds(call, "the log")
+
+    assert contents(played) == ["The result of deploy was withheld by the user."]
+
+
+def test_answers_that_nobody_is_there_to_review_are_not_sent_and_the_model_reads_why() -> None:
+    """Whoever answered is gone at the review."""
+    played = Played(settings(replace(DELIVER, result="unattended", detached=DetachedPolicies(deliver="deny"))))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM, REGION, review=True)
+    played.answer(True)
+    played.answer("eu-1")
+    played.reply(Unavailable())
+
+    (content,) = contents(played)
+    assert content.startswith("deploy cannot run because no interactive terminal is available. Do not retry this tool call in this turn;")
 
 
 def test_enter_alone_never_approves() -> None:

@@ -70,7 +70,7 @@ def switched_off(tool: str) -> str:
 
 
 def withheld(tool: str) -> str:
-    """Say that a person keeps the result back."""
+    """Say that a person keeps the result back, or the configuration on their behalf."""
     return f"The result of {tool} was withheld by the user."
 
 

@@ -202,7 +202,7 @@ class Delivery(_Approving, frozen=True):
             case "defer":
                 return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error, images=self.images))
             case "deny":
-                return self._denied(messages.switched_off(self.view.tool))
+                return self._denied(messages.withheld(self.view.tool))
             case "auto" | "defaults":
                 return self._deliver(self._record("approved", answered_by=BY_DEFAULT))
             case _ as other:
@@ -260,7 +260,7 @@ class ReviewStep(_Approving, frozen=True):
             case "defer":
                 return AwaitPerson("inbox", self._waits())
             case "deny":
-                return self._denied(messages.switched_off(self.view.tool))
+                return self._denied(messages.refusal(self.view.tool, "detached_denied", ""))
             case "auto" | "defaults":
                 return Closing(Send(), (self._record("approved", answered_by=BY_DEFAULT),))
             case _ as other:
