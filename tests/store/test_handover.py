@@ -261,6 +261,17 @@ def test_what_does_not_fit_is_not_handed_over(store: ConversationStore) -> None:
     assert handed(journal) == ()
 
 
+@pytest.mark.parametrize("bytes_of_it", [3_000_000, 20_000_000])
+def test_what_is_too_large_to_be_recorded_is_not_handed_over(store: ConversationStore, bytes_of_it: int) -> None:
+    """Its holder could not record it, nor could whoever goes on after it."""
+    journal = hold(store, asking()[0])
+
+    with pytest.raises(StoreError, match="Pass large content as a file"):
+        asyncio.run(store.answer(e4(journal.conversation), True, reason="x" * bytes_of_it))
+
+    assert handed(journal) == ()
+
+
 def test_a_secret_is_not_handed_over(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     tape, question = asking()

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from support.turn_script import VALUES, Ask, Called, Script, Value
+from support.turn_script import VALUES, Ask, Called, Script, Value, asks_of
 
 Manner: TypeAlias = Literal["plain", "misfit", "three misfits", "raises", "away"]
 MODEL = "scripted/reviewer"
@@ -146,9 +146,14 @@ def delivery(called: Called) -> Deed:
 
 
 def review(called: Called, backs: int) -> Deed:
-    """Say what a person does with all answers at once, after having gone back `backs` times in this call."""
-    match _mood(called, "review", backs):
-        case 4 | 5 | 6 | 7 | 8 | 9 if backs < 3:
+    """Say what a person does with all answers at once, after having gone back `backs` times in this call.
+
+    Where a secret was lost, going back to it is asked for and recorded once more. So where there is one, it only counts whether anybody
+    has gone back.
+    """
+    most = 1 if any(question.kind == "secret" for question in asks_of(called.program)) else 3
+    match _mood(called, "review", min(backs, most)):
+        case 4 | 5 | 6 | 7 | 8 | 9 if backs < most:
             return Does("back")
         case 10:
             return Does("reply")

@@ -55,7 +55,8 @@ class FileConversations:
 
     def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
         self._directories = Directories(*(folder.absolute() for folder in folders))
-        self._limits = limits
+        self.limits = limits
+        """What may be recorded here at once."""
         self._seals = FolderSeals([(folder, keep(folder)) for folder in self._directories.folders], wanted=sealed)
 
     # Holding --------------------------------------------------------------------------------------------------------------
@@ -65,7 +66,7 @@ class FileConversations:
         with ExitStack() as undone:
             with self._directories.new(first_words) as folder:
                 write_first_metadata(folder, Metadata(title=title(first_words), created_at=now()))
-                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder)))
+                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self.limits, self._seals.chain(folder)))
             undone.pop_all()
         return FileJournal(writer)
 
@@ -75,7 +76,7 @@ class FileConversations:
 
         folder = self._folder(id)
         try:
-            writer = await Writer.open(folder, lock.for_a_turn(), self._limits, self._seals.chain(folder))
+            writer = await Writer.open(folder, lock.for_a_turn(), self.limits, self._seals.chain(folder))
             try:
                 place = folder.place
                 journal = FileJournal(writer, PASTS.of(place))
@@ -162,7 +163,7 @@ class FileConversations:
         """Append what is decided, under the lock."""
         with self._folder(id) as folder:
             try:
-                writer = await Writer.open(folder, lock.for_a_moment(), self._limits, self._seals.chain(folder))
+                writer = await Writer.open(folder, lock.for_a_moment(), self.limits, self._seals.chain(folder))
             except StoreLocked as held:
                 return HeldBy(conversation=id, turn=self._seals.last_turn(folder), holder=held.holder, since=held.since or "")
             with writer:

@@ -37,7 +37,8 @@ class MemoryConversations:
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._kept: dict[str, MemoryConversation] = {}
-        self._limits = limits
+        self.limits = limits
+        """What may be recorded here at once."""
         self._names: dict[str, object] = {}
 
     async def create(self, first_words: str) -> MemoryJournal:
@@ -205,6 +206,6 @@ class MemoryConversations:
         while str(number) in self._kept:
             number += 1
         added = wanted if wanted and wanted not in self._kept else str(number)
-        self._kept[added] = MemoryConversation(added, tuple(events), metadata, self._limits)
+        self._kept[added] = MemoryConversation(added, tuple(events), metadata, self.limits)
         self._kept = dict(sorted(self._kept.items()))
         return added

@@ -11,6 +11,7 @@ from midturn.clock import pause
 from midturn.core.address import Address, parse_address
 from midturn.core.asker import Asker, asker_of
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
+from midturn.core.limits import Limits
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.reply import Answered
 from midturn.core.stream import last_turn
@@ -18,7 +19,7 @@ from midturn.core.turn.pending import pending
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
-from midturn.store.batch import stamped
+from midturn.store.batch import encode_batch, stamped
 from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
@@ -88,7 +89,7 @@ class OutsideAnswers:
             decision = _Decision(at, submission, self._clock)
             outcome = await self._settle(at, decision)
             if isinstance(outcome, HeldBy):
-                decision.check(outcome.turn)
+                decision.check(outcome.turn, self._port.limits)
                 if await self._port.hand_over(outcome, HandedOver(event_id=at.event_id, at=stamp(self._clock), submission=submission)):
                     return await self._acknowledged(at, submission)
             elif decision.is_recorded:
@@ -175,12 +176,12 @@ class _Decision:
         for observer in OBSERVERS:
             observer.answered(self._at.conversation, self._turn, self._recorded)
 
-    def check(self, turn: LastTurn) -> None:
-        """Find out whether the answer would do, before it is handed over."""
+    def check(self, turn: LastTurn, limits: Limits) -> None:
+        """Find out whether the answer would do, and could be recorded, before it is handed over."""
         first = next((handed for handed in turn.handed if handed.event_id == self._at.event_id), None)
         if first:
             raise taken_by(str(self._at), first.by, first.at)
-        self._batch(turn)
+        encode_batch(stamped(self._batch(turn), self._clock), limits)
 
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
         if turn.is_for_people:

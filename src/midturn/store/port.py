@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from midturn.core.events import Event
+from midturn.core.limits import Limits
 from midturn.journal import AnswerFeed, Journal
 
 if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to run
@@ -92,6 +93,11 @@ class StorePort(Protocol):
     @property
     def lacks_key(self) -> bool:
         """Whether what is written should be sealed, and cannot be."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What may be recorded here at once."""
         ...
 
     def where(self, id: str) -> str:

@@ -52,6 +52,11 @@ class PostgresConversations:
         self._holding = Holding(self._rows, self.loop)
         self._settling = Settling(self._rows)
 
+    @property
+    def limits(self) -> Limits:
+        """What may be recorded here at once."""
+        return self._rows.limits
+
     # Holding --------------------------------------------------------------------------------------------------------------
 
     async def create(self, first_words: str) -> PostgresJournal:
