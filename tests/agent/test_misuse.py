@@ -73,6 +73,8 @@ def with_any(**wrong: Any) -> mt.Agent:
         (lambda: mt.route(CONFIRM, target=cast("Any", "usr")), mt.ConfigError, "target='usr': it is one of 'user', 'assistant'"),
         (lambda: mt.route(CONFIRM, detached=cast("Any", "wait")), mt.ConfigError, "detached='wait': it is one of"),
         (lambda: mt.Answered(True, reason=cast("Any", 7)), TypeError, r"`reason` takes text, not 7. A number becomes text with `str\(…\)`"),
+        (lambda: mt.ToolCallPart(cast("Any", None), "deploy", {}), TypeError, "`id` takes text, not None"),
+        (lambda: mt.TextPart(cast("Any", 7)), TypeError, "`text` takes text, not 7"),
         (lambda: mt.Replied(cast("Any", ["no"])), TypeError, r"`text` takes text, not \['no'\]\.$"),
         (lambda: with_any().run_sync("x", conversation="7"), mt.StoreError, "There is no conversation '7'"),
     ],

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from midturn.core.events import ChatResponse, Event, ToolCallRequest
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.plain_text import check_text
 from midturn.core.question import PersistedQuestion
 
 Family: TypeAlias = Literal["anthropic", "openai", "google", "openai-compatible"]
@@ -149,6 +150,14 @@ class TextPart(Struct, frozen=True):
     text: str
     metadata: dict[str, Json] | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what could not be recorded.
+
+        Raises:
+            TypeError: The text is something else.
+        """
+        check_text("text", self.text)
+
 
 class ReasoningPart(Struct, frozen=True):
     """One finished piece of reasoning; signatures stand in `metadata`.
@@ -159,6 +168,14 @@ class ReasoningPart(Struct, frozen=True):
 
     text: str
     metadata: dict[str, Json] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be recorded.
+
+        Raises:
+            TypeError: The text is something else.
+        """
+        check_text("text", self.text)
 
 
 class StructuredPart(Struct, frozen=True):
@@ -187,6 +204,15 @@ class ToolCallPart(Struct, frozen=True):
     arguments: Json
     problem: str | None = None
     metadata: dict[str, Json] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be recorded.
+
+        Raises:
+            TypeError: The id or the name is no text.
+        """
+        check_text("id", self.id)
+        check_text("name", self.name)
 
 
 Part: TypeAlias = TextPart | ReasoningPart | StructuredPart | ToolCallPart
