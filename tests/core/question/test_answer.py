@@ -192,13 +192,14 @@ def test_choices_come_in_option_order_without_repeats(values: list[Any]) -> None
         (PICK, "EU-1", "eu-1"),
         (PICK, "3", 3),
         (PICK, "true", True),
-        (OTHER, "something else", {"other": "something else"}),
+        (PICK, "1.", "eu-1"),
+        (OTHER, '{"other": "something else"}', {"other": "something else"}),
         (OTHER, "A", "a"),
         (MANY, "a", ["a"]),
         (MANY, "3, a", [3, "a"]),
         (MANY, '["b"]', ["b"]),
-        (MANY_OTHER, "a, none of these", ["a", {"other": "none of these"}]),
-        (MANY_OTHER, "one, two", [{"other": "one, two"}]),
+        (MANY, "1, b", ["a", "b"]),
+        (MANY_OTHER, '["a", {"other": "none of these"}]', ["a", {"other": "none of these"}]),
         (WORDS, "staging", "staging"),
         (WORDS, "42", "42"),
         (WORDS, "null", "null"),
@@ -222,7 +223,19 @@ def test_null_skips_an_optional_question() -> None:
     assert answer_from_words(Question.text("t", "T?", optional=True), "null") is None
 
 
-@pytest.mark.parametrize(("question", "words"), [(YES_NO, "maybe"), (PICK, "eu-3"), (MANY, "a, zz"), (SHAPE, "nope"), (WORDS, "\udc80")])
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (YES_NO, "maybe"),
+        (PICK, "eu-3"),
+        (PICK, "9"),
+        (OTHER, "mars"),
+        (MANY, "a, zz"),
+        (MANY_OTHER, "a, zz"),
+        (SHAPE, "nope"),
+        (WORDS, "\udc80"),
+    ],
+)
 def test_words_that_fit_nothing_are_refused_in_their_own_terms(question: Question[Any], words: str) -> None:
     assert refused(question, answer_from_words(question, words))
 

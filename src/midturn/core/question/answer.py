@@ -18,7 +18,7 @@ from midturn.core.question.answer_type import (
     SelectType,
     TextType,
 )
-from midturn.core.question.choices import all_chosen, chosen, option_of
+from midturn.core.question.choices import all_chosen, chosen, numbered_option, option_of
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem
 
@@ -48,10 +48,10 @@ def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_L
 
 
 def answer_from_words(question: Answerable, text: str) -> Json:
-    """Return what a VALUE on a command line means: JSON where that fits the type, else the bare words (`eu-1`, `y`, `no`).
+    """Return what a VALUE on a command line means: JSON where that fits, else what is typed at the prompt (`eu-1`, `2`, `y`, `no`).
 
-    Several choices may be separated by commas; words that are not an option are `other` where that is allowed; a secret is taken as it is.
-    The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
+    Several choices may be separated by commas. A typo is no answer: one's own words are written as `{"other": "…"}`. A secret is taken as
+    it is. The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
     """
     if isinstance(question.answer_type, SecretType):
         return text
@@ -123,10 +123,9 @@ def _as_words(kind: AnswerType, text: str) -> Iterator[Json]:
 
 
 def _choice(kind: SelectType | MultiSelectType, words: str) -> Json:
-    option = option_of(kind.options, words)
-    if option is not None:
-        return option
-    return {"other": words.strip()} if kind.allow_other else words.strip()
+    named = option_of(kind.options, words)
+    option = numbered_option(kind.options, words) if named is None else named
+    return words.strip() if option is None else option
 
 
 def _fits(question: Answerable, value: Json) -> bool:
