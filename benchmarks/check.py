@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 import midturn as mt
-from counted import Calls, Disk, modules
+from counted import Calls, Disk, Imports, modules
 from midturn.core.json_value import Json
 from startup import NAMES, TURN
 from turns import deploy, deploy_twice, interviewed, model, prepared, turn
@@ -39,15 +39,15 @@ class Figure(msgspec.Struct, frozen=True):
     slack: float = 0.0
 
 
-def counted(events: int, tool: mt.Tool, answers: list[Json], folder: str = "store") -> tuple[Disk, Calls, int]:
+def counted(events: int, tool: mt.Tool, answers: list[Json], folder: str = "store") -> tuple[Disk, Calls, Imports, int]:
     """Run a turn to its end; return what was counted, and the bytes that it wrote."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory, folder)
         path, conversation = prepared(root, events)
         before = (path / "events.jsonl").stat().st_size
-        with Disk() as disk, Calls() as calls:
+        with Disk() as disk, Imports() as imports, Calls() as calls:
             asyncio.run(turn(root, conversation, tool, answers))
-        return disk, calls, (path / "events.jsonl").stat().st_size - before
+        return disk, calls, imports, (path / "events.jsonl").stat().st_size - before
 
 
 def turns() -> dict[str, Figure]:
@@ -55,17 +55,18 @@ def turns() -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     counted(100, deploy, ["eu-1"])  # what is loaded and kept once is no cost of a turn
     for events in (0, 1_000):
-        disk, calls, written = min((counted(events, deploy, ["eu-1"]) for _ in range(RUNS)), key=lambda each: each[1].count)
+        disk, calls, imports, written = min((counted(events, deploy, ["eu-1"]) for _ in range(RUNS)), key=lambda each: each[1].count)
         what = f"a turn of one question after {events:,} events"
         found[f"{what}: bytes"] = Figure(written)
         found[f"{what}: syncs"] = Figure(disk.syncs)
         found[f"{what}: files and directories opened"] = Figure(disk.opened)
         found[f"{what}: looks at files and directories"] = Figure(disk.looked)
         found[f"{what}: calls"] = Figure(calls.count, 0.05)
-    disk, _, written = counted(0, deploy_twice, [True, "eu-1"])
+        found[f"{what}: import statements"] = Figure(imports.count)
+    disk, _, _, written = counted(0, deploy_twice, [True, "eu-1"])
     found["a turn of two questions: bytes"] = Figure(written)
     found["a turn of two questions: syncs"] = Figure(disk.syncs)
-    found["a turn of one question, sealed: bytes"] = Figure(counted(0, deploy, ["eu-1"], ".midturn/conversations")[2])
+    found["a turn of one question, sealed: bytes"] = Figure(counted(0, deploy, ["eu-1"], ".midturn/conversations")[3])
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, cast
 
 import msgspec
@@ -96,15 +97,20 @@ def schema_of(wanted: JsonObject | type) -> JsonObject:
     return schema_as_json(wanted)[0]
 
 
+@cache
+def _load_pending_in() -> Callable[[Window, str], Sequence[OpenQuestion]]:
+    """Load what finds open questions: most turns end with nothing open."""
+    from midturn.core.turn.pending import pending_in
+
+    return pending_in
+
+
 def result_of(conversation: str, turn: Sequence[Event], ending: RunEnding, spent: Iterable[Spent] = ()) -> RunResult[Any]:
     """Read a result from the events of a turn, and from what the requests of this run have cost."""
     said = [event for event in turn if isinstance(event, ChatResponse)]
     structured = [event.structured for event in said if event.structured is not UNSET]
-    waiting: Sequence[OpenQuestion] = ()
-    if ending.status == "suspended":
-        from midturn.core.turn.pending import pending_in  # most turns end with nothing open
-
-        waiting = pending_in(Window(tuple(turn), open=True), conversation)
+    is_suspended = ending.status == "suspended"
+    waiting = _load_pending_in()(Window(tuple(turn), open=True), conversation) if is_suspended else ()
     return RunResult(
         conversation=conversation,
         status=cast("Status", ending.status),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from msgspec import Struct
@@ -60,6 +60,13 @@ class RunEnding(Struct, frozen=True):
     failure: ModelError | None = None
 
 
+@cache
+def _load_tool_runs() -> type[ToolRuns]:
+    from midturn.runtime.tool_runs import ToolRuns
+
+    return ToolRuns
+
+
 class Driver:
     """Runs one turn until it ends, or until nothing moves without a person who comes by later."""
 
@@ -85,9 +92,7 @@ class Driver:
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        from midturn.runtime.tool_runs import ToolRuns
-
-        return ToolRuns(self._services.tools, self._surroundings, self.report)
+        return _load_tool_runs()(self._services.tools, self._surroundings, self.report)
 
     @cached_property
     def _prompts(self) -> OpenPrompts:

@@ -14,6 +14,7 @@ from midturn.core.tool_call import ToolCall
 from midturn.core.turn.effects import GiveAnswers, Given, RunTool
 from midturn.core.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool
+from midturn.runtime.executing import execute, may_be_asked
 from midturn.runtime.surroundings import Surroundings
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -53,8 +54,6 @@ class ToolRuns:
         return self._exceptions.pop(call, None)
 
     async def _run(self, call: ToolCall, answers: Mapping[str, Json | SecretValue]) -> None:
-        from midturn.runtime.executing import execute, may_be_asked  # who only talks runs no tool
-
         tool = self._tools[call.name]
         limits, hide = self._surroundings.limits, self._secrets.of(call.event)
         hide.learn(answers.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -41,6 +42,14 @@ _INSTEAD: Mapping[PromptKind, str] = {
 }
 
 
+@cache
+def _load_visit() -> type[Visit]:
+    """Load the machine: whoever only lists what is open does without it."""
+    from midturn.core.turn.visit import Visit
+
+    return Visit
+
+
 def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submission: Submission) -> Sequence[Event]:
     """Return the batch that an answer leads to.
 
@@ -49,10 +58,8 @@ def answer_batch(turn: Sequence[Event], conversation: str, event_id: str, submis
         AlreadyAnswered: Somebody was first; the error says who, and how.
         NotOpen: No such question waits in this turn.
     """
-    from midturn.core.turn.visit import Visit  # the machine: whoever only lists what is open does without it
-
     try:
-        visit = Visit(turn, event_id, event_ids())
+        visit = _load_visit()(turn, event_id, event_ids())
         _check_way(visit, submission)
         _check_memory(visit, submission)
         batch = visit.take(submission.as_reply(), submission.by)

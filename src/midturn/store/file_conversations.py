@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -40,12 +40,28 @@ if TYPE_CHECKING:
     from midturn.store.answer_bell import AnswerBell
     from midturn.store.conversation import Conversation
     from midturn.store.seal import SealVerdict
-    from midturn.store.seen_turns import Seen, SeenTurns
+    from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns
     from midturn.store.submission import HandedOver
 
 _LOG = logging.getLogger("midturn.store")
 _LOOK = 1.0  # seconds between two looks for conversations that are due
 _WATCHED = 0.25  # seconds between two looks for what turns have recorded that run
+
+
+@cache
+def _load_pasts() -> KnownPasts:
+    """Load what is known of pasts: a new conversation has none."""
+    from midturn.store.seen_turns import PASTS
+
+    return PASTS
+
+
+@cache
+def _load_ring() -> Callable[[Folder, str], None]:
+    """Load the bell: who runs a turn rings for nobody."""
+    from midturn.store.answer_bell import ring
+
+    return ring
 
 
 class FileConversations:
@@ -72,21 +88,19 @@ class FileConversations:
 
     async def open(self, id: str) -> FileJournal:
         """Hold a conversation."""
-        from midturn.store.seen_turns import PASTS  # a new one has no past
-
         folder = self._folder(id)
         try:
             writer = await Writer.open(folder, lock.for_a_turn(), self.limits, self._seals.chain(folder))
             try:
                 place = folder.place
-                journal = FileJournal(writer, PASTS.of(place))
+                journal = FileJournal(writer, _load_pasts().of(place))
             except BaseException:
                 writer.close()
                 raise
         except BaseException:
             folder.close()
             raise
-        PASTS.keep(place, journal.past)
+        _load_pasts().keep(place, journal.past)
         return journal
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
@@ -173,9 +187,7 @@ class FileConversations:
                 if turn.handed and written:
                     writer.tidy(turn.handed, (*turn.events, *written))
             if written:
-                from midturn.store.answer_bell import ring  # who runs a turn rings for nobody
-
-                ring(folder, id)
+                _load_ring()(folder, id)
             return Settled(turn)
 
     async def look(self, id: str) -> Settled | HeldBy:
@@ -316,8 +328,6 @@ class FileConversations:
 
     async def remove(self, id: str) -> None:
         """Remove a conversation for good."""
-        from midturn.store.seen_turns import PASTS  # what was read of it is forgotten, too
-
         path = self.path(id)
         with Folder.at(path) as folder:
             held = await lock.Lock.take(folder, lock.for_a_moment())
@@ -327,7 +337,7 @@ class FileConversations:
                     path.rename(gone)
                     name_finished(folder, conversation_id(path.name) or "")
                     self._directories.forget(path)
-                    PASTS.keep(folder.place, NO_PAST)
+                    _load_pasts().keep(folder.place, NO_PAST)  # what was read of it is forgotten, too
                     import shutil  # only here is anything removed
 
                     shutil.rmtree(gone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -27,6 +28,22 @@ if TYPE_CHECKING:
     from midturn.store.waking import OnWake
 
 T = TypeVar("T")
+
+
+@cache
+def _load_outside_answers() -> type[OutsideAnswers]:
+    """Load what answers: whoever runs turns, or only looks, answers nothing here."""
+    from midturn.store.outside_answers import OutsideAnswers
+
+    return OutsideAnswers
+
+
+@cache
+def _load_submission() -> type[Submission]:
+    """Load what an answer is handed over as: as above."""
+    from midturn.store.submission import Submission
+
+    return Submission
 
 
 class ConversationStore:
@@ -185,15 +202,13 @@ class ConversationStore:
             Busy: Others write the conversation again and again; try again.
             StoreError: The conversation cannot be read or written.
         """
-        from midturn.store.submission import Submission  # as for `_answering`
-
-        return await self._submit(id, Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via))
+        return await self._submit(
+            id, _load_submission()(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
+        )
 
     @property
     def _answering(self) -> OutsideAnswers:
-        from midturn.store.outside_answers import OutsideAnswers  # whoever runs turns, or only looks, answers nothing here
-
-        return OutsideAnswers(self.port, self._admission, self._clock, self._take_over)
+        return _load_outside_answers()(self.port, self._admission, self._clock, self._take_over)
 
     async def _submit(self, id: str, submission: Submission) -> Receipt:
         receipt = await self._answering.answer(id, submission)
@@ -268,9 +283,7 @@ class ConversationStore:
         via: str = "api",
     ) -> Receipt:
         """Answer an open question, see `answer`."""
-        from midturn.store.submission import Submission  # as above
-
-        submission = Submission(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
+        submission = _load_submission()(value, approve, arguments, content, reply, back, cancel, reason, remember, user, via)
         return self.run_sync("answer", self._submit(id, submission))
 
     def watch_sync(self, conversation: str | None = None) -> Iterator[StoreChange]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -24,6 +24,14 @@ else:
 _READ_TYPES = (Struct, UnknownType)
 PERSISTED = "as_persisted"
 """Where a question keeps what the stream keeps of it."""
+
+
+@cache
+def _load_question() -> type[Question[Any]]:
+    """Load what is asked: who only reads a stream asks nothing."""
+    from midturn.core.question.question import Question
+
+    return Question
 
 
 class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -85,9 +93,7 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
             raise QuestionError([Problem("/answer_type/type", problem)])
         if isinstance(answer_type, SchemaType):
             _refuse_outside_subset(answer_type.schema)
-        from midturn.core.question.question import Question  # who only reads a stream asks nothing
-
-        question: Question[Any] = Question.unchecked(
+        question: Question[Any] = _load_question().unchecked(
             id=id,
             text=self.text,
             context=self.context,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec.structs import replace
@@ -58,7 +59,16 @@ if TYPE_CHECKING:
     from midturn.core.reply import Reply
     from midturn.core.turn.call import Call
 
+
 MISFITS = 3  # replies that do not fit, before the prompter counts as failed
+
+
+@cache
+def _load_call() -> type[Call]:
+    """Load what calls: who only talks calls nothing, and calls are most of the machine."""
+    from midturn.core.turn.call import Call
+
+    return Call
 
 
 class Turn:
@@ -304,9 +314,7 @@ class Turn:
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
-        from midturn.core.turn.call import Call  # who only talks calls nothing, and calls are most of the machine
-
-        self._calls[record.request.event_id] = call = Call(self._state, record, policy)
+        self._calls[record.request.event_id] = call = _load_call()(self._state, record, policy)
         call.begin()
 
     def _ask_model(self) -> None:
