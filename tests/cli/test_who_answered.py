@@ -164,6 +164,16 @@ def test_a_call_that_nobody_was_there_to_allow_is_not_said_to_be_answered_by_def
     assert "Run deploy?  no  (nobody was there to ask)" in midturn.ok("conversation", "show").stdout
 
 
+def test_what_the_configuration_decides_about_a_call_is_no_failure(midturn: CommandLine) -> None:
+    model = midturn.script(calls("deploy", say="x"))
+    midturn.asker()
+
+    withheld = midturn.ok("query", "-m", model, "--cfg", "conversation.tools.deploy.result=skip", "Go")
+    assert "· deploy x: ran; result withheld\n" in withheld.stderr
+    skipped = midturn.ok("query", "-m", model, "--cfg", "conversation.tools.deploy.run=skip", "Go")
+    assert "· deploy x: not run: switched off by configuration\n" in skipped.stderr
+
+
 def test_what_a_remembered_yes_lets_through_is_drawn_without_the_marks_of_its_fence(midturn: CommandLine) -> None:
     plan(midturn)
     midturn.hasty()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from midturn.core.events import Event
 from midturn.core.json_text import compact
-from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED
+from midturn.core.routing.messages import INPUT_CANCELLED, TURN_ENDED, switched_off, withheld
 from midturn.core.tool_call import ToolCall
 from midturn.core.visible import exact
 from midturn.prompts.cells import clip, continued_rows, hang
@@ -41,8 +41,8 @@ class Asides:
         name = f"{self._sign} {clip(label(call), _LONGEST_LABEL)}"
         if fate is not None:
             self._say([f"{name}: {clip(fate, _LONGEST_ERROR)}"], _DIM)
-        elif error in (INPUT_CANCELLED, TURN_ENDED):  # these are for the model: they speak of whoever reads here as "the user"
-            self._say([f"{name}: not finished: the turn was ended"], _DIM)
+        elif error is not None and (said := _for_the_person(call, error)):
+            self._say([f"{name}: {said}"], _DIM)
         elif error is None:
             self._say([f"{name}: ok"], _DIM)
         else:
@@ -88,6 +88,15 @@ class Asides:
     def _width(self) -> int:
         """How wide the terminal is; 0 where lines go elsewhere."""
         return self._page.err.columns - 1 if self._page.err.is_terminal else 0
+
+
+def _for_the_person(call: ToolCall, error: str) -> str | None:
+    """Say here what our own sentences tell the model: they speak of whoever reads here as "the user"."""
+    if error in (INPUT_CANCELLED, TURN_ENDED):
+        return "not finished: the turn was ended"
+    if error == withheld(call.name):
+        return "ran; result withheld"
+    return "not run: switched off by configuration" if error == switched_off(call.name) else None
 
 
 def _others(call: ToolCall) -> str:
