@@ -6,7 +6,7 @@ import pytest
 
 from midturn.core.events import InquiryAnswered, InquiryCancelled, InquiryRequest, ToolCallResponse, TurnEnd
 from midturn.core.question import Question
-from midturn.core.reply import Unavailable
+from midturn.core.reply import Unavailable, WentBack
 from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, Target, TargetKind, ToolPolicy
 from midturn.core.turn.effects import CallModel, ConsultAssistant, EndTurn, PromptUser, SuspendTurn, Warn
 from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, PromptFailed
@@ -98,6 +98,24 @@ def test_a_rejection_goes_to_the_user_who_is_there_and_the_tool_sees_only_the_us
     played.answer(True)
     assert played.run.answers == {"confirm": True}
     assert played.run.call.event == call
+
+
+def test_who_goes_back_to_a_review_sees_what_the_model_said_again_and_enter_approves_nothing() -> None:
+    """However often they go back; and only their own answer is in the field."""
+    reviewing = {"confirm": QuestionPolicy(Target("assistant_with_escalation"))}
+    played = Played(settings(ToolPolicy(source=DEPLOY, run="unattended", questions=reviewing)))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, PATCH, REGION)
+    says(played, False)
+    played.answer(False)
+
+    for answered in (False, True):
+        played.reply(WentBack())
+        prompt = played.prompt.prompt
+        assert prompt.question.context == 'The assistant recommended rejecting this:\n"It drops a test."\n\n+ a line'
+        assert prompt.verdict == 'The assistant recommended rejecting this:\n"It drops a test."'
+        assert (prompt.question.to_json().get("default"), prompt.prefill) == (None, answered)
+        played.answer(True)
 
 
 def test_a_reviewers_failure_is_not_a_no() -> None:

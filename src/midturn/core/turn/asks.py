@@ -240,16 +240,28 @@ class Asks:
     # Requests -------------------------------------------------------------------------------------------------------
 
     def _inquiry(self, walk: Walk, ask: Ask, request: InquiryRequest, emissions: int = 1) -> Inquiry:
-        """Open the inquiry of a request; the link of an escalation asks with what the model said above it, and shows no default."""
+        """Open the inquiry of a request; a review of what a model said asks with that above it, and shows no default."""
         question = ask.question
-        if request.escalates:
-            question = replace(question, context=request.question.context, default=UNSET)
+        if (request.escalates or request.revises) and (review := self._review_of(request)):
+            question = replace(question, context=review.question.context, default=UNSET)
         elif ask.prefill is UNSET and (draft := walk.walker.draft) is not UNSET:
             ask = replace(ask, prefill=draft)
         walk.waits_for = request.event_id
         policy = self._view.policy.question(request.question_id)
         attached = self._view.settings.attached
         return Inquiry(self._view, ask, request, question, policy, attached, emissions, tells_replies=walk.tells_replies)
+
+    def _review_of(self, request: InquiryRequest) -> InquiryRequest | None:
+        """Return the review of a model's answer that a request is, or asks again since Back."""
+        recorded = self._state.record.inquiries
+        for _ in recorded:  # a damaged record may go round in a circle
+            if request.escalates:
+                return request
+            before = recorded.get(request.revises or "")
+            if before is None:
+                return None
+            request = before.request
+        return None
 
     def _ask_anew(self, walk: Walk, question: Question[Any], persisted: PersistedQuestion) -> Chain:
         """Record a request; what is still open under the same question id, and nobody waits for in this run, asked something else."""

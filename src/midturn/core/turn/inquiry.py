@@ -169,7 +169,7 @@ class Inquiry(Struct, frozen=True):
     @property
     def _verdict(self) -> str | None:
         """What a reviewer said, where the user has the last word: it heads the context of what is asked again."""
-        if self.request.escalates is None or self.question.context is None:
+        if self.question.context is None or self.question.context == self.ask.question.context:
             return None
         return self.question.context.removesuffix(self.ask.question.context or "").rstrip("\n")
 
