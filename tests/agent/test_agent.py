@@ -187,6 +187,7 @@ def test_limits_are_given_whole_or_by_name() -> None:
         agent = mt.Agent(mt.ScriptedModel([endless] * 3), tools=[careful], limits=limits)
         result = agent.run_sync("Do it", prompter=mt.ScriptedPrompter({"careful.confirm": lambda _: True}))
         assert (result.status, result.error) == ("failed", "stopped after 2 model calls; raise limits.cycles to allow more")
+        assert len(told(agent.store, result.conversation)) == 2
 
 
 def test_a_model_may_be_named() -> None:

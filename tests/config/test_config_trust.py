@@ -313,6 +313,24 @@ def test_what_a_file_tightens_of_one_tool_does_not_soften_what_a_flag_says_of_al
     assert workspace.load("conversation.tools.'*'.timeout=99").settings.tool("deploy").timeout == 50
 
 
+@pytest.mark.parametrize(
+    ("own", "theirs"),
+    [
+        ("'*'.run = 'skip'\nt.run = 'unattended'", "t.run = 'ask'"),
+        ("'*'.run = 'unattended'", "'*'.run = 'skip'\nt.run = 'ask'"),
+    ],
+    ids=["an older word of the user", "a word of the file itself"],
+)
+def test_only_a_later_word_of_the_user_on_all_tools_takes_the_place_of_what_a_file_says_of_one(
+    workspace: Workspace, own: str, theirs: str
+) -> None:
+    workspace.user(f"[conversation.tools]\n{own}\n")
+    workspace.workspace(f"[conversation.tools]\n{theirs}\n")
+
+    assert workspace.load().settings.tool("t").policy.run == "ask"
+    assert workspace.load("conversation.tools.'*'.run='skip'").settings.tool("t").policy.run == "skip"
+
+
 def test_a_later_file_does_not_loosen_what_an_approved_one_set(workspace: Workspace) -> None:
     workspace.workspace("conversation.tools.'*'.run = 'unattended'\nconversation.tools.t.run = 'skip'\n")
     workspace.trust()

@@ -75,6 +75,7 @@ def _temporary(directory: Path, data: bytes) -> Path:
     descriptor, name = tempfile.mkstemp(dir=directory, prefix=".new-")
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 (`mkstemp` opened it)
+            os.fchmod(descriptor, 0o600)
             file.write(data)
             file.flush()
             os.fsync(descriptor)
