@@ -186,3 +186,24 @@ def test_a_store_may_be_guarded_for_every_program_that_opens_it(tmp_path: Path) 
     with pytest.raises(mt.AnswerError, match="'bob' may not answer"):
         guarded.answer_sync(result.pending[0].id, True, user="bob")
     guarded.answer_sync(result.pending[0].id, True, user="ada")
+
+
+def test_what_was_handed_over_is_judged_once_however_often_it_is_looked_at(store: ConversationStore) -> None:
+    """Asking again may be slow, or have another answer by now; whoever answered was told that it counts."""
+    asked: list[str | None] = []
+
+    def rule(_: mt.OpenQuestion, user: str | None) -> bool:
+        asked.append(user)
+        return len(asked) == 1
+
+    async def scene() -> None:
+        (question,) = (await mt.Agent(calling("careful"), tools=[careful], store=store).run("Ask")).pending
+        async with await mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=rule).store.open(
+            question.conversation
+        ) as held:
+            await store.answer(question.id, True, user="ada")
+            looks = [[answer.by.user for answer in await held.answers.collect()] for _ in range(3)]
+        assert looks == [["ada"]] * 3
+        assert asked == ["ada"]
+
+    asyncio.run(scene())
