@@ -28,6 +28,7 @@ from midturn.ports import (
 from midturn.terminal.gate import Gate
 from midturn.terminal.output import OutputSettings, TerminalDisplay
 from midturn.terminal.spinner import FRAMES
+from support.waiting import until
 
 CALL = ToolCall("ev", "call", "deploy", {})
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -55,12 +56,25 @@ class Watched:
         self.gate = gate or Gate()
         self.display = TerminalDisplay(settings or OutputSettings(mode="rich"), self.gate, streams=(self.out, self.err))
 
+    @property
+    def frames(self) -> int:
+        """How often the row was drawn."""
+        return sum(self.err.getvalue().count(frame) for frame in FRAMES)
+
     def show(self, *happenings: Happening) -> Watched:
         """Let things happen, and the turn end."""
         for happening in happenings:
             self.display.show(happening)
         self.display.end()
         return self
+
+
+async def as_long_as_a_row_takes() -> None:
+    """Return when another terminal, on which a model thinks just as long, has shown its row three times."""
+    another = Watched()
+    another.display.show(ModelStarted())
+    await until(lambda: another.frames > 2)
+    another.display.end()
 
 
 def test_a_pipe_gets_the_assistants_words_untouched() -> None:
@@ -178,11 +192,9 @@ def test_a_row_counts_the_seconds_and_goes_away() -> None:
 
     async def wait() -> None:
         watched.display.show(ModelStarted())
-        await asyncio.sleep(0.7)
+        await until(lambda: re.search(f"\r[{FRAMES}] thinking \\d s", watched.err.getvalue()))
 
     asyncio.run(wait())
-    drawn = watched.err.getvalue()
-    assert re.search(f"\r[{FRAMES}] thinking 0 s", drawn)
 
     watched.show(TextShown("done"))
     assert watched.err.getvalue().endswith(" \r")
@@ -233,12 +245,11 @@ def test_the_row_names_the_model_that_is_asked_on_the_side() -> None:
     async def wait() -> None:
         watched.display.show(ToolBegan(CALL))
         watched.display.show(ConsultStarted("q1", "anthropic/claude-haiku-4-5"))
-        await asyncio.sleep(0.7)
+        await until(lambda: "anthropic/claude-haiku-4-5 is asked" in watched.err.getvalue())
         watched.display.show(ConsultFinished("q1"))
         watched.display.end()
 
     asyncio.run(wait())
-    assert "anthropic/claude-haiku-4-5 is asked" in watched.err.getvalue()
 
 
 def test_the_row_makes_room_for_a_prompt() -> None:
@@ -247,11 +258,11 @@ def test_the_row_makes_room_for_a_prompt() -> None:
 
     async def wait() -> None:
         watched.display.show(ModelStarted())
-        await asyncio.sleep(0.6)
+        await until(lambda: watched.frames)
         with gate.shut():
             assert watched.err.getvalue().endswith(" \r")
             before = watched.err.getvalue()
-            await asyncio.sleep(0.3)
+            await as_long_as_a_row_takes()
             assert watched.err.getvalue() == before
 
     asyncio.run(wait())
@@ -262,7 +273,7 @@ def test_without_a_terminal_nothing_counts() -> None:
 
     async def wait() -> None:
         watched.display.show(ModelStarted())
-        await asyncio.sleep(0.6)
+        await as_long_as_a_row_takes()
 
     asyncio.run(wait())
     assert watched.err.getvalue() == ""
