@@ -10,8 +10,8 @@ from hypothesis import given, settings, strategies as st
 
 from midturn.core.visible import exact
 from midturn.prompts.content import code_line, one_line
-from midturn.prompts.rich.screen import POINTER
-from midturn.terminal.ascii import as_ascii
+from midturn.prompts.rich.screen import POINTER, Frame, Size, Span, row_cells, row_text
+from midturn.terminal.ascii import as_ascii, ascii_frame
 
 ALIKE = [
     *("café", r"caf\xe9", r"caf\x5cxe9", "cafe\u0301", "echo a\tb", "echo a>  b", r"echo a\x09b", "echo a⇥  b", r"echo a\tb"),
@@ -49,3 +49,13 @@ def test_our_own_signs_look_alike_where_a_row_begins() -> None:
     assert (
         as_ascii(f"│ deploy asks:\n\x1b[1m{POINTER}yes\n· deploy\n  ↑↓ scrolls") == "| deploy asks:\n\x1b[1m> yes\n- deploy\n  ^~v~ scrolls"
     )
+
+
+def test_live_rows_know_how_wide_they_are_in_ascii() -> None:
+    keys = (Span("y", "key"), Span(" yes", "dim"), Span(" · ", "dim"), Span("p", "key"), Span(" no, because…", "dim"))
+    typed = (Span(POINTER, "pointer"), Span("né·e"))
+    frame = ascii_frame(Frame((keys, typed), (1, 5)), Size(24, 5))
+
+    assert [row_text(spans) for spans in frame.rows] == ["y yes - p no, because.", r"> n\xe9-~e"]
+    assert frame.cursor == (1, len(r"> n\xe9-~"))
+    assert all(row_cells(spans) <= 8 for spans in ascii_frame(Frame((keys, typed)), Size(8, 5)).rows)

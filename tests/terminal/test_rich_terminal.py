@@ -115,6 +115,23 @@ def test_where_only_ascii_can_be_shown_the_signs_are_ascii(result: Path) -> None
         assert "value=False" in result.read_text()
 
 
+def test_where_only_ascii_can_be_shown_rows_are_as_wide_as_they_look(result: Path) -> None:
+    """What is drawn over a row that was wider than it seemed would stand beside what was left of it."""
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with rich("select", result, size=(40, 20), environment=ascii_only) as session:
+        session.wait_until(lambda: session.rows[-1].endswith("all keys"), "the keys")
+        assert session.rows[-1] == "b back - r reply - ? all keys", session.text
+        session.send("\x1b")
+        session.wait_for("Leave the list?")
+        session.send("\x1b")
+        session.wait_until(lambda: "Leave the list?" not in session.text and session.rows[-1].endswith("all keys"), "the list again")
+        assert all(len(row) <= 40 for row in session.rows)
+        session.send("2")
+        session.wait_for_end()
+        assert session.rows[-1].endswith("production"), session.text
+        assert session.raw.isascii()
+
+
 def test_escape_alone_is_decided_after_a_moment(result: Path) -> None:
     with rich("text", result) as session:
         session.wait_for("none")

@@ -7,12 +7,15 @@ which becomes `\x5c`. The signs with which we draw become one that looks alike, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from re import Match
 from typing import Final
 
-from midturn.prompts.rich.screen import POINTER
+from midturn.prompts.cells import BETWEEN, cells
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, row_text, sliced
 
 _ALIKE: Final = dict(zip(f"{POINTER[0]}│·…↑↓⇥⏎⟨⟩", "}|-.^v]<()", strict=True))
+_ONE_CELL: Final = str.maketrans("·…↑↓", "-.^v")
 _FIRST: Final = rf"(?P<first>(?:^|(?<=\n))(?:\x1b\[[0-9;?]*[A-Za-z]|[ \r])*[{POINTER[0]}│·])"
 _PATTERN: Final = (
     rf"{_FIRST}|⟨U\+(?P<code>[0-9A-F]{{4,6}})⟩|(?P<sign>[{''.join(_ALIKE)}])"
@@ -23,6 +26,42 @@ _PATTERN: Final = (
 def as_ascii(text: str) -> str:
     """Return text that can be shown; what it stands for can be read back."""
     return re.sub(_PATTERN, _written, text).encode("ascii", "backslashreplace").decode("ascii")
+
+
+def ascii_frame(frame: Frame, size: Size) -> Frame:
+    """Return live rows as they can be shown. What draws them has to know how wide they are: each is cut off at the window's edge."""
+    at, column = frame.cursor
+    if at < len(frame.rows):
+        column = len(row_text(ascii_row(sliced(frame.rows[at], (0, _character_at(row_text(frame.rows[at]), column))))))
+    rows = tuple(clipped(ascii_row(spans), size.columns) for spans in frame.rows)
+    return Frame(tuple(map(_plain, rows)), (at, min(column, size.columns - 1)))
+
+
+def ascii_row(spans: Row) -> Row:
+    """Return a row as it can be shown. Between keys and in what they are called, no sign needs a tilde: all of that is ours."""
+    return tuple(_written_spans(spans))
+
+
+def _written_spans(spans: Row) -> Iterable[Span]:
+    before = ""
+    for place, span in enumerate(spans):
+        ours = span.text == BETWEEN or span.style == "key" or (span.style == "dim" and before == "key")
+        text = span.text.translate(_ONE_CELL) if ours else span.text
+        yield Span(as_ascii(text) if place == 0 else as_ascii(f" x{text}")[2:], span.style)
+        before = span.style
+
+
+def _plain(spans: Row) -> Row:
+    """Replace the sign that what was cut off leaves behind."""
+    return tuple(Span(span.text.translate(_ONE_CELL), span.style) for span in spans)
+
+
+def _character_at(text: str, column: int) -> int:
+    """Return which character stands at a column; behind the last one there are as many as there are columns more."""
+    for place in range(len(text)):
+        if cells(text[: place + 1]) > column:
+            return place
+    return len(text)
 
 
 def _written(found: Match[str]) -> str:

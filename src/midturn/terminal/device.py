@@ -54,7 +54,15 @@ class Device:
         Raises:
             TerminalGone: It was closed.
         """
-        data = text.encode("utf-8", "backslashreplace") if self.unicode else as_ascii(text).encode("ascii")
+        self.write_drawn(text if self.unicode else as_ascii(text))
+
+    def write_drawn(self, text: str) -> None:
+        """Write what is drawn as it can be shown already.
+
+        Raises:
+            TerminalGone: It was closed.
+        """
+        data = text.encode("utf-8", "backslashreplace")
         try:
             while data:
                 data = data[os.write(self.fd, data) :]
@@ -127,6 +135,7 @@ class DeviceStream:
 
     def __init__(self, device: Device) -> None:
         self._device = device
+        self._write = device.write
         self._gone = False
         self.on_gone: Callable[[TerminalGone], None] = _raise
 
@@ -134,11 +143,15 @@ class DeviceStream:
         """Write at once."""
         if not self._gone:
             try:
-                self._device.write(text)
+                self._write(text)
             except TerminalGone as error:
                 self._gone = True
                 self.on_gone(error)
         return len(text)
+
+    def takes_drawn(self) -> None:
+        """From now on, what is written can be shown as it is."""
+        self._write = self._device.write_drawn
 
     def flush(self) -> None:
         """Do nothing: everything is written at once."""

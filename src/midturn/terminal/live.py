@@ -29,6 +29,7 @@ from midturn.prompts.rich.face import Sign
 from midturn.prompts.rich.key import Key
 from midturn.prompts.rich.keyboard import Keyboard
 from midturn.prompts.rich.screen import Frame, Size
+from midturn.terminal.ascii import ascii_frame
 from midturn.terminal.attributes import key_mode
 from midturn.terminal.device import Device
 from midturn.terminal.paint import LOOKS, Canvas, fragments
@@ -130,7 +131,8 @@ class LiveRows:
         size = self._device.size
         self._redraw_if_resized(size.columns)
         try:
-            self._frame = self._presenter.frame(size)
+            frame = self._presenter.frame(size)
+            self._frame = frame if self._device.unicode else ascii_frame(frame, size)
         except Exception as error:  # noqa: BLE001 (prompt_toolkit would wait for ever; it is raised by `run`)
             self._leave_with(error)
         return fragments(self._frame.rows)

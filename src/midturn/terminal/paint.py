@@ -13,7 +13,8 @@ from prompt_toolkit.renderer import print_formatted_text
 from prompt_toolkit.styles import Style as PtkStyle
 
 from midturn.prompts.rich.key import Key
-from midturn.prompts.rich.screen import Row, Style
+from midturn.prompts.rich.screen import Row, Style, row_cells
+from midturn.terminal.ascii import ascii_row
 from midturn.terminal.device import Device, DeviceStream
 
 _LOOKS: dict[Style, str] = {
@@ -44,9 +45,13 @@ LOOKS = PtkStyle.from_dict({name: look for name, look in _LOOKS.items() if name}
 
 
 class Canvas:
-    """What is drawn on: an output of prompt_toolkit's on our device, without cursor position requests."""
+    """What is drawn on: an output of prompt_toolkit's on our device, without cursor position requests.
+
+    Rows are turned into what can be shown before they are drawn: whoever draws has to know how wide they are.
+    """
 
     def __init__(self, device: Device) -> None:
+        self._device = device
         self.stream = DeviceStream(device)
         self.held_keys: list[Key] = []
         self.depth = ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else ColorDepth.DEPTH_4_BIT
@@ -74,9 +79,11 @@ class Canvas:
         self.output.erase_down()
         self.output.flush()
 
-    def print(self, rows: Iterable[Row]) -> None:
-        """Print rows that stay."""
-        print_formatted_text(self.output, fragments(rows, end="\n"), LOOKS, color_depth=self.depth)
+    def print(self, rows: Iterable[Row]) -> int:
+        """Print rows that stay; return how many rows of the screen they take."""
+        shown = [*rows] if self._device.unicode else [*map(ascii_row, rows)]
+        print_formatted_text(self.output, fragments(shown, end="\n"), LOOKS, color_depth=self.depth)
+        return sum(max(1, -(-row_cells(spans) // self._device.size.columns)) for spans in shown)
 
 
 def fragments(rows: Iterable[Row], end: str = "") -> StyleAndTextTuples:

@@ -55,6 +55,7 @@ async def ask_rich(prompt: Prompt, device: Device, settings: PrompterSettings) -
         settle = Settle(settings.settle, time.monotonic())
         asked = RichPrompt(prompt, device.size.columns, settle, menu_first=settings.text_menu, context=layout_of(prompt, device))
         canvas = Canvas(device)
+        canvas.stream.takes_drawn()
         above = _Above(asked, device, canvas)
         above.draw()
         try:
@@ -83,9 +84,8 @@ class _Above:
 
     def draw(self) -> None:
         """Print it."""
-        rows = self._asked.static()
-        self._drawn, self._columns = len(rows), self.device.size.columns
-        self.canvas.print(rows)
+        self._columns = self.device.size.columns
+        self._drawn = self.canvas.print(self._asked.static())
 
     def draw_anew(self) -> None:
         """Print it again, for the width that there is now."""

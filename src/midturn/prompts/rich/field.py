@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from midturn.core.visible import exact
 from midturn.prompts.accept import NotAccepted
-from midturn.prompts.cells import BETWEEN, hang, wrap_parts
+from midturn.prompts.cells import BETWEEN, hang
 from midturn.prompts.plain.dialog import Edit
 from midturn.prompts.rich.buffer import Buffer
 from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.markup import json_spans
-from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, joined, row
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, clipped, joined, parts_rows, row
 
 _NEW_LINE = frozenset({"m-enter", "s-enter", "c-enter", "c-j"})
 _WIDE = 72
@@ -106,7 +106,7 @@ class TextField:
         """Draw the title, as much of the text as there is room for, what is wrong with it, and the keys."""
         title = self._title(size)
         errors = [row(text, "error") for line in self._errors for text in hang(f"! {line}", size.columns, "  ")]
-        hint = [row(text, "dim") for text in wrap_parts(self._hint(size).split(BETWEEN), size.columns)]
+        hint = parts_rows(self._hint(size).split(BETWEEN), size.columns)
         self._width = max(1, size.columns - len(POINTER))
         at, column = self._buffer.place(self._width)
         room = max(1, size.rows - len(title) - len(errors) - len(hint))

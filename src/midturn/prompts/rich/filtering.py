@@ -8,7 +8,7 @@ from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType, SelectType
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
-from midturn.prompts.cells import cells, hang, wrap, wrap_parts
+from midturn.prompts.cells import cells, hang, wrap
 from midturn.prompts.choosing import bounds
 from midturn.prompts.content import first_other, label, marked, one_line
 from midturn.prompts.emptiness import Unchosen, Unmarked, unchosen, unmarked
@@ -19,7 +19,7 @@ from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import ENTER, Key, Paste
 from midturn.prompts.rich.listing import chosen_values
 from midturn.prompts.rich.options import OptionMark, OptionRows
-from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, parts_rows, row
 
 MOST_ROWS = 12
 
@@ -223,4 +223,4 @@ class Filtering:
         keys = ["Tab marks", "Enter submits"] if self._several else ["Enter picks"]
         more = [f"↓ {hidden} more"] if hidden else []
         parts = [*chosen, found, "type to filter", *keys, "Esc menu", *more]
-        return [row(text, "dim") for text in wrap_parts(parts, size.columns)]
+        return parts_rows(parts, size.columns)

@@ -11,14 +11,14 @@ from midturn.core.question.answer_type import MultiSelectType, SelectType, folde
 from midturn.core.reply import Answered
 from midturn.prompts.accept import NotAccepted, accept
 from midturn.prompts.answer_text import choice_text
-from midturn.prompts.cells import BETWEEN, cells, hang, wrap, wrap_parts
+from midturn.prompts.cells import BETWEEN, cells, hang, wrap
 from midturn.prompts.content import first_other, label, marked, skipped
 from midturn.prompts.keys import Command, Commands, KeyStep, find
 from midturn.prompts.rich.choice import Help, help_rows, key_row
 from midturn.prompts.rich.face import Pressed, Sign
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.options import KEYS, OptionMark, OptionRows
-from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, row
+from midturn.prompts.rich.screen import POINTER, Frame, Row, Size, Span, joined, parts_rows, row
 
 _STEPS = {"up": -1, "k": -1, "c-p": -1, "s-tab": -1, "down": 1, "j": 1, "c-n": 1, "tab": 1}
 _PAGE = 10
@@ -80,7 +80,7 @@ class Listing(ABC):
             if place == self._at:
                 cursor = len(title) + len(listed)
             listed += self._row(place, size, highlighted=place == self._at)
-        hint = [row(text, "dim") for text in wrap_parts(self._hint().split(BETWEEN), size.columns)]
+        hint = parts_rows(self._hint().split(BETWEEN), size.columns)
         keys = key_row(tuple(command for command in self._offered if command not in self._below), size.columns)
         message = [row(text, "error") for line in self._message for text in wrap(line, size.columns)]
         steady = self._steady(size) - len(listed)

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.prompts.cells import CONTINUED, Range, cells, clip, continued_ranges, wrap_ranges
+from midturn.prompts.cells import BETWEEN, CONTINUED, Range, cells, clip, continued_ranges, wrap_parts, wrap_ranges
 
 Style: TypeAlias = Literal[
     "", "header", "quoted", "gutter", "dim", "key", "pointer", "chosen", "error", "hidden",
@@ -46,6 +46,16 @@ class Frame(Struct, frozen=True):
 def row(text: str, style: Style = "") -> Row:
     """Return a row of one style."""
     return (Span(text, style),)
+
+
+def parts_rows(parts: Sequence[str], width: int) -> list[Row]:
+    """Return rows of words of ours, dimly: as many parts in each as there is room for."""
+    return [_parts(text.split(BETWEEN)) for text in wrap_parts(parts, width)]
+
+
+def _parts(parts: Sequence[str]) -> Row:
+    spans = [span for part in parts for span in (Span(BETWEEN, "dim"), Span(part, "dim"))]
+    return tuple(spans[1:])
 
 
 def row_text(spans: Row) -> str:
