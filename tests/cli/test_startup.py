@@ -8,6 +8,11 @@ import sys
 
 import pytest
 
+from midturn.config.settings import AssistantSettings
+from midturn.core.events import Approval, Event, InquiryRequest
+from midturn.core.limits import Limits
+from midturn.core.source import Source
+from midturn.prompts.settings import PromptSettings
 from support.cli import CommandLine
 
 TERMINAL = ("rich", "prompt_toolkit", "wcwidth")
@@ -122,3 +127,8 @@ def test_who_answers_loads_no_configuration_and_nothing_that_runs_turns(midturn:
 
     assert midturn.ok("inbox", "--json").json == []
     assert {"midturn.config.load", "midturn.compose", "midturn.runtime", "asyncio", "tomllib", "shutil", "subprocess"} & loaded == set()
+
+
+@pytest.mark.parametrize("kind", [AssistantSettings, Limits, PromptSettings, Source, Event, InquiryRequest, Approval])
+def test_what_is_read_at_every_start_has_annotations_that_nobody_has_to_compile(kind: type) -> None:
+    assert [name for name, annotation in kind.__annotations__.items() if isinstance(annotation, str)] == []

@@ -1,6 +1,6 @@
 """What configuration comes to: frozen values, with the defaults of what only configuration sets."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias

@@ -1,6 +1,6 @@
 """Which tools are offered."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias

@@ -1,6 +1,6 @@
 """The events of a conversation, one small class a kind; and which of them a provider may see."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 from datetime import UTC, datetime
 from itertools import repeat

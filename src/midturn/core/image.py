@@ -1,6 +1,6 @@
 """A picture in the result of a call."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 import binascii
 from base64 import b64decode

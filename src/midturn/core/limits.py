@@ -1,6 +1,6 @@
 """What bounds a turn and its questions; `limits.<name>` in the configuration sets each. When it is enough: `core/turn/limits.py`."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 from msgspec import Struct
 

@@ -1,6 +1,8 @@
 """Who asks: decided by the code path that ran the tool, by nothing else."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
+
+from typing import Self
 
 from msgspec import Struct
 
@@ -17,7 +19,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
     name: str | None = None
 
     @classmethod
-    def tool(cls, name: str) -> Source:
+    def tool(cls, name: str) -> Self:
         """Return the source of every local tool, MCP tool and Python function.
 
         Args:

@@ -1,6 +1,6 @@
 """The shapes of a script."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 from typing import Annotated, TypeAlias
 

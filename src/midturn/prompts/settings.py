@@ -1,6 +1,6 @@
 """What configuration says about prompts."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 from typing import Literal, TypeAlias
 

@@ -1,6 +1,6 @@
 """What a tool's process may reach: what every program needs, its workspace, and what its configuration adds."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 import os
 import sys
