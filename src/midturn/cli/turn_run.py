@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -11,11 +13,9 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.output import note
 from midturn.cli.place import Place
-from midturn.cli.servers import connect
 from midturn.cli.signals import with_signals
 from midturn.cli.turn_display import OutputFormat, Screen, display_for
 from midturn.compose.command_line import CommandLine, CommandParts
-from midturn.compose.mcp import Servers
 from midturn.compose.run_parts import RunParts
 from midturn.config.load import Loaded
 from midturn.config.settings import Settings
@@ -26,6 +26,10 @@ from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
 from midturn.runtime.session import Session
 from midturn.terminal.gate import Gate
+
+if TYPE_CHECKING:
+    from midturn.compose.mcp import Servers
+    from midturn.ports import Tool
 
 
 class TurnRun(Struct, frozen=True, kw_only=True):
@@ -57,14 +61,13 @@ class TurnRunner:
         gate = Gate()
         prompter = (run.prompter or _terminal(settings, gate)) if run.attached else None
         attached = prompter is not None
-        self._servers = run.servers or Servers()
-        others = connect(self._servers, settings, run.place.root, attached=attached).tools
-        parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=others)
+        self._own_servers: Servers | None = None
+        self._run = run
+        parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=self._others(attached=attached))
         if run.place.store.port.lacks_key:
             note("midturn: no key can be kept in your state directory, so this turn would have to be adopted to be resumed.")
         self.interrupted = False
         """Whether Ctrl-C was pressed while it ran, even if too late for the turn."""
-        self._run = run
         self._display = display_for(Screen(output=run.output, shaped=run.shaped, gate=gate), settings)
         self._command_line = CommandLine(parts, RunParts(prompter=prompter, display=self._display))
 
@@ -75,9 +78,21 @@ class TurnRunner:
             while status == ExitStatus.SUSPENDED and self._run.waits and _answered(held):
                 status = self._run_once(held, None)
         finally:
-            if self._run.servers is None:
-                self._servers.close()
+            if self._own_servers is not None:
+                self._own_servers.close()
         return status
+
+    def _others(self, *, attached: bool) -> Sequence[Tool]:
+        """Return the tools of MCP servers, connected."""
+        settings, servers = self._run.loaded.settings, self._run.servers
+        if servers is None and not settings.mcp:
+            return ()
+        from midturn.cli.servers import connect  # many a configuration has no server
+        from midturn.compose.mcp import Servers
+
+        if servers is None:
+            servers = self._own_servers = Servers()
+        return connect(servers, settings, self._run.place.root, attached=attached).tools
 
     def _run_once(self, held: Held, requested: TurnRequested | None) -> ExitStatus:
         session = self._command_line.session(held.journal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -40,12 +40,8 @@ class Kit(Struct, frozen=True, kw_only=True):
     surroundings: Surroundings = Surroundings()
 
 
-class SessionParts(NamedTuple):
-    """What a session is made of."""
-
-    services: Services
-    settings: TurnSettings
-    surroundings: Surroundings
+SessionParts: TypeAlias = tuple[Services, TurnSettings, Surroundings]
+"""What a session is made of."""
 
 
 def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
@@ -70,4 +66,4 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         clock=SYSTEM,
         ids=event_ids(),
     )
-    return SessionParts(services, settings, surroundings)
+    return services, settings, surroundings

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 
-class Address(NamedTuple):
+class Address(Struct, frozen=True):
     """Where a question is: its conversation, and the `event_id` of its request there."""
 
     conversation: str

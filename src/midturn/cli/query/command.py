@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -17,12 +18,10 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query.request_text import request_text
 from midturn.cli.query.shape import read_schema
 from midturn.cli.query.toggles import TogglingCommand, with_toggles
-from midturn.cli.servers import connected
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.cli.used_workspaces import note_use
 from midturn.compose.command_line import CommandParts, next_request
-from midturn.compose.mcp import Servers
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
 from midturn.config.places import state_directory
@@ -31,7 +30,9 @@ from midturn.core.events import ChatRequest, Event
 from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
-from midturn.models.logged import request_json
+
+if TYPE_CHECKING:
+    from midturn.compose.mcp import Servers
 
 
 class Query(Struct, frozen=True, kw_only=True):
@@ -143,6 +144,9 @@ def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     number = place.conversation(query.id) if query.continues or query.id else None
     events = place.store.read_sync(number).events if number else ()
     settings = _load(query, place, events, number).settings
+    from midturn.cli.servers import connected  # few requests are only shown
+    from midturn.models.logged import request_json
+
     with connected(settings, place.root, attached=_attached(query)) as servers:
         parts = CommandParts(settings=settings, root=place.root, others=servers.tools)
         say_json(request_json(settings.assistant.model.id, next_request(parts, events, asked)))
