@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import click
@@ -32,8 +32,8 @@ class TogglingCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Where both are given, parse once more for the order alone: what click hands over is sorted by option."""
-        given = list(args)
-        rest = super().parse_args(ctx, args)
+        given = _in_full(args, self.params)
+        rest = super().parse_args(ctx, list(given))
         order = [name for name in (_ON, _OFF) for _ in ctx.params[name]]
         if ctx.params[_ON] and ctx.params[_OFF]:
             _, _, parsed = self.make_parser(ctx).parse_args(args=given)
@@ -46,6 +46,18 @@ class TogglingCommand(click.Command):
         given = {_ON: iter(_named(ctx, _ON)), _OFF: iter(_named(ctx, _OFF))}
         ctx.params["toggles"] = tuple(_toggle(name, given[name]) for name in cast("list[str]", ctx.meta[_KEY]))
         return super().invoke(ctx)
+
+
+def _in_full(args: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
+    """Write the short options at the beginning in full: click takes each for a long one first, and loads what finds similar names."""
+    options = [param for param in params if isinstance(param, click.Option) and not param.multiple and param.nargs == 1]
+    known = {short: option for option in options for short in option.opts if not short.startswith("--")}
+    full = list(args)
+    at = 0
+    while at < len(full) and (option := known.get(full[at])) and (option.is_flag or at + 1 < len(full)):
+        full[at] = next((name for name in option.opts if name.startswith("--")), full[at])
+        at += 1 if option.is_flag else 2
+    return full
 
 
 def _named(ctx: click.Context, option: str) -> Sequence[str]:
