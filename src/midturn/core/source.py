@@ -2,8 +2,6 @@
 
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
-from typing import Self
-
 from msgspec import Struct
 
 
@@ -19,7 +17,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
     name: str | None = None
 
     @classmethod
-    def tool(cls, name: str) -> Self:
+    def tool(cls, name: str) -> "Source":
         """Return the source of every local tool, MCP tool and Python function.
 
         Args:
