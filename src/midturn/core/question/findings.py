@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from midturn.core.json_value import Json, pointer_to, shown
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import Problem
 
 _NAMED = 20  # unknown keys of one object, and near words that are looked for
@@ -30,6 +29,10 @@ class Findings(list[Problem]):
     def unknown_keys(self, pointer: str, keys: Iterable[str], known: Sequence[str]) -> None:
         """Note each key that is not known (the first of very many), with the nearest that is, or all of them."""
         unknown = [key for key in keys if key not in known]
+        if not unknown:
+            return
+        from midturn.core.suggestion import did_you_mean  # only where a key is wrong
+
         for key in unknown[:_NAMED]:
             near = did_you_mean(key, known) if len(self) < _NAMED else ""
             self.add(pointer_to(pointer, key), f"unknown key {shown(key)}.{near or _allowed(known)}")
