@@ -16,7 +16,6 @@ from midturn.errors import StoreError
 from midturn.files.user_directories import user_data
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
-from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive, in_a_loop
 from midturn.store.workspace import Workspace
@@ -175,7 +174,11 @@ def _place(workspace: Workspace | None, folders: tuple[Path, ...], cwd: Path) ->
 
 
 def _store(address: StoreAddress | None, folders: tuple[Path, ...], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
-    return FileStore(*folders, limits=limits) if address is None else store_at(address.where, limits, sealed=address.sealed)
+    if address is None:
+        return FileStore(*folders, limits=limits)
+    from midturn.store.opening import store_at  # few commands name a store
+
+    return store_at(address.where, limits, sealed=address.sealed)
 
 
 def environment() -> dict[str, str]:

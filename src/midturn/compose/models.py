@@ -14,7 +14,6 @@ from midturn.assistant.chosen import ChosenAssistant
 from midturn.clock import SYSTEM
 from midturn.core.json_value import Json, JsonObject
 from midturn.errors import ConfigError
-from midturn.models.logged import LOG, LoggedModel
 from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
 from midturn.models.wrapper import ObservedModel
 from midturn.ports import Display, Model, Notice
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from midturn.config.settings import LlmProvider  # a program without a configuration loads none of its settings
 
 SCRIPTED = "scripted:"
+_LOG = logging.getLogger("midturn.models")
 
 
 def model_named(id: str, llm: Mapping[str, LlmProvider] | None = None, report: Callable[[str], None] = lambda _: None) -> Model:
@@ -108,7 +108,7 @@ class Models(Struct, frozen=True, kw_only=True):
 
     def _make(self, id: str, max_retries: int) -> Model:
         model = model_named(id, self.llm, self._notice)
-        watched = LoggedModel(model) if LOG.isEnabledFor(logging.DEBUG) else model
+        watched = _logged(model) if _LOG.isEnabledFor(logging.DEBUG) else model
         return ObservedModel(
             RetryingModel(watched, SYSTEM, policy=RetryPolicy(max_retries=max_retries), report=partial(_waits, self.display))
         )
@@ -117,7 +117,13 @@ class Models(Struct, frozen=True, kw_only=True):
         self.display.show(Notice(text))
 
 
+def _logged(model: Model) -> Model:
+    from midturn.models.logged import LoggedModel  # hardly any log is this detailed
+
+    return LoggedModel(model)
+
+
 def _waits(display: Display, wait: Retrying) -> None:
     """Say that a model is asked again. A method would be held by what its owner holds: garbage for the collector."""
-    LOG.warning("%s", wait.sentences())
+    _LOG.warning("%s", wait.sentences())
     display.show(Notice(wait.sentences(), wait.seconds))

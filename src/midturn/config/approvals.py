@@ -6,12 +6,16 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from midturn.config.scripts import BoundScript
 from midturn.errors import ConfigError
 from midturn.files.private import ensure_private, read_private, write_private
+
+if TYPE_CHECKING:
+    from midturn.config.scripts import BoundScript
+
 
 VARIABLE = "MIDTURN_TRUST"
 _SHA256 = re.compile(r"[0-9a-f]{64}")

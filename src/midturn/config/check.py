@@ -10,7 +10,6 @@ from midturn.config.keys import KEYS
 from midturn.config.nodes import Branch, Leaf, Node
 from midturn.config.tree import KeyPath, Origin, Tree, TreeEntry, dotted
 from midturn.config.values import WrongValue, checked
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 
 _LINE = 60  # characters of a value that are shown
@@ -116,6 +115,8 @@ def _shown(value: Any, leaf: Leaf) -> str:
 
 def _suggestion(node: Branch, path: KeyPath) -> str:
     """Say which key of `node` is meant by the unknown key `path`, or where a key of that name stands, or what is known here."""
+    from midturn.core.suggestion import did_you_mean  # only where a key is wrong
+
     near = did_you_mean(path[-1], node.keys)
     if near:
         return near.strip()

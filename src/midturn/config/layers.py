@@ -17,7 +17,6 @@ from midturn.config.files import Document, read_document
 from midturn.config.keys import KEYS
 from midturn.config.merge import merge
 from midturn.config.places import shown
-from midturn.config.scripts import scripts
 from midturn.config.tree import KeyPath, Origin, Tree
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, waiting, without
 from midturn.core.json_value import overlay
@@ -155,6 +154,8 @@ class Layers:
             self._unapproved.append(tree)
             return tree
         root = document.path.parents[len(Path(document.name).parts) - 1]
+        from midturn.config.scripts import scripts  # few workspaces enable anything
+
         subject = FileSubject(path=document.path, root=root, sha256=sha256(document.data), scripts=scripts(tree, root))
         file = FileTrust(subject=subject, name=document.name, approved=approvals.approved(subject), enables=enabled(weak))
         self.files.append(file)

@@ -8,7 +8,6 @@ from typing import TypeAlias, cast
 
 from msgspec import Struct
 
-from midturn.config.lines import key_lines
 from midturn.core.json_value import Json
 
 KeyPath: TypeAlias = tuple[str, ...]
@@ -31,6 +30,8 @@ class Origin(Struct, frozen=True):
         """Return `config.toml:14` for the key `path` or its nearest parent that is written there; the name alone without a text."""
         if self.text is None:
             return self.name
+        from midturn.config.lines import key_lines  # only what is wrong, or shown, is looked up in its file
+
         lines = key_lines(self.text)
         known = (lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in lines)
         line = next(known, None)

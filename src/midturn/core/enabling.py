@@ -7,7 +7,6 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
 
 AllowToggle: TypeAlias = Literal["any", "never", "if_named"]
@@ -48,6 +47,8 @@ def offered(tools: Mapping[str, Enable], toggles: Sequence[Toggle]) -> tuple[str
 def _check(toggle: Toggle, tools: Mapping[str, Enable]) -> None:
     flag, name = "-t" if toggle.on else "-T", toggle.name or ""
     if name not in tools:
+        from midturn.core.suggestion import did_you_mean  # only where a name is wrong
+
         raise ConfigError(f"{flag} {name}: there is no such tool.{did_you_mean(name, tools)}")
     if tools[name].allow_toggle == "never":
         raise ConfigError(f'{flag} {name}: this tool is locked by `conversation.tools.{name}.enable.allow_toggle = "never"`.')

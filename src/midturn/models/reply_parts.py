@@ -17,7 +17,6 @@ from midturn.core.exchange import (
     TextPart,
     ToolCallPart,
 )
-from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
 from midturn.errors import ModelError
 from midturn.models.retry import is_transient
@@ -70,6 +69,8 @@ def _text_part(reply: ScriptedReply, request: ModelRequest, metadata: dict[str, 
     text = reply.text or ""
     if request.schema is None or reply.calls:
         return TextPart(text, metadata)
+    from midturn.core.json_text import NotJson, read_json  # few answers are wanted in a shape
+
     try:
         return StructuredPart(read_json(text), metadata)
     except NotJson:

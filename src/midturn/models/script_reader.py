@@ -11,7 +11,6 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from midturn.core.json_value import Json
-from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError, Problem
 from midturn.models.script import Script
 
@@ -101,6 +100,8 @@ def _problems(value: Json, shape: object, pointer: str) -> Iterator[Problem]:
 
 
 def _field_problems(value: Mapping[str, Json], shape: type[Struct], pointer: str) -> Iterator[Problem]:
+    from midturn.core.suggestion import did_you_mean  # only where a script is wrong
+
     fields = {field.name: field for field in msgspec.structs.fields(shape)}
     for key, item in value.items():
         if key in fields:

@@ -20,7 +20,7 @@ from midturn.core.stream import open_turn
 from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
-from midturn.store import lock, reader
+from midturn.store import lock
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
@@ -28,7 +28,6 @@ from midturn.store.folder_seals import FolderSeals
 from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
-from midturn.store.jp.folder import is_jp
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
@@ -168,7 +167,9 @@ class FileConversations:
 
     async def events_within(self, id: str, length: int) -> int:
         """Count the events in the first bytes of the file."""
-        with self._folder(id) as folder, reader.EventReader(folder) as events:
+        from midturn.store.reader import EventReader  # who begins a conversation reads none
+
+        with self._folder(id) as folder, EventReader(folder) as events:
             return len(events.lines(length))
 
     # Answers --------------------------------------------------------------------------------------------------------------
@@ -245,11 +246,14 @@ class FileConversations:
     async def lines(self, id: str) -> list[bytes]:
         """Return the lines of a conversation as they are, without their newlines: one for each of its events."""
         path = self.path(id)
+        from midturn.store.jp.folder import is_jp
+        from midturn.store.reader import EventReader
+
         if is_jp(path):
             from midturn.store.jp.importing import read_jp  # few are of `jp`
 
             return list(read_jp(path).lines)
-        with Folder.at(path) as folder, reader.EventReader(folder) as events:
+        with Folder.at(path) as folder, EventReader(folder) as events:
             return events.lines()
 
     def has(self, id: str) -> bool:
@@ -319,6 +323,8 @@ class FileConversations:
     async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
         """Say for each turn whether its seals hold; None where the store is not sealed."""
         with self._folder(id) as folder:
+            from midturn.store.jp.folder import is_jp
+
             return None if is_jp(folder.path) else self._seals.verdicts(folder, lines)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:

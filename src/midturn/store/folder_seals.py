@@ -11,7 +11,6 @@ from midturn.store.folder import Folder
 from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_in
 from midturn.store.port import LastTurn
-from midturn.store.reader import EventReader
 from midturn.store.seal import SealChain, Seals, SealVerdict, turns_of
 
 
@@ -44,6 +43,8 @@ class FolderSeals:
 
     def last_turn(self, folder: Folder) -> LastTurn:
         """Read the last turn of a conversation, and find out whether it was begun and decided here."""
+        from midturn.store.reader import EventReader  # who begins a conversation reads none
+
         chain = self.chain(folder)
         handed = FileAnswers(folder, chain).collect()  # before the events: what is not there any more is recorded by then
         with EventReader(folder) as events:
@@ -57,6 +58,8 @@ class FolderSeals:
         if chain is None:
             return None
         if lines is None:
+            from midturn.store.reader import EventReader  # as above
+
             with EventReader(folder) as events:
                 lines = events.lines()
         return [chain.follow(turn) for turn in turns_of(lines)]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from midturn.core.exchange import ToolDefinition
-from midturn.core.json_text import compact
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.names import DESCRIBE_TOOLS
 from midturn.core.source import Source
@@ -55,6 +54,7 @@ class DescribeTools:
 
     async def execute(self, run: ToolRun) -> Outcome:
         """Return what is known about the tools that are named, in their order."""
+        from midturn.core.json_text import compact
         from midturn.core.outcome import Success, ToolError  # every start describes this tool, and few turns call it
 
         names = _names(run.call.arguments)
@@ -80,6 +80,8 @@ def documentation(tool: Tool) -> str:
 
 
 def _page(tool: Tool) -> str:
+    from midturn.core.json_text import compact  # as above
+
     definition = tool.definition
     parameters = compact(definition.parameters)
     return f"# {definition.name}\n\n{documentation(tool)}\n\nParameters (JSON Schema): {parameters}"

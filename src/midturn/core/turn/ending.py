@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from midturn.core.events import CancelReason, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.core.json_value import Json
-from midturn.core.routing import messages
 from midturn.core.stream import INTERRUPTED
 from midturn.core.turn.record import CallRecord
 from midturn.core.turn.state import TurnState
@@ -37,6 +36,8 @@ def write_ending(state: TurnState, ending: Ending) -> None:
 
 def ended_by_user(asked: set[str]) -> Ending:
     """Return the end of a turn that a person wants, who was `asked` in these calls."""
+    from midturn.core.routing import messages  # most turns come to their own end
+
     return Ending(
         "ended_by_user",
         lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,

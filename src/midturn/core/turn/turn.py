@@ -21,7 +21,6 @@ from midturn.core.events import (
 )
 from midturn.core.exchange import Part, ToolCallPart, recorded
 from midturn.core.json_value import json_equal
-from midturn.core.routing import messages
 from midturn.core.turn.effects import CallModel, Effect, EndTurn, LeaveOpen, PromptUser, StopModel, SuspendTurn
 from midturn.core.turn.ending import Ending, ended_by_user, failed, out_of_time, write_ending
 from midturn.core.turn.inputs import (
@@ -311,6 +310,8 @@ class Turn:
         if policy is None:
             for chain in record.open_chains:  # it was asked when there still was such a tool
                 self._state.write(InquiryCancelled(id=chain.last.request.id, reason="superseded"))
+            from midturn.core.routing import messages  # hardly ever does a model call what is not there
+
             content = messages.unknown_tool(name, list(self._state.settings.tools))
             self._state.write(ToolCallResponse(id=record.request.id, content=content, is_error=True, call=record.request.event_id))
             return
