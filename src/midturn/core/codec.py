@@ -132,6 +132,8 @@ _UNREADABLE: Final = (ValueError, RecursionError, MidturnError)  # msgspec's err
 _STRING: Final = rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _ESCAPE: Final = rb"(?s)\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(u[dD][89a-fA-F][\da-fA-F]{2})|.)"
 _AROUND: Final = 16  # levels of an event around a value in it; a form in its request has the most
+NEVER_TOO_DEEP: Final = 2 * (DEFAULT_LIMITS.json_depth + _AROUND)
+"""How many bytes cannot nest deeper than may be, whatever they are: each level opens and closes."""
 _BRACKET: Final = rb"[\[{\]}]"
 _HEAD: Final = cast("Callable[[bytes], bytes]", itemgetter(slice(16)))
 """The part of a line in which we write of what kind it is."""
@@ -322,7 +324,7 @@ def check_depth(line: bytes, limits: Limits = DEFAULT_LIMITS) -> None:
         BrokenRuleError: They nest deeper, so the line is not read.
     """
     allowed, depth = limits.json_depth + _AROUND, 0
-    if _brackets(line) <= allowed:
+    if len(line) <= 2 * allowed or _brackets(line) <= allowed:  # each level opens and closes
         return
     for bracket in re.findall(_BRACKET, re.sub(_STRING, b"", line)):
         depth += 1 if bracket in b"[{" else -1

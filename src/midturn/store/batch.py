@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midturn.core.codec import BrokenRuleError, check_depth, encode_event
+from midturn.core.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event
 from midturn.core.events import (
     Approval,
     Event,
@@ -49,8 +49,9 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     total = sum(map(len, lines))
     if total > limits.event_line:
         _check_lines(batch, lines, limits)
-    for event, line in zip(batch, lines, strict=True):
-        _check_depth(event, line)
+    if total > NEVER_TOO_DEEP:
+        for event, line in zip(batch, lines, strict=True):
+            _check_depth(event, line)
     if total > limits.batch:
         raise StoreError(
             f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "

@@ -12,6 +12,7 @@ from midturn.core.plain_text import check_text, check_text_or_none
 from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, WentBack
 from midturn.errors import AnswerError, Problem
 
+_YES_OR_NO = frozenset({bool, type(None)})
 _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 
 
@@ -40,14 +41,19 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         Raises:
             TypeError: Something is not of its type.
         """
-        for name in ("reply", "reason", "user"):
-            check_text_or_none(name, getattr(self, name))
+        check_text_or_none("reply", self.reply)
+        check_text_or_none("reason", self.reason)
+        check_text_or_none("user", self.user)
         check_text("via", self.via)
         if self.content is not UNSET:
             check_text("content", self.content)
+        if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel), type(self.remember))):
+            self._refuse_what_is_no_yes_or_no()
+
+    def _refuse_what_is_no_yes_or_no(self) -> None:
         for name in ("approve", "back", "cancel", "remember"):
             given = getattr(self, name)
-            if not isinstance(given, bool | None):
+            if type(given) not in _YES_OR_NO:
                 raise TypeError(f"`{name}` takes True or False, not {given!r:.80}.")
 
     @property

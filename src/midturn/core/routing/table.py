@@ -15,6 +15,9 @@ from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, ConfigError
 
+_TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
+_POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
+
 
 class UseCached(Struct, frozen=True):
     """The answer that was remembered in this turn.
@@ -136,8 +139,8 @@ def route(  # noqa: PLR0913  a public signature
         ConfigError: There is no such target, or no such policy.
     """
     kind = target.kind if isinstance(target, Target) else target
-    _check("target", kind, cast("tuple[str, ...]", get_args(TargetKind)))
-    _check("detached", detached, cast("tuple[str, ...]", get_args(DetachedPolicy)))
+    _check("target", kind, _TARGETS)
+    _check("detached", detached, _POLICIES)
     secret = isinstance(question.answer_type, SecretType)
     remembers = question.persistence == "turn" and not secret
     static = UNSET if configured is UNSET else _fitting(question, configured)
