@@ -87,17 +87,21 @@ def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
     """Return the limits; a mapping changes those that it names.
 
     Raises:
-        ConfigError: A name is unknown, or a value is not a number.
+        ConfigError: A name is unknown, or a value is not a number, or so small that nothing could be asked.
     """
-    if given is None:
+    if given is None or given is DEFAULT_LIMITS:
         return DEFAULT_LIMITS
-    if isinstance(given, Limits):
-        return given
+    named = msgspec.structs.asdict(given) if isinstance(given, Limits) else given
     known = [field.name for field in msgspec.structs.fields(Limits)]
-    for name in given:
+    for name in named:
         if name not in known:
             raise ConfigError(f"limits[{name!r}] is unknown.{did_you_mean(name, known)} The limits are: {', '.join(known)}.")
-    return _converted("limits", given, Limits)
+    limits = _converted("limits", named, Limits)
+    for name, value in msgspec.structs.asdict(limits).items():
+        least = 0 if name == "seconds" else 1
+        if value is not None and not value >= least:
+            raise ConfigError(f"limits[{name!r}] is {value}: give at least {least}.")
+    return limits
 
 
 def policy_of(given: DetachedPolicy) -> DetachedPolicy:

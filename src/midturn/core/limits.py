@@ -9,7 +9,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Each field is one limit; sizes are bytes, times are seconds.
 
     Args:
-        question: The text of a question, in bytes.
+        question: The text of a question, and each of its options, in characters.
         context: The context above it, in bytes.
         options: How many options a question may have.
         form: How many questions a form may have.
