@@ -24,6 +24,17 @@ class Wrong:
     """Nothing that anybody could use."""
 
 
+class Hasty:
+    """Wants to be asked for, and misspells it."""
+
+    definition = mt.ToolDefinition("hasty", "Do it.", {"type": "object"})
+    run = "aks"
+
+    async def execute(self, run: mt.ToolRun) -> mt.Outcome:
+        """Do it."""
+        return mt.Success(run.call.name)
+
+
 def routed(key: str, to: Any) -> mt.Agent:
     """Return an agent with one route."""
     return mt.Agent(MODEL, tools=[careful], routes={key: to})
@@ -69,6 +80,9 @@ def with_any(**wrong: Any) -> mt.Agent:
         (lambda: with_any(prompter=mt.TerminalPrompter), TypeError, r"not the class `TerminalPrompter`: write `prompter=T"),
         (lambda: with_any(prompter=Wrong()), TypeError, r"`async def prompt\(self, prompt\)`, not a `Wrong`"),
         (lambda: with_any().run_sync("x", prompter=cast("Any", Wrong())), TypeError, "not a `Wrong`"),
+        (lambda: mt.tool(run=cast("Any", "Ask"))(add), mt.ConfigError, r"Tool `add`: run='Ask' is not one of 'ask', .* Did you mean `ask`"),
+        (lambda: with_tools(Hasty()), mt.ConfigError, r"Tool `hasty`: run='aks' is not one of .* Did you mean `ask`"),
+        (lambda: mt.tool(name=cast("Any", 7))(add), TypeError, "`name` takes text, not 7"),
         (lambda: with_any(store="var/chats"), TypeError, r"not where it is: write `store=open_store\('var/chats'\)`"),
         (lambda: with_any(store=mt.MemoryStore), TypeError, "`store` takes a store"),
         (lambda: with_any(may_answer=True), TypeError, "`may_answer` takes a function .* not a `bool`"),
@@ -127,6 +141,31 @@ def test_a_prompter_whose_via_is_no_text_has_failed_and_nothing_unreadable_is_re
     result = agent.run_sync("x", prompter=Numbered())
 
     assert "`user` takes text, not 42" in told(agent.store, result.conversation)[0]
+
+
+@pytest.mark.parametrize("outcome", [mt.Success(cast("Any", {"ok": True})), mt.ToolError(cast("Any", 7))])
+def test_an_outcome_without_text_is_an_error_that_the_model_reads_and_the_turn_goes_on(outcome: mt.Outcome) -> None:
+    @mt.tool
+    async def shaped() -> mt.Outcome:
+        """Return what is not text."""
+        return outcome
+
+    agent = mt.Agent(calling("shaped"), tools=[shaped])
+    result = agent.run_sync("x")
+
+    assert result.status == "completed"
+    assert "what the model reads is text" in told(agent.store, result.conversation)[0]
+
+
+def test_the_id_of_a_call_is_text_and_nothing_runs_without() -> None:
+    async def one_call() -> None:
+        store = mt.MemoryStore()
+        inquirer = mt.Inquirer(store, await store.new())
+        async with inquirer.turn("x"):
+            await inquirer.run("deploy", cast("Any", 7), {}, lambda _: pytest.fail("it ran"))
+
+    with pytest.raises(TypeError, match=r"`call_id` takes text, not 7. A number becomes text with `str\(…\)`"):
+        asyncio.run(one_call())
 
 
 def test_what_is_not_a_question_is_an_error_that_names_the_constructors() -> None:

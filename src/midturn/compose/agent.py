@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import get_args
 
 import msgspec
 from msgspec import Struct
@@ -19,9 +18,8 @@ from midturn.journal import Journal
 from midturn.ports import Model, Tool
 from midturn.runtime.session import Session
 from midturn.runtime.surroundings import Surroundings
+from midturn.tools.run_policy import RUN_POLICIES
 from midturn.tools.source import source_of
-
-_RUN_POLICIES: tuple[RunPolicy, ...] = get_args(RunPolicy)
 
 
 class AgentParts(Struct, frozen=True, kw_only=True):
@@ -56,7 +54,7 @@ def compose_agent(parts: AgentParts, run: RunParts, journal: Journal) -> Session
 def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:
     """Return a tool's policy: it runs unattended unless it says otherwise, for its author is the program's."""
     declared: object = getattr(tool, "run", None)  # of a tool that is not ours this may be anything
-    run = declared if declared in _RUN_POLICIES else "unattended"
+    run = declared if declared in RUN_POLICIES else "unattended"
     return tool_policy(tool.definition.name, parts.routes, source=source_of(tool), run=run, detached=parts.detached)
 
 

@@ -22,6 +22,7 @@ from midturn.models.library_model import LibraryModel, is_library_model, reached
 from midturn.ports import Model, Tool
 from midturn.tools.function import FunctionTool
 from midturn.tools.names import register
+from midturn.tools.run_policy import check_run
 from midturn.tools.source import source_of
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]
@@ -52,7 +53,8 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
 
     Raises:
         TypeError: Something is not a tool, or a function cannot become one.
-        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; or a tool claims to be somebody else.
+        ConfigError: A name cannot be used, is taken twice, or belongs to a built-in tool; a tool claims to be somebody else, or is to be
+            `run` in a way that there is none of.
     """
     if not isinstance(given, (list, tuple)) and (_is_tool(given) or not isinstance(cast("object", given), Iterable)):
         raise TypeError("`tools` takes a list: `tools=[deploy]`.")
@@ -61,6 +63,8 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
     register([tool for tool in tools if tool not in built_in] if built_in else tools, built_in)
     for tool in tools:
         source_of(tool)
+        if isinstance(run := getattr(tool, "run", None), str):  # of a tool that is not ours it may be a method
+            check_run(tool.definition.name, run)
     return tools
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from midturn.core.form import Form
 from midturn.core.json_value import JsonObject, json_problem
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
+from midturn.core.plain_text import check_text
 from midturn.core.source import Source
 from midturn.core.turn.effects import Given
 from midturn.core.turn.inputs import OnFailure
@@ -202,6 +203,8 @@ def check_call(tool: str, call_id: str, arguments: JsonObject | None, depth_limi
     problem = name_problem(tool)
     if problem:
         raise ConfigError(problem)
+    if call_id is not None:  # type: ignore[redundant-expr]  # None is nothing, as an empty one is
+        check_text("call_id", call_id)
     if not call_id:
         raise ConfigError(f"The call of `{tool}` has no id. Pass the one that the model gave it.")
     if not isinstance(cast("object", arguments), Mapping | None):

@@ -78,8 +78,11 @@ def _checked(run: ToolRun, outcome: object) -> Outcome:
     """Return what a tool ended in: whoever wrote the tool, it is an outcome."""
     name = run.call.name
     match outcome:
-        case Success() | ToolError():
+        case Success(content=str()) | ToolError(message=str()):
             return outcome
+        case Success(content=given) | ToolError(message=given):
+            kind = type(outcome).__name__
+            return ToolError(f"{name} returned a `{kind}` of a `{type(given).__name__}`; what the model reads is text.")
         case NeedsInput(Form() as form):
             return _asked(run, form)
         case NeedsInput(asked):

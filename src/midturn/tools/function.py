@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 from msgspec.structs import replace
 
 from midturn.core.exchange import ToolDefinition
+from midturn.core.plain_text import check_text_or_none
 from midturn.core.source import Source
 from midturn.errors import ConfigError
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
+from midturn.tools.run_policy import check_run
 
 if TYPE_CHECKING:
     from midturn.core.outcome import Outcome
@@ -49,6 +51,8 @@ class FunctionTool(Generic[P, R_co]):
     def __init__(
         self, function: Callable[P, R_co], *, name: str | None = None, description: str | None = None, run: RunPolicy = "unattended"
     ) -> None:
+        check_text_or_none("name", name)
+        check_text_or_none("description", description)
         self._function = function
         self._run: RunPolicy = run
         self._foretelling: Callable[P, Question[bool] | None] | None = None
@@ -60,6 +64,7 @@ class FunctionTool(Generic[P, R_co]):
         parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
         self._callee = TypedFunction(function, parameters, _is_async(function))
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
+        check_run(self._definition.name, run)
         self._source = Source.tool(self._definition.name)
         functools.update_wrapper(self, written_function(function))
 
