@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from midturn.store.file_store import FileStore
 from support.cli import CommandLine, asks, calls
+from support.stored import asking, keep
 
 REGION = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}, "default": "eu-1"}
 FORM = [
@@ -575,6 +577,18 @@ def test_a_beginning_that_fits_several_questions_names_them(midturn: CommandLine
     assert finished.status == 1
     assert "fits 2 questions" in finished.stderr
     assert second["conversation"] in finished.stderr
+
+
+def test_a_beginning_that_fits_very_many_questions_names_the_oldest(midturn: CommandLine) -> None:
+    for _ in range(7):
+        keep(FileStore(midturn.root / ".midturn" / "conversations"), asking()[0])
+
+    finished = midturn.run("answer", "e4", "yes")
+
+    assert finished.status == 1
+    assert 'midturn: "e4" fits 7 questions: ' in finished.stderr
+    assert finished.stderr.count("-e4") == 5
+    assert len(midturn.run("answer", "x" * 10_000, "yes").stderr) < 300
 
 
 def test_a_whole_id_of_a_closed_question_says_who_answered(midturn: CommandLine) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from midturn.core.address import parse_address
+from midturn.core.json_value import shown
 from midturn.core.stream import OpenQuestion
 from midturn.errors import NotOpen
 from midturn.store.outside_answers import why_closed
 from midturn.store.store import ConversationStore
+
+_LISTED = 5
 
 
 def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
@@ -24,11 +27,11 @@ def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
     if len(found) == 1:
         return found[0]
     if found:
-        listed = ", ".join(question.id for question in found)
-        raise NotOpen(f"{typed!r} fits {len(found)} questions: {listed}. Give more of the id.")
+        listed = ", ".join([*(question.id for question in found[:_LISTED]), *(["…"] if len(found) > _LISTED else [])])
+        raise NotOpen(f"{shown(typed)} fits {len(found)} questions: {listed}. Give more of the id.")
     if at:
         raise store.run_sync("read", why_closed(store.port, at))
-    raise NotOpen(f"There is no open question {typed!r}. `midturn inbox` lists those that there are.")
+    raise NotOpen(f"There is no open question {shown(typed)}. `midturn inbox` lists those that there are.")
 
 
 def _event(question: OpenQuestion) -> str:
