@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from midturn.core.form import Form
+from midturn.core.image import Image
 from midturn.core.outcome import NeedsInput, Outcome, Success, ToolError
 from midturn.core.question import Question
 from midturn.core.secret import SecretValue
@@ -70,13 +71,17 @@ def _simpler(value: object) -> object:
 
 _TAIL = 4  # the last quarter of what is kept comes from the end, where programs say what went wrong
 _MARK = 400  # room for the line that says what was left out
+_LONGER = 8  # times as long as a text, and more, is its JSON at worst: what cannot be recorded would have its tool run again
+_AROUND = 100  # bytes of a picture's event besides its data
 
 
 def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
-    """Make an outcome fit to be read: no secret of the call in it, at most `limits.tool_output` bytes."""
+    """Make an outcome fit to be read and recorded: no secret of the call in it, a text of `limits.tool_output` bytes, what pictures fit."""
     match outcome:
         case Success(content, images):
-            return Success(shortened(run.hide(content), run), images)
+            text = shortened(run.hide(content), run)
+            kept = _fitting(text, images, run.limits.batch)
+            return Success(f"{text}\n{_left_out(images[len(kept) :], run.limits.batch)}" if len(kept) < len(images) else text, kept)
         case ToolError(message, trace, transient):
             lines = tuple(run.hide("\n".join(trace)).splitlines())
             return ToolError(shortened(run.hide(message), run), lines, transient)
@@ -84,10 +89,28 @@ def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
             return outcome
 
 
+def _fitting(text: str, images: Sequence[Image], batch: int) -> tuple[Image, ...]:
+    """Return the first of the pictures, as many as can be recorded with the text: a result that cannot be would have its tool run again."""
+    room = batch - len(msgspec.json.encode(text.encode("utf-8", "replace").decode())) - _MARK if images else 0
+    kept: list[Image] = []
+    for image in images:
+        room -= len(image.data) + _AROUND
+        if room < 0:
+            break
+        kept.append(image)
+    return tuple(kept)
+
+
+def _left_out(images: Sequence[Image], batch: int) -> str:
+    sizes = " and ".join(f"{image.size:,}" for image in images)
+    what, are = ("A picture", "is") if len(images) == 1 else (f"{len(images)} pictures", "are")
+    return f"({what} of {sizes} bytes {are} left out here: a result may have {batch:,} bytes, pictures in base64.)"
+
+
 def shortened(text: str, run: ToolRun) -> str:
     """Return `text` if it has at most `limits.tool_output` bytes, else its beginning and end, and where the whole of it is."""
     data = text.encode("utf-8", "replace")
-    limit = run.limits.tool_output
+    limit = min(run.limits.tool_output, run.limits.batch // _LONGER)
     if len(data) <= limit:
         return text
     room = max(limit - _MARK, 0)

@@ -1,0 +1,60 @@
+"""Results of tools that are too large to be recorded: the turn goes on, and no tool runs again for it."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import ToolCallResponse
+from midturn.core.image import Image
+from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.outcome import Success
+from midturn.store.memory_store import MemoryStore
+
+PICTURE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 899_996).decode())
+HUGE = Image("image/png", b64encode(b"\x89PNG" + b"x" * 2_999_996).decode())
+
+
+def result_of(outcome: object, limits: Limits = DEFAULT_LIMITS) -> tuple[ToolCallResponse, int]:
+    """Return what is recorded of what a tool returns, and how often the tool ran."""
+    ran: list[object] = []
+
+    @mt.tool
+    def look() -> object:
+        ran.append(outcome)
+        return outcome
+
+    store = MemoryStore(limits)
+    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "look"}]}, {"text": "Done."}]), tools=[look], store=store, limits=limits)
+    result = agent.run_sync("Look.")
+    assert result.status == "completed"
+    (response,) = (event for event in store.read_sync(result.conversation).events if isinstance(event, ToolCallResponse))
+    return response, len(ran)
+
+
+@pytest.mark.parametrize(
+    ("images", "kept", "said"),
+    [
+        ((PICTURE,), 1, "Here."),
+        ((HUGE,), 0, "Here.\n(A picture of 3,000,000 bytes is left out here: a result may have 2,097,152 bytes, pictures in base64.)"),
+        (
+            (PICTURE, PICTURE, PICTURE),
+            1,
+            "Here.\n(2 pictures of 900,000 and 900,000 bytes are left out here: a result may have 2,097,152 bytes, pictures in base64.)",
+        ),
+    ],
+)
+def test_pictures_that_do_not_fit_are_left_out_and_the_model_is_told(images: tuple[Image, ...], kept: int, said: str) -> None:
+    response, ran = result_of(Success("Here.", images))
+
+    assert (len(response.images or ()), response.content, ran) == (kept, said, 1)
+
+
+@pytest.mark.parametrize("content", ["\x01", "\ud800", "x", "\U0001f600"])
+def test_a_text_that_may_be_longer_than_what_can_be_recorded_is_shortened(content: str) -> None:
+    response, ran = result_of(content * 300_000, Limits(tool_output=10_000_000, batch=100_000))
+
+    assert "bytes are left out here" in response.content
+    assert ran == 1
