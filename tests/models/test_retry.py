@@ -10,7 +10,7 @@ from midturn.core.question import PersistedQuestion
 from midturn.core.question.answer_type import BooleanType
 from midturn.errors import ModelError, ScriptError
 from midturn.models.function import FunctionModel
-from midturn.models.retry import Retrying, RetryingModel, RetryPolicy
+from midturn.models.retry import Retrying, RetryingModel, RetryPolicy, is_transient
 from midturn.models.scripted import ScriptedModel
 from support.clocks import FakeClock
 from support.exchanges import ask, finish
@@ -64,6 +64,40 @@ def test_a_model_that_stays_down_fails_after_its_retries() -> None:
         ask(retrying(ScriptedModel([{"error": {"status": 500, "message": "down"}}] * 5), clock))
 
     assert clock.slept == [0.5, 1, 2, 4]
+
+
+def test_the_retries_that_were_configured_are_made_and_no_more() -> None:
+    clock = FakeClock()
+    model = RetryingModel(
+        ScriptedModel([{"error": {"status": 500, "message": "down"}}, {"error": {"status": 500, "message": "down"}}]),
+        clock,
+        policy=RetryPolicy(max_retries=1, base=3),
+        chance=lambda: 0.5,
+    )
+
+    with pytest.raises(ModelError, match="down"):
+        ask(model)
+
+    assert clock.slept == [3]
+
+
+@pytest.mark.parametrize(
+    ("status", "may_pass"),
+    [
+        (400, False),
+        (401, False),
+        (407, False),
+        (408, True),
+        (409, True),
+        (410, False),
+        (429, True),
+        (499, False),
+        (500, True),
+        (None, True),
+    ],
+)
+def test_which_statuses_may_pass(status: int | None, may_pass: bool) -> None:  # noqa: FBT001 (the expected value)
+    assert is_transient(status) is may_pass
 
 
 def test_a_server_that_asks_for_too_much_patience_is_not_waited_for() -> None:
