@@ -198,6 +198,7 @@ def test_it_is_shown_under_its_own(signed_in: TestClient, host: str) -> None:
         {"Origin": "http://127.0.0.1:7479"},
         {"Origin": "http://localhost"},
         {"Origin": "file://"},
+        {"Origin": f"ftp://{HOST}"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site", "Origin": "null"},
         {"Sec-Fetch-Site": "none"},

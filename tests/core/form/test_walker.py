@@ -282,6 +282,17 @@ def test_a_yes_is_offered_again_only_where_it_is_seen_once_more_before_it_is_sen
     assert walked(Form(questions), *changed).draft is UNSET
 
 
+def test_a_yes_in_whose_place_the_question_was_skipped_is_not_offered_again() -> None:
+    form = Form([PLACE, Question.boolean("sure", "Are you sure?", optional=True), REMARK], review=True)
+    said_yes = walked(form, Answered("production"), Answered(True), WentBack(), WentBack(), Answered("staging"))
+    assert said_yes.draft is True
+
+    for reply in (Answered(None), WentBack(), WentBack(), Answered("production")):
+        said_yes.feed(reply)
+    assert asked(said_yes.step()) == "sure"
+    assert said_yes.draft is UNSET
+
+
 def test_a_form_shown_again_has_what_was_entered_as_drafts() -> None:
     drafts = walked(
         Form([PLACE, APPLY, TOKEN, REMARK]), Answered("production"), Answered(True), Answered("hunter2"), Answered("by night")
