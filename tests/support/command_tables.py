@@ -41,8 +41,15 @@ def _prose(help: str) -> str:
     return "".join(f"{' '.join(paragraph.split())}\n\n" for paragraph in paragraphs)
 
 
+def options_of(command: click.Command) -> Iterator[click.Option]:
+    """Yield the options of a command as documents list them: `--help`, which each has, goes without saying."""
+    for option in command.params:
+        if isinstance(option, click.Option) and not option.hidden and "--help" not in option.opts:
+            yield option
+
+
 def _options(context: click.Context) -> str:
-    options = [option for option in context.command.params if isinstance(option, click.Option) and not option.hidden]
+    options = list(options_of(context.command))
     if not options:
         return ""
     rows = "".join(f"| {_names(option, context)} | {option.help} |\n" for option in options)

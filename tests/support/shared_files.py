@@ -14,6 +14,7 @@ from midturn.cli.main import midturn
 from midturn.config.keys import KEYS
 from midturn.config.nodes import Leaf, Node
 from midturn.core.json_value import Json
+from support.command_tables import options_of
 from support.documents import ROOT
 
 SHARE = ROOT / "share"
@@ -101,9 +102,8 @@ def _commands(context: click.Context) -> Iterator[str]:
             continue
         usage = " ".join(command.collect_usage_pieces(below))
         yield from (".SS " + _roff(f"{below.command_path} {usage}"), *_prose(command.help))
-        for option in command.params:
-            if isinstance(option, click.Option) and not option.hidden:
-                yield from (".TP", f".B {_roff(', '.join([*option.opts, *option.secondary_opts]))}", _roff(option.help or ""))
+        for option in options_of(command):
+            yield from (".TP", f".B {_roff(', '.join([*option.opts, *option.secondary_opts]))}", _roff(option.help or ""))
 
 
 def _prose(text: str | None) -> list[str]:

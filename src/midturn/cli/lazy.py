@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable, Mapping
-from typing import LiteralString
+from typing import LiteralString, TypeVar, cast
 
 import click
 from msgspec import Struct
@@ -39,6 +39,25 @@ class CommandEntry(Struct, frozen=True):
     help: LiteralString
 
 
+def _show_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001  click's signature
+    if value and not ctx.resilient_parsing:
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+_HELP = click.Option(
+    ["show_help", "-h", "--help"], is_flag=True, expose_value=False, is_eager=True, callback=_show_help, help="Show this message and exit."
+)
+_C = TypeVar("_C", bound=click.Command)
+
+
+def with_help(command: _C) -> _C:
+    """Give a command `--help` in words of ours: for its own, click looks for translations at each start, and loads locales for that."""
+    if _HELP not in command.params:
+        command.params.append(_HELP)
+    return command
+
+
 class LazyGroup(click.Group):
     """A group whose `sections` name its commands under headings; `shortcuts` are other names for some of them."""
 
@@ -62,7 +81,7 @@ class LazyGroup(click.Group):
         entry = self.entries.get(self.shortcuts.get(cmd_name, cmd_name))
         if entry is None:
             return None
-        command: click.Command = importlib.import_module(entry.module).command
+        command = with_help(cast("click.Command", importlib.import_module(entry.module).command))
         command.context_class = HelpContext
         return command
 

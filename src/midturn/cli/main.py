@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from midturn.cli.exit_status import ExitStatus
-from midturn.cli.lazy import CommandEntry, LazyGroup
+from midturn.cli.lazy import CommandEntry, LazyGroup, with_help
 from midturn.cli.output import flush_stdout, forget_stdout, note, say
 from midturn.cli.shown import Shown, block, line
 from midturn.errors import ConfigError, MidturnError, TerminalGone
@@ -144,6 +144,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.exit()
 
 
+@with_help
 @click.command(
     cls=AllCommands,
     context_settings={"help_option_names": ["-h", "--help"]},
