@@ -381,9 +381,23 @@ def test_a_secret_is_not_taken_as_a_value(midturn: CommandLine) -> None:
 
     finished = midturn.run("answer", question["id"], "hunter2")
 
-    assert finished.status == 1
-    assert "A secret is only given at the terminal" in finished.stderr
+    assert finished.status == 2
+    assert f"A secret is only given at the terminal, never as a VALUE. Run `midturn answer {question['id']}` there." in finished.stderr
     assert "hunter2" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("question", "row"),
+    [
+        ({"id": "note", "text": "Anything else?", "answer_type": {"type": "text"}}, "[VALUE]"),
+        ({"id": "note", "text": "Anything else?", "answer_type": {"type": "text"}, "optional": True}, "[VALUE | null]"),
+        (SECRET, "[a secret: without a VALUE, at a terminal]"),
+    ],
+)
+def test_the_inbox_says_of_every_question_how_it_is_answered(midturn: CommandLine, question: dict[str, Any], row: str) -> None:
+    suspended(midturn, question)
+
+    assert row in [line.strip() for line in midturn.ok("inbox").stdout.splitlines()]
 
 
 def test_a_secret_is_answered_where_its_turn_goes_on(midturn: CommandLine) -> None:

@@ -9,7 +9,7 @@ from midturn.cli.shown import Shown, joined, line
 from midturn.core.events import AskedForm
 from midturn.core.json_text import compact
 from midturn.core.question import Question, When
-from midturn.core.question.answer_type import BooleanType, MultiSelectType, PersistedType, SelectType
+from midturn.core.question.answer_type import BooleanType, MultiSelectType, PersistedType, SecretType, SelectType
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import QuestionError
 
@@ -58,9 +58,11 @@ def _allowed(question: OpenQuestion) -> str:
         return 'y | n | always | {"edit": …}' if _always(question) else 'y | n | {"edit": …}'
     if question.kind == "review":
         return "y | --reply TEXT"
-    named = _options(question.question.answer_type)
-    whole = _whole_form(question)
-    return " | ".join(part for part in (named or (whole and "VALUE"), whole) if part)
+    if isinstance(question.question.answer_type, SecretType):
+        return "a secret: without a VALUE, at a terminal"
+    skips = "null" if question.question.optional else ""
+    named = _options(question.question.answer_type) or "VALUE"
+    return " | ".join(part for part in (named, skips, _whole_form(question)) if part)
 
 
 def _options(kind: PersistedType) -> str:

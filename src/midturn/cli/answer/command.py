@@ -72,6 +72,10 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
         receipt = submitting.reply(given.reply)
         note("{}  (reply) {}", question.question.text, given.reply)
         return _go_on(question, given, held=receipt.held)
+    if holds_secret(question) and question.kind == "tool" and question.form is None:
+        raise click.UsageError(
+            f"A secret is only given at the terminal, never as a VALUE. Run `midturn answer {question.id}{place.option}` there."
+        )
     value = TypedValue(own_words(question, given.other)) if given.other is not None else read_value(question, given.value or "")
     check_edit(place, question, value)
     if isinstance(value, TypedEdit) and given.reason is not None:
@@ -121,10 +125,10 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     if not is_attached(environment(), non_interactive=False):
         if holds_secret(question):
             raise click.UsageError(
-                f"A secret is asked for, and there is no terminal to ask at. Run `midturn answer {question.id}` at one: a VALUE on the "
-                "command line would stay in your shell's history, and is not taken."
+                f"A secret is asked for, and there is no terminal to ask at. Run `midturn answer {question.id}{place.option}` at one: a "
+                "VALUE on the command line would stay in your shell's history, and is not taken."
             )
-        raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE`.")
+        raise click.UsageError(f"There is no terminal to ask at. Give a VALUE: `midturn answer {question.id} VALUE{place.option}`.")
     if holds_secret(question):
         return _in_place(question, given, "a secret is given to its tool directly")  # and to nobody else
     from midturn.cli.answer.at_terminal import answer_here
