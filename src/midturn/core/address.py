@@ -13,12 +13,12 @@ class Address(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the address as everybody outside the machine writes it."""
-        return f"{self.conversation}-{self.event_id}"
+        return address(self.conversation, self.event_id)
 
 
 def address(conversation: str, event_id: str) -> str:
     """Return the address of a question."""
-    return str(Address(conversation, event_id))
+    return f"{conversation}-{event_id}"
 
 
 def parse_beginning(prefix: str) -> tuple[str, bool]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import Json, is_plain, json_problem, shown
+from midturn.core.json_value import Json, json_problem, shown
 from midturn.core.limits import Limits
 from midturn.core.names import QUESTION_ID
 from midturn.core.question.answer import check_answer
@@ -34,23 +35,33 @@ def author(kind: type[Q], authored: object, limits: Limits, returns: object = No
     Raises:
         QuestionError: Every rule that is broken, each with a JSON pointer, what is allowed and what to do.
     """
-    if returns is not None or not is_plain(authored, limits.json_depth):
+    name = None if returns is not None else _named(kind, authored, limits)
+    question = None if name is None else cast("Q | None", KNOWN.get(name))
+    if question is None:
         broken = json_problem(authored, limits.json_depth)
         if broken is not None:
             raise QuestionError([broken])
-        return _read(kind, authored, limits, returns)
-    name = kind, limits, msgspec.json.encode(authored)
-    question = cast("Q | None", KNOWN.get(name))
-    if question is None:
         question = _read(kind, authored, limits, returns)
-        if len(KNOWN) == _MOST_KNOWN:
-            KNOWN.clear()
-        if is_as_authored(question, limits):
+        if name is not None and is_as_authored(question, limits):
+            if len(KNOWN) == _MOST_KNOWN:
+                KNOWN.clear()
             KNOWN[name] = question
     return question
 
 
-KNOWN: Final[dict[tuple[type, Limits, bytes], QuestionFields]] = {}
+_Name: TypeAlias = tuple[type, Limits, bytes]
+
+
+def _named(kind: type, authored: Any, limits: Limits) -> _Name | None:
+    """Return what only this very question is known by, with the type of every value in it; None where something is no plain value."""
+    try:
+        return kind, limits, marshal.dumps(authored, _BY_VALUE)
+    except ValueError:
+        return None
+
+
+_BY_VALUE: Final = 0  # the one version in which equal values have equal bytes, whoever else refers to them
+KNOWN: Final[dict[_Name, QuestionFields]] = {}
 """The questions that were asked last."""
 _MOST_KNOWN: Final = 256
 

@@ -19,7 +19,7 @@ from midturn.core.source import Source
 
 PromptKind: TypeAlias = Literal["tool", "run", "deliver", "review"]
 WaitingEvent: TypeAlias = InquiryRequest | Approval
-_AS_WE_WRITE_IT: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
+_AS_WE_WRITE_IT: Final = r"(?a)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
 
 
 class OpenQuestion(Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def _is_secret(answer_type: Json) -> bool:
 
 def recorded_at(event: Event) -> str:
     """Return when the event was recorded as RFC 3339 in UTC; a time that nobody can read is returned as it stands."""
-    if re.fullmatch(_AS_WE_WRITE_IT, event.timestamp, re.ASCII):
+    if re.fullmatch(_AS_WE_WRITE_IT, event.timestamp):
         return event.timestamp
     try:
         return rfc3339(event.at)
