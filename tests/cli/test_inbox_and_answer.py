@@ -138,6 +138,15 @@ def test_every_problem_of_a_map_is_named(midturn: CommandLine) -> None:
     assert "/evn" in finished.stderr
 
 
+def test_a_map_that_names_a_question_twice_is_refused_in_plain_words(midturn: CommandLine) -> None:
+    question = suspended(midturn, *FORM)
+
+    finished = midturn.run("answer", question["id"], '{"apply": true, "apply": false}')
+
+    assert finished.status == 1
+    assert 'The value cannot be used: the key "apply" appears twice in one object.' in finished.stderr
+
+
 def test_without_a_value_the_form_is_walked_at_the_terminal_back_and_review_included(midturn: CommandLine) -> None:
     question = suspended(midturn, *FORM)
     midturn.hasty()

@@ -249,7 +249,7 @@ def _edited(text: str) -> Json:
     try:
         return read_json(text)
     except NotJson as error:
-        raise AnswerError([Problem("", f"The arguments are {error}.")]) from None
+        raise AnswerError([Problem("", f"The arguments cannot be used: {error}.")]) from None
 
 
 def _covers(prompt: Prompt) -> str:

@@ -83,7 +83,7 @@ def _typed_json(schema: JsonObject, sent: Fields) -> Json:
     except NotJson as error:
         if schema.get("type") in {"integer", "number"}:
             _refuse("This is not a number.")
-        _refuse(f"This is {error}.")
+        _refuse(f"This cannot be used: {error}.")
 
 
 def _refuse(message: str) -> NoReturn:

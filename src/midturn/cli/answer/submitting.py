@@ -125,4 +125,4 @@ def _json(words: str) -> Json:
     try:
         return read_json(words)
     except NotJson as error:
-        raise AnswerError([Problem("", f"The value is {error}.")]) from error
+        raise AnswerError([Problem("", f"The value cannot be used: {error}.")]) from error

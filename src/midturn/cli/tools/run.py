@@ -67,7 +67,7 @@ def read_arguments(words: Sequence[str]) -> dict[str, Json]:
         try:
             return cast("dict[str, Json]", read_json(words[0]))
         except NotJson as error:
-            raise click.UsageError(f"The arguments are {error}.") from error
+            raise click.UsageError(f"The arguments cannot be used: {error}.") from error
     return dict(map(_pair, words))
 
 
