@@ -162,7 +162,7 @@ def test_a_script_without_an_answer_fails_this_question_alone() -> None:
 
 
 def test_whatever_a_model_raises_is_a_failure() -> None:
-    assert answer(Recorder(ValueError("a bug"))) == AssistantFailed(REQUEST.event_id, "ValueError: a bug")
+    assert answer(Recorder(ValueError("a bug\nin two lines"))) == AssistantFailed(REQUEST.event_id, "ValueError: a bug in two lines")
 
 
 def test_cancelling_stops_the_request() -> None:

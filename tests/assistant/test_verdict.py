@@ -55,6 +55,14 @@ def test_anything_else_is_wrong(text: str, problem: str) -> None:
     assert problem in verdict.problem
 
 
+def test_two_answers_that_differ_are_none() -> None:
+    """Whoever says yes and no in one breath approves nothing; saying the same twice does no harm."""
+    yes, no = StructuredPart({"reason": "fine", "answer": True}), StructuredPart({"reason": "risky", "answer": False})
+
+    assert read(yes, no) == Wrong("it gives several answers, and they differ")
+    assert read(yes, StructuredPart({"reason": "really fine", "answer": True})) == ReadAnswer(True, "fine")
+
+
 def test_a_call_is_wrong_even_beside_an_answer() -> None:
     verdict = read(TextPart('{"reason": "x", "answer": true}'), ToolCallPart("c", "deploy", {}))
 

@@ -77,7 +77,7 @@ async def consult(model: Model, consultation: Consultation) -> AssistantReplied 
         said = getattr(error, "metadata", None) if isinstance(error, ModelError) else None
         return AssistantFailed(asked.event_id, " ".join(str(error).split()), attempt.metadata(said))
     except Exception as error:  # noqa: BLE001 (a model may be anybody's code, and every question gets its response)
-        return AssistantFailed(asked.event_id, f"{type(error).__name__}: {error}", attempt.metadata())
+        return AssistantFailed(asked.event_id, " ".join(f"{type(error).__name__}: {error}".split()), attempt.metadata())
 
 
 class _Attempt:

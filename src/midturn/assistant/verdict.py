@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from midturn.core.exchange import Finished, StructuredPart, TextPart, ToolCallPart
 from midturn.core.json_text import NotJson, read_json
-from midturn.core.json_value import Json
+from midturn.core.json_value import Json, json_equal
 
 LONGEST: Final = 256 * 1024
 """Characters that an answer may have; whoever asked stops listening after them."""
@@ -47,10 +47,21 @@ def read_answer(finished: Finished) -> Verdict:
         return Wrong("it is empty" if finished.stop_reason != "length" else "it was cut off before it began")
     if len(text) > LONGEST or (part is not None and len(msgspec.json.encode(part.value)) > LONGEST):
         return Wrong(f"it is longer than {LONGEST:,} characters")
-    value = _parse(text) if part is None else part.value
-    if isinstance(value, Wrong):
-        return value
-    return _shaped(value)
+    value = _parse(text) if part is None else _only_answer(finished)
+    return value if isinstance(value, Wrong) else _shaped(value)
+
+
+def _only_answer(finished: Finished) -> Json | Wrong:
+    """Return the first structured value, unless another one answers differently."""
+    first, *others = [part.value for part in finished.parts if isinstance(part, StructuredPart)]
+    if any(not json_equal(_answer_in(other), _answer_in(first)) for other in others):
+        return Wrong("it gives several answers, and they differ")
+    return first
+
+
+def _answer_in(value: Json) -> Json:
+    """Return what is answered, of which there may be several reasons."""
+    return value.get("answer") if isinstance(value, Mapping) else value
 
 
 def _shaped(value: Json) -> Verdict:
