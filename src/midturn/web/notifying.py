@@ -15,6 +15,7 @@ from midturn.core.question.answer_type import SecretType
 from midturn.core.stream import OpenQuestion
 from midturn.core.visible import exact
 from midturn.errors import ConfigError
+from midturn.files.private import write_private
 from midturn.web.board import Board
 from midturn.web.templating import moment
 
@@ -110,10 +111,7 @@ class Notifying:
         if self._notice.remembered is None:
             return
         still = sorted(told & {question.id for question in self._board.open})
-        temporary = self._notice.remembered.with_suffix(".new")
-        temporary.write_text(json.dumps(still))
-        temporary.chmod(0o600)
-        temporary.replace(self._notice.remembered)
+        write_private(self._notice.remembered, json.dumps(still).encode())
 
 
 def wording(question: OpenQuestion) -> str:
