@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from midturn.files.private import ensure_private
+
 CODE_SECONDS = 5 * 60
 SIGN_IN_SECONDS = 12 * 60 * 60  # since the page was last used
 _TOUCHED_EVERY = 60  # seconds; a page that is open all day need not write all day
@@ -28,7 +30,7 @@ class Keyring:
         self._sign_ins = directory / "sign-ins"
         self._clock = clock
         for folder in (self._codes, self._sign_ins):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ensure_private(folder)
 
     def new_code(self) -> str:
         """Return a code that is good once, for five minutes. Any process of the same user may make one for a server that runs."""

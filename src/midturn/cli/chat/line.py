@@ -21,6 +21,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout.processors import TabsProcessor
 
 from midturn.config.places import state_directory
+from midturn.files.private import ensure_private
 from midturn.prompts.content import TAB, TAB_STOP
 from midturn.prompts.rich.screen import POINTER
 from midturn.prompts.settings import Mode
@@ -69,7 +70,7 @@ def line_here(setting: Mode, root: Path, commands: Mapping[str, str], offers: Of
 def history_file(root: Path) -> Path:
     """Return the file that keeps what was said in a workspace; made, with its folder, for its owner alone."""
     folder = state_directory() / "history"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ensure_private(folder)
     file = folder / hashlib.sha256(str(root.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
     os.close(os.open(file, os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     return file

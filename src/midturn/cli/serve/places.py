@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from midturn.config.places import state_directory
 from midturn.errors import ConfigError, NotOpen
+from midturn.files.private import ensure_private, write_private
 
 _NAME = "server.json"
 
@@ -31,10 +32,8 @@ def directory_of(port: int) -> Path:
 def announce(port: int, url: str) -> None:
     """Say that a server runs."""
     directory = directory_of(port)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = directory / _NAME
-    file.write_text(json.dumps({"pid": os.getpid(), "url": url}))
-    file.chmod(0o600)
+    ensure_private(directory)
+    write_private(directory / _NAME, json.dumps({"pid": os.getpid(), "url": url}).encode())
 
 
 def withdraw(port: int) -> None:

@@ -1,0 +1,42 @@
+"""What the page and the chat keep for their user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from midturn.cli.chat.line import history_file
+from midturn.cli.serve.places import announce
+from midturn.web.keyring import Keyring
+
+
+@pytest.fixture(autouse=True)
+def _no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def keys(place: Path) -> None:
+    Keyring(place / "state" / "midturn" / "serve" / "7478").new_code()
+
+
+def a_server(_: Path) -> None:
+    announce(7478, "http://127.0.0.1:7478/")
+
+
+@pytest.mark.parametrize("kept", [keys, a_server, history_file])
+def test_it_is_private_with_every_folder_above_it_that_was_made(
+    kept: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    kept(tmp_path)
+
+    made = list(tmp_path.rglob("*"))
+    assert any(path.is_file() for path in made)
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
