@@ -17,7 +17,6 @@ from midturn.errors import ConfigError
 from midturn.tools.docstring import read_docstring
 from midturn.tools.names import name_problem
 from midturn.tools.parameters import Parameters, TypedFunction, written_function
-from midturn.tools.run_policy import check_run
 
 if TYPE_CHECKING:
     from midturn.core.outcome import Outcome
@@ -64,6 +63,8 @@ class FunctionTool(Generic[P, R_co]):
         parameters = Parameters(_without_self(function) if self.is_unbound else function, written.parameters)
         self._callee = TypedFunction(function, parameters, _is_async(function))
         self._definition = ToolDefinition(_name(function, name), self.documentation.text, parameters.schema)
+        from midturn.tools.run_policy import check_run  # a program that declares no tool names no policy
+
         check_run(self._definition.name, run)
         self._source = Source.tool(self._definition.name)
         functools.update_wrapper(self, written_function(function))
