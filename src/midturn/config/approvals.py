@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 VARIABLE = "MIDTURN_TRUST"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_SHA256 = r"[0-9a-f]{64}"
 
 
 def sha256(data: bytes) -> str:
@@ -57,7 +57,7 @@ class Approvals(Struct, frozen=True):
             ConfigError: It is not a SHA-256 hash.
         """
         words = environment.get(VARIABLE, "").replace(",", " ").lower().split()
-        wrong = next((word for word in words if not _SHA256.fullmatch(word)), None)
+        wrong = next((word for word in words if not re.fullmatch(_SHA256, word)), None)
         if wrong is not None:
             raise ConfigError(f"{VARIABLE}: `{wrong}` is not a SHA-256 hash; `sha256sum` of the configuration file prints one")
         return cls(directory / "trust", frozenset(words))

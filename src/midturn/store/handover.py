@@ -28,7 +28,7 @@ NAME = "answers"
 _INTERVAL = 0.1  # seconds between two looks
 _LOG = logging.getLogger(__name__)
 _ASIDE = ".unreadable"
-_PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PLAIN = r"[A-Za-z0-9_-]{1,64}"
 
 
 class FileAnswers:
@@ -144,5 +144,5 @@ def _put_aside(folder: Folder, name: str, error: Exception) -> None:
 
 def _file_name(event_id: str) -> str:
     """Return the file of a question. Ids that are not plain names (a stream may come from anywhere) are written as their hash."""
-    plain = event_id if _PLAIN.fullmatch(event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
+    plain = event_id if re.fullmatch(_PLAIN, event_id) else hashlib.sha256(event_id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{plain}.json"

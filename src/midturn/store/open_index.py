@@ -21,7 +21,7 @@ from midturn.store.folder import Folder, refusal
 NAME = "open"
 _EMPTY = ".empty"
 _CLOCK_STEP = 2_000_000_000  # nanoseconds: no file system's clock takes longer steps
-_ID = re.compile(r"[0-9]{1,20}")
+_ID = r"[0-9]{1,20}"
 
 
 class OpenIndex:
@@ -50,7 +50,8 @@ class OpenIndex:
         try:
             with Folder.at(self._conversations) as conversations, conversations.inside(NAME) as folder:
                 if folder.read(_boot_file()).decode() == _boot():
-                    return [name for name in folder.names() if _ID.fullmatch(name)]
+                    is_id = re.compile(_ID).fullmatch
+                    return [name for name in folder.names() if is_id(name)]
         except (OSError, StoreError, UnicodeDecodeError):  # there is none yet, or none that can be read
             pass
         found = sorted(scan())

@@ -27,7 +27,7 @@ SealVerdict: TypeAlias = Literal["sealed", "unsealed", "changed"]
 
 SEALED_KINDS: Final = frozenset({"turn_start", "tool_call_request", "inquiry_response", "approval", "config_delta"})
 _LENGTH: Final = 16  # bytes of a code: enough, and every batch carries it
-_SEAL: Final = re.compile(rb',"seal":"([A-Za-z0-9_-]{22})"\}$')
+_SEAL: Final = rb',"seal":"([A-Za-z0-9_-]{22})"\}$'
 
 
 class Seals(Struct, frozen=True):
@@ -80,7 +80,7 @@ class SealChain:
                 self._begin(b"")
             needs = needs or self._is_empty or found.type in SEALED_KINDS
             self._is_empty = False
-            seal = _SEAL.search(line)
+            seal = re.search(_SEAL, line)
             if seal and self._fits(line[: seal.start()] + b"}\n", seal[1]):
                 needs = False
                 continue
@@ -129,7 +129,7 @@ class SealChain:
 
     def vouches(self, text: bytes) -> bool:
         """Say whether such an object was sealed here."""
-        seal = _SEAL.search(text)
+        seal = re.search(_SEAL, text)
         return bool(seal and self._key and hmac.compare_digest(self._single(text[: seal.start()] + b"}"), seal[1]))
 
     def _single(self, text: bytes) -> bytes:
@@ -170,7 +170,7 @@ def batches_of(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 def without_seal(line: bytes) -> bytes:
     """Return a line as it was before it was sealed."""
-    seal = _SEAL.search(line)
+    seal = re.search(_SEAL, line)
     return line[: seal.start()] + b"}" if seal else line
 
 

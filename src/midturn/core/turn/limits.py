@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from midturn.core.events import InquiryRequest
 from midturn.core.limits import Limits
-from midturn.core.routing.messages import LimitName
 from midturn.core.turn.record import TurnRecord
+
+if TYPE_CHECKING:
+    from midturn.core.routing.messages import LimitName
 
 
 def is_repeated_too_often(emissions: int, limits: Limits) -> bool:
