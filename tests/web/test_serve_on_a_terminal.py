@@ -82,6 +82,8 @@ def test_ctrl_c_ends_the_server_and_leaves_the_terminal_as_it_was(terminal: PtyS
     terminal.send("\x03")
     assert terminal.wait_for_end() == 0
     assert b"Traceback" not in terminal.raw
+    assert b"^C" not in terminal.raw
+    assert terminal.settings == terminal.read_settings()
 
 
 def test_with_a_certificate_the_page_is_reached_over_tls_alone(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -22,6 +22,7 @@ from midturn.cli.place import find_place
 from midturn.cli.serve.given import LOOPBACK, SCHEMES, Serve
 from midturn.cli.serve.places import announce, directory_of, find_running, withdraw
 from midturn.cli.shown import presented
+from midturn.cli.watching import without_echo
 from midturn.errors import ConfigError
 from midturn.sandbox.doors import for_people_only
 
@@ -98,7 +99,8 @@ def run_serve(given: Serve) -> ExitStatus:
         note(f"{another}Ctrl-C ends the server, and turns stay open.")
 
     try:
-        received = asyncio.run(serve(application(site, given.hosts), site, listening, listener, ready))
+        with without_echo():
+            received = asyncio.run(serve(application(site, given.hosts), site, listening, listener, ready))
     finally:
         withdraw(given.port)
     if received in (signal.SIGTERM, signal.SIGHUP):
