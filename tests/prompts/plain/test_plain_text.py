@@ -12,6 +12,7 @@ from midturn.core.question.answer_type import SchemaType
 from midturn.core.reply import Answered, EndedTurn, Replied, WentBack
 from midturn.core.secret import SecretValue
 from midturn.prompts.plain.dialog import Edit
+from midturn.prompts.plain.scene import Scene
 from support.plain_talk import Talk
 from support.prompt_catalogue import PROMPTS, SCHEMA, SECRET, TEXT
 
@@ -181,3 +182,10 @@ def test_a_skeleton_is_still_what_the_editor_begins_with_after_a_refused_enter()
 def test_who_returns_to_a_shape_is_shown_it_again() -> None:
     assert Talk(PROMPTS["schema_skeleton"], ":s", "").text.count("Answer in JSON of this shape:") == 2
     assert Talk(PROMPTS["schema_skeleton"], ":?").text.count("Answer in JSON of this shape:") == 1
+
+
+def test_a_header_breaks_between_words_and_stays_behind_the_gutter() -> None:
+    asked = replace(PROMPTS["text"], question=replace(PROMPTS["text"].question, optional=True), index=3, total=3)
+    rows = Scene(asked, 30).opening()
+
+    assert rows[:2] == ["| Assistant asks, question 3", "|   of 3 (optional):"]

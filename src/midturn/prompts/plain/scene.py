@@ -10,7 +10,7 @@ from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply
 from midturn.core.visible import exact
 from midturn.prompts.answer_text import covered_text, reply_text
 from midturn.prompts.body import PLAIN_GUTTER, ROWS_SHOWN, body_rows, more_rows, question_rows
-from midturn.prompts.cells import clip, glued, hang, unglued
+from midturn.prompts.cells import cells, clip, glued, hang, unglued
 from midturn.prompts.content import asked_by, quoted_label, split_lines
 from midturn.prompts.keys import HELP, Command, Commands, KeyStep, commands, covered, find_named, leaves
 from midturn.prompts.native import native
@@ -52,7 +52,7 @@ class Scene:
         """Return header, context and question: what is printed once."""
         question = question_rows(self.prompt, self.width)
         more = more_rows("...", len(self.rest), self._view_keys(), self.width)
-        return [self._header(), *self.shown, *more, *question, *self._remembering(), *self._error()]
+        return [*self._header(), *self.shown, *more, *question, *self._remembering(), *self._error()]
 
     def transcript(self, reply: Reply) -> str:
         """Return the row that stays: what was answered, and whether it was approved without having been seen whole."""
@@ -119,11 +119,13 @@ class Scene:
         rows = [f"Not accepted: {exact(first)}", *(f"  {exact(line)}" for line in more)]
         return [wrapped for row in rows for wrapped in hang(row, self.width, "  ")]
 
-    def _header(self) -> str:
+    def _header(self) -> list[str]:
+        """Say who asks; every row of it stands behind the gutter."""
         prompt = self.prompt
         place = f", question {prompt.index} of {prompt.total}" if prompt.total > 1 else ""
         optional = " (optional)" if prompt.question.optional else ""
-        return f"{PLAIN_GUTTER}{asked_by(prompt)} asks{place}{quoted_label(prompt)}{optional}:"
+        text = f"{asked_by(prompt)} asks{place}{quoted_label(prompt)}{optional}:"
+        return [f"{PLAIN_GUTTER}{row}" for row in hang(text, max(1, self.width - cells(PLAIN_GUTTER)), INDENT)]
 
 
 def spoken_key(command: Command) -> str:
