@@ -1,4 +1,4 @@
-"""Results of tools that are too large to be recorded: the turn goes on, and no tool runs again for it."""
+"""What tools return and ask that is too large to be recorded: the turn goes on, and no tool runs again for it."""
 
 from __future__ import annotations
 
@@ -58,3 +58,24 @@ def test_a_text_that_may_be_longer_than_what_can_be_recorded_is_shortened(conten
 
     assert "bytes are left out here" in response.content
     assert ran == 1
+
+
+OPTIONS = [mt.SelectOption(f"{number} {'v' * 1_000}", description="d" * 1_000) for number in range(200)]
+LONG = mt.Form([mt.Question.select(f"q{number}", "Which?", OPTIONS) for number in range(6)])
+
+
+@pytest.mark.parametrize("asked", [LONG, mt.Question.text("q", "What?", default="x" * 3_000_000)], ids=["options", "default"])
+def test_a_tool_that_asks_more_than_can_be_recorded_reads_so(asked: mt.Form | mt.Question[str]) -> None:
+    response, ran = result_of(asked)
+
+    assert "may be recorded at once (`limits.batch`). Ask less." in response.content
+    assert (response.is_error, ran) == (True, 1)
+
+
+def test_what_can_just_be_recorded_is_asked() -> None:
+    @mt.tool
+    def pick() -> object:
+        return mt.Form(LONG.questions[:3])
+
+    agent = mt.Agent(mt.ScriptedModel([{"calls": [{"name": "pick"}]}]), tools=[pick], store=MemoryStore())
+    assert [question.request.question_id for question in agent.run_sync("Go.").pending] == ["q0"]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
+
+import msgspec
 
 from midturn.core.form import Form
 from midturn.core.form.problems import QuestionRead
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.limits import Limits
 from midturn.core.question import Question, When
+from midturn.core.question.answer_type import BooleanType, SecretType, SelectType, TextType
 from midturn.core.question.authoring import author, is_as_authored, written
 from midturn.errors import Problem, QuestionError
 
+_ESCAPED = 6  # bytes that one character may take in JSON
+_VALUE = 100  # characters of an option besides its label and its description
+_AROUND = 1_000  # bytes of a request besides what is asked
 _ADVICE = "holds a secret that was given in this call, and a question is shown and recorded. Leave the secret out."
 
 
@@ -20,10 +27,11 @@ def fit_to_be_asked(form: Form, limits: Limits, hide: Callable[[str], str]) -> F
     """Return the form as it may be asked in a call; `hide` knows its secrets.
 
     Raises:
-        QuestionError: It breaks rules, or repeats a secret of the call; the message names every place, and no secret.
+        QuestionError: It breaks rules, is too large, or repeats a secret of the call; the message names every place, and no secret.
     """
     try:
         sound = checked(form, limits)
+        _check_weight(sound, limits)
     except QuestionError as error:  # what is wrong may be quoted
         hidden = [Problem(hide(problem.pointer), hide(problem.message)) for problem in error.problems]
         raise QuestionError(hidden) from None
@@ -33,6 +41,29 @@ def fit_to_be_asked(form: Form, limits: Limits, hide: Callable[[str], str]) -> F
     if leaks:
         raise QuestionError(leaks)
     return sound
+
+
+def _check_weight(form: Form, limits: Limits) -> None:
+    """Make sure that the form can be recorded: its first request holds all of it, and its own question once more."""
+    most = sum(map(partial(_most, limits), form.questions))
+    if 2 * most < limits.batch:
+        return
+    sizes = [len(msgspec.json.encode(question.to_json())) for question in form.questions]
+    size = sum(sizes) + max(sizes) + _AROUND
+    if size > limits.batch:
+        room = f"{limits.batch:,} may be recorded at once (`limits.batch`)"
+        raise QuestionError([Problem("", f"what is asked has {size:,} bytes as it is recorded; {room}. Ask less.")])
+
+
+def _most(limits: Limits, question: Question[Any]) -> int:
+    """Return a number of bytes that the JSON of a question surely does not have, without looking at each part."""
+    match question.answer_type:
+        case BooleanType() | TextType() | SecretType() if question.default is None or isinstance(question.default, bool):
+            return (limits.question + limits.context) * _ESCAPED
+        case SelectType(options=options) if question.default is None:
+            return (limits.question + limits.context + len(options) * (2 * limits.question + _VALUE)) * _ESCAPED
+        case _:
+            return limits.batch
 
 
 def _texts(form: Form, hide: Callable[[str], str]) -> Iterator[tuple[str, str]]:
