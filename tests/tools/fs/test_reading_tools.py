@@ -132,6 +132,17 @@ def test_what_is_not_a_path_is_an_error_for_the_model(root: Path, tool: Function
         assert refused(tool, root, path=path)
 
 
+def test_a_named_file_that_cannot_be_searched_is_not_said_to_have_no_matches(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "twin.py").hardlink_to(root / "b.py")
+    (root / "out").symlink_to("/etc/hostname")
+
+    assert "not a file" in refused(fs_grep_files, root, pattern="two", path="pipe")
+    assert "hard link" in refused(fs_grep_files, root, pattern="x", path="twin.py")
+    assert "out of the workspace" in refused(fs_grep_files, root, pattern=".", path="out")
+    assert told(fs_grep_files, root, pattern="x = 2") == "(no matches)"  # in a folder it is passed over
+
+
 def test_lines_are_found_as_grep_writes_them(root: Path) -> None:
     assert told(fs_grep_files, root, pattern="t(wo|hree)") == "docs/plan.md:2:two\ndocs/plan.md:3:three\ndocs/deep/a.py:1:def two():"
     assert told(fs_grep_files, root, pattern="(?i)TWO", glob="*.py") == "docs/deep/a.py:1:def two():"

@@ -33,7 +33,7 @@ def grep_files(ctx: ToolContext, pattern: str, path: str, glob: str | None, cont
     with Beneath(ctx.root) as beneath:
         search = _Search(beneath, Pattern(pattern), context or 0, ctx)
         for file in _files(beneath, start, matching):
-            result.add(file, search.lines(file))
+            result.add(file, search.named_lines(file) if file == start else search.lines(file))
             if search.is_over():
                 result.stopped = f"(stopped after {_SECONDS:g} seconds: look into one folder, or give a `glob`)"
             if result.stopped:
@@ -121,11 +121,20 @@ class _Search:
     def lines(self, file: PurePosixPath) -> Iterator[FoundLine]:
         """Yield the matching lines of a file and those around them; what is not text, or cannot be read, has none."""
         try:
+            yield from self.named_lines(file)
+        except Rejected:
+            return
+
+    def named_lines(self, file: PurePosixPath) -> Iterator[FoundLine]:
+        """Yield the matching lines of a file that was named.
+
+        Raises:
+            Rejected: It cannot be read: that is not the same as finding nothing in it.
+        """
+        try:
             text = decoded(self._beneath.read(file))
         except FileTooLarge:
             self.too_large.append(shown(str(file)))
-            return
-        except Rejected:
             return
         lines = [line.removesuffix("\r") for line in lines_of(text)] if text else []
         matches = [at for at, line in enumerate(lines) if not self.is_over() and self._pattern.is_in(line)]
