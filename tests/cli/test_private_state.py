@@ -1,8 +1,10 @@
-"""What the page and the chat keep for their user."""
+"""What the page, the chat and the log keep for their user."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,7 +30,12 @@ def a_server(_: Path) -> None:
     announce(7478, "http://127.0.0.1:7478/")
 
 
-@pytest.mark.parametrize("kept", [keys, a_server, history_file])
+def a_record(_: Path) -> None:
+    script = "import logging; from midturn.cli.log import start_log; start_log({}); logging.getLogger('midturn').error('x')"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("kept", [keys, a_server, history_file, a_record])
 def test_it_is_private_with_every_folder_above_it_that_was_made(
     kept: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,9 @@ class _PrivateFile(logging.Handler):
         """Append a record."""
         with suppress(OSError):
             if self._descriptor is None:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                from midturn.files.private import ensure_private  # most commands have nothing to log
+
+                ensure_private(self._path.parent)
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
                 self._descriptor = os.open(self._path, flags, 0o600)
             os.write(self._descriptor, f"{self.format(record)}\n".encode(errors="backslashreplace"))

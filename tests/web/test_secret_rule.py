@@ -1,0 +1,43 @@
+"""Where nobody can read along: over TLS, or between a browser and a server of one machine."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.requests import Request
+
+from midturn.web.secret_rule import is_private
+
+
+@pytest.mark.parametrize(
+    ("scheme", "client", "host", "private"),
+    [
+        ("https", "203.0.113.5", "public.example", True),
+        ("http", "127.0.0.1", "127.0.0.1:7478", True),
+        ("http", "127.0.0.1", "localhost:7478", True),
+        ("http", "::1", "[::1]:7478", True),
+        ("http", "127.0.0.1", "public.example", False),  # a proxy on this machine, and a browser anywhere
+        ("http", "127.0.0.1", "localhost.evil.example", False),
+        ("http", "127.0.0.1", "", False),
+        ("http", "192.0.2.7", "localhost:7478", False),  # whoever sends it writes the Host
+        ("http", "192.0.2.7", "127.0.0.1:7478", False),
+        ("http", None, "localhost:7478", False),
+    ],
+)
+def test_a_page_is_private_over_tls_or_where_both_ends_are_this_machine(
+    scheme: str,
+    client: str | None,
+    host: str,
+    private: bool,  # noqa: FBT001 (the expected value)
+) -> None:
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "scheme": scheme,
+        "path": "/",
+        "query_string": b"",
+        "headers": [(b"host", host.encode())],
+        "client": (client, 50_000) if client else None,
+        "server": ("127.0.0.1", 7478),
+    }
+
+    assert is_private(Request(scope)) is private
