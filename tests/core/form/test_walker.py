@@ -312,6 +312,17 @@ def test_an_answer_that_no_human_gave_is_no_draft() -> None:
     assert walked(Form([PLACE, APPLY]), Answered("staging", automatic=True)).drafts == {}
 
 
+def test_a_yes_that_no_human_gave_is_not_offered_as_theirs() -> None:
+    form = Form([PLACE, Question.boolean("sure", "Are you sure?"), REMARK], review=True)
+    walker = walked(form, Answered("production"), Answered(True, automatic=True), WentBack(), Answered("staging"))
+    assert asked(walker.step()) == "sure"
+    assert walker.draft is UNSET
+
+
+def test_a_question_that_was_skipped_is_no_draft() -> None:
+    assert walked(Form([Question.text("extra", "More?", optional=True), PLACE]), Answered(None)).drafts == {}
+
+
 def test_answers_are_followed_as_far_as_they_fit() -> None:
     form = Form(
         [Question.text("a", "A?"), Question.boolean("b", "B?"), Question.text("c", "C?", when=When("b", True)), Question.text("d", "D?")]
