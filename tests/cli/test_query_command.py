@@ -335,6 +335,20 @@ def test_an_answer_of_another_shape_is_an_error_and_nothing_on_stdout(midturn: C
     assert "the answer does not have the shape that was asked for" in for_a_program.stderr
 
 
+def test_json_that_does_not_fit_the_schema_is_an_error_and_nothing_on_stdout(midturn: CommandLine) -> None:
+    schema = '{"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": false}'
+    model = midturn.script({"text": '{"city": 7}'})
+
+    finished = midturn.run("query", "-m", model, "--schema", schema, "hi")
+    for_a_program = midturn.run("query", "-m", model, "--schema", schema, "--output", "json", "hi")
+
+    assert (finished.status, finished.stdout) == (1, "")
+    assert "the answer does not have the shape that was asked for:\n" in finished.stderr
+    assert "/city: must be a string" in finished.stderr
+    assert for_a_program.status == 1
+    assert (for_a_program.json["status"], for_a_program.json["structured"]) == ("failed", None)
+
+
 def test_without_words_the_editor_asks_for_them(midturn: CommandLine) -> None:
     editor = midturn.root / "editor"
     editor.write_text('#!/bin/sh\nsed -n "/What do you want to ask/p" "$1" > seen\nprintf "Good\\nmorning\\n# nothing" > "$1"\n')

@@ -140,7 +140,7 @@ def finished(
     if wanted is None or result.structured is None:
         return result
     if isinstance(wanted, Mapping):
-        return _checked(result, wanted)
+        return checked(result, wanted)
     from midturn.core.value_types import Mismatch, value_type  # most answers are text
 
     try:
@@ -149,7 +149,7 @@ def finished(
         return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {mismatch}")
 
 
-def _checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
+def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
     """Let an answer fail that does not fit its schema; one of more than the closed subset is checked by the model's provider alone."""
     from midturn.core.schema import check_schema, validate  # most answers are text
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from midturn.agent.result import RunResult, result_of
+from midturn.agent.result import RunResult, checked, result_of
 from midturn.agent.turn_usage import turn_usage
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.output import note, say_json
 from midturn.cli.shown import line, spoken
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
-from midturn.core.events import Event
+from midturn.core.events import ChatRequest, Event
 from midturn.models.wrapper import Spent
 from midturn.runtime.driver import RunEnding
 
@@ -49,9 +50,10 @@ class EndReport(Struct, frozen=True, kw_only=True):
         result = result_of(ended.conversation, ended.turn, ended.ending, ended.spent)
         status = status_of(result)
         waits = status == ExitStatus.SUSPENDED and self.waits
+        misfit = _misfit(result, ended.turn) if self.shaped and result.status == "completed" else None
         match self.output:
-            case _ if self.shaped and result.status == "completed" and result.structured is None:
-                status = self._misshapen(result)
+            case _ if misfit is not None:
+                status = self._misshapen(result, misfit)
             case "json" if not waits:
                 print_result(result)
             case "text" if self.shaped and result.status == "completed":
@@ -73,9 +75,17 @@ class EndReport(Struct, frozen=True, kw_only=True):
         report_left_open(ended.conversation, ending.error or "", failure, self.option)
         return ExitStatus.ERROR
 
-    def _misshapen(self, result: RunResult[Any]) -> ExitStatus:
+    def _misshapen(self, result: RunResult[Any], misfit: str) -> ExitStatus:
         """Say that an answer has another shape than the one asked for: an error, and no answer for whoever reads stdout."""
         if self.output == "json":
-            print_result(result, status="failed")
-        note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(result.text)))
+            print_result(replace(result, structured=None), status="failed")
+        note(line("midturn: {}:\n{}", _MISSHAPEN, spoken(misfit)))
         return ExitStatus.ERROR
+
+
+def _misfit(result: RunResult[Any], turn: Sequence[Event]) -> str | None:
+    """Return what was said in place of JSON, or how the JSON does not fit its schema; None where it fits."""
+    if result.structured is None:
+        return result.text
+    schema = next((event.schema for event in turn if isinstance(event, ChatRequest) and event.schema is not None), None)
+    return None if schema is None else checked(result, schema).error
