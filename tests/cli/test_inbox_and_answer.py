@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -510,17 +509,23 @@ def test_watch_goes_on_with_turns_as_they_are_answered(midturn: CommandLine) -> 
 
 
 def test_watch_does_not_try_again_and_again_what_stays_as_it_is(midturn: CommandLine) -> None:
+    """It has looked again when it has gone on with a later turn."""
     midturn.asker()
+    later = midturn.root / "later.json"
+    later.write_text(json.dumps({"replies": [calls("deploy", ask=asks()), {"text": "Later."}]}))
     model = midturn.script(calls("deploy", ask=asks()), *({"error": {"status": 400, "message": "no"}} for _ in range(50)))
     midturn.run("query", "-m", model, "--defer", "Ship it")
     midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "yes")
     watching = midturn.start("resume", "--ready", "--watch")
     try:
         assert watching.stderr is not None
+        assert watching.stdout is not None
         heard = [watching.stderr.readline()]
         while "The turn is open" not in heard[-1]:
             heard.append(watching.stderr.readline())
-        time.sleep(1.5)  # three looks
+        midturn.run("query", "-m", f"scripted:{later}", "--defer", "Ship it, too")
+        midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "yes")
+        assert watching.stdout.readline() == "Later.\n"
     finally:
         watching.send_signal(signal.SIGINT)
         _, rest = watching.communicate(timeout=30)
