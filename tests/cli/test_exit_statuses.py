@@ -75,6 +75,13 @@ def test_2_says_behind_which_command_an_option_stands(midturn: CommandLine, argu
     assert "midturn: `-c` goes after a command: write `midturn chat -c` or `midturn query -c`." in finished.stderr
 
 
+def test_2_lists_what_could_have_been_given_in_one_line(midturn: CommandLine) -> None:
+    finished = midturn.run("completions")
+
+    assert finished.status == 2
+    assert "Choose from: bash, zsh, fish" in finished.stderr
+
+
 def test_2_names_file_and_line_of_what_is_wrong_in_the_configuration(midturn: CommandLine) -> None:
     midturn.workspace_file('[assistant]\nname = "x"\n\n[conversation.tools.deploy]\ncommand = ["x"]\nprotocl = "outcome"\n')
 

@@ -209,7 +209,8 @@ def _alone() -> list[str]:
 
 def _usage(error: click.ClickException) -> Shown:
     context = getattr(error, "ctx", None)
-    message = block(error.format_message())
+    said = error.format_message()
+    message = block(said.replace("\n\t", " ") if isinstance(error, click.MissingParameter) else said)  # click lists choices in rows
     if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
         return message
     return line("midturn: {}\nTry `{} --help`.", message, context.command_path) if context else line("midturn: {}", message)
