@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import pydoc
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -202,6 +202,31 @@ def test_options_that_differ_are_kept(options: list[Any]) -> None:
         "type": "select",
         "options": options,
     }
+
+
+class Safe(str):
+    """Text that a template need not escape, as web frameworks have it."""
+
+    __slots__ = ()
+
+
+class Count(int):
+    """A number of something."""
+
+
+def test_options_of_classes_derived_from_plain_ones_are_their_plain_values() -> None:
+    question = Question.select("r", "Which?", [Safe("a"), Count(3), Env.STAGING.value, SelectOption(Safe("b"), Safe("said"))])
+
+    assert isinstance(question.answer_type, SelectType)
+    options = question.answer_type.options
+    assert [(option.value, type(option.value)) for option in options] == [("a", str), (3, int), ("staging", str), ("b", str)]
+    assert type(options[3].description) is str
+
+
+def test_an_option_that_is_no_value_is_refused_by_its_place() -> None:
+    options: list[Any] = ["a", SelectOption(cast("str", object()))]
+    with pytest.raises(QuestionError, match="/answer_type/options/1/value: a Python object is not JSON"):
+        Question.select("r", "Which?", options)
 
 
 @pytest.mark.parametrize("options", [None, "abc", {}, [], list(range(201)), 3])

@@ -12,6 +12,8 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.question.answer_type import AnswerType, MultiSelectType, SchemaType, SelectOption, SelectType
 from midturn.errors import Problem, QuestionError
 
+_AS_IT_IS = frozenset({str, int, float, bool})
+
 
 def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
     """Return the options as they are authored in JSON, and the `Enum` behind them where they are one."""
@@ -19,8 +21,25 @@ def options_as_json(options: Any) -> tuple[Json, type[Enum] | None]:
         return [member.value for member in options], options
     if isinstance(options, (list, Sequence)) and not isinstance(options, str):  # a string is a sequence of letters that nobody means
         given = cast("Sequence[Any]", options)
-        return [msgspec.to_builtins(option) if isinstance(option, SelectOption) else option for option in given], None
+        return [option if type(option) in _AS_IT_IS else _option_as_json(option) for option in given], None
     return cast("Json", options), None
+
+
+def _option_as_json(option: Any) -> Json:
+    """Return an option as it is authored in JSON; where its class is derived from `str`, `int` or `float`, the plain value."""
+    if isinstance(option, SelectOption):
+        told = cast("SelectOption[Any]", option)
+        described = {} if told.description is None else {"description": _option_as_json(told.description)}
+        return {"value": _option_as_json(told.value), **described}
+    match option:
+        case str():
+            return str.__str__(option)
+        case int() if not isinstance(option, bool):
+            return int.__int__(option)
+        case float():
+            return float.__float__(option)
+        case _:
+            return option
 
 
 def default_as_json(default: object) -> Json:
