@@ -604,6 +604,7 @@ def test_a_beginning_that_fits_several_questions_names_them(midturn: CommandLine
 
     assert finished.status == 1
     assert "fits 2 questions" in finished.stderr
+    assert "Give what follows the dash, or its beginning." in finished.stderr
     assert second["conversation"] in finished.stderr
 
 

@@ -28,7 +28,7 @@ def find_question(store: ConversationStore, typed: str) -> OpenQuestion:
         return found[0]
     if found:
         listed = ", ".join([*(question.id for question in found[:_LISTED]), *(["…"] if len(found) > _LISTED else [])])
-        raise NotOpen(f"{shown(typed)} fits {len(found)} questions: {listed}. Give more of the id.")
+        raise NotOpen(f"{shown(typed)} fits {len(found)} questions: {listed}. Give what follows the dash, or its beginning.")
     if at:
         raise store.run_sync("read", why_closed(store.port, at))
     raise NotOpen(f"There is no open question {shown(typed)}. `midturn inbox` lists those that there are.")
