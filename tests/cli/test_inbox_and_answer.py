@@ -510,27 +510,24 @@ def test_watch_goes_on_with_turns_as_they_are_answered(midturn: CommandLine) -> 
 
 def test_watch_does_not_try_again_and_again_what_stays_as_it_is(midturn: CommandLine) -> None:
     """It has looked again when it has gone on with a later turn."""
-    midturn.asker()
-    later = midturn.root / "later.json"
-    later.write_text(json.dumps({"replies": [calls("deploy", ask=asks()), {"text": "Later."}]}))
-    model = midturn.script(calls("deploy", ask=asks()), *({"error": {"status": 400, "message": "no"}} for _ in range(50)))
-    midturn.run("query", "-m", model, "--defer", "Ship it")
-    midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "yes")
+    midturn.ok("answer", suspended(midturn, asks())["id"], "yes")
+    script = midturn.root / "play.json"
+    script.rename(midturn.root / "later.json")  # so the first turn cannot go on
     watching = midturn.start("resume", "--ready", "--watch")
     try:
         assert watching.stderr is not None
         assert watching.stdout is not None
         heard = [watching.stderr.readline()]
-        while "The turn is open" not in heard[-1]:
+        while "play.json" not in heard[-1]:
             heard.append(watching.stderr.readline())
-        midturn.run("query", "-m", f"scripted:{later}", "--defer", "Ship it, too")
+        midturn.run("query", "-m", f"scripted:{midturn.root / 'later.json'}", "--defer", "Ship it, too")
         midturn.ok("answer", midturn.ok("inbox", "--json").json[0]["id"], "yes")
-        assert watching.stdout.readline() == "Later.\n"
+        assert watching.stdout.readline() == "Done.\n"
     finally:
         watching.send_signal(signal.SIGINT)
         _, rest = watching.communicate(timeout=30)
 
-    assert "The turn is open" not in rest
+    assert "play.json" not in rest
 
 
 def test_what_is_not_open_cannot_be_resumed(midturn: CommandLine) -> None:
