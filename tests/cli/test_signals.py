@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -130,6 +131,37 @@ def head(midturn: CommandLine, *arguments: str) -> tuple[int, str]:
         process.stdout.close()
         err = process.stderr.read().decode()
         return process.wait(timeout=30), err
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
+def test_an_agent_for_editors_says_which_signal_ended_it(midturn: CommandLine, number: signal.Signals, status: int) -> None:
+    pytest.importorskip("acp")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-m", "midturn", "acp"], cwd=midturn.root, env=midturn.environment, stdin=pipe, stdout=pipe, start_new_session=True
+    ) as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        agent.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}\n')
+        agent.stdin.flush()
+        assert b'"protocolVersion"' in agent.stdout.readline()
+        agent.send_signal(number)
+        assert agent.wait(timeout=60) == status
+
+
+def test_ctrl_c_ends_a_server_for_agents_although_its_client_says_nothing_more(midturn: CommandLine) -> None:
+    pytest.importorskip("mcp")
+    pipe, hello = subprocess.PIPE, {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    with subprocess.Popen(
+        [sys.executable, "-m", "midturn", "mcp"], cwd=midturn.root, env=midturn.environment, stdin=pipe, stdout=pipe, start_new_session=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n")
+        server.stdin.flush()
+        assert b'"serverInfo"' in server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) == -signal.SIGINT
 
 
 def test_a_turn_whose_reader_goes_away_is_finished_all_the_same(midturn: CommandLine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,6 +55,8 @@ def command(*, seconds: float, holds: bool, address: str | None, agent: str | No
         raise ConfigError('The Model Context Protocol needs the extra `mcp`: install it with `pip install "midturn[mcp]"`.')
     if address is None and (sys.stdin is None or sys.stdout is None):
         raise click.UsageError("An agent starts this command, and talks with it over stdin and stdout: one of them is closed.")
+    if address is None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it would wait for its client to say one thing more
     asyncio.run(_serve(seconds, address, store, tasks=not holds))
 
 

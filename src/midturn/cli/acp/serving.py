@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -118,11 +119,15 @@ def serve_editor(flags: Flags, store: StoreAddress | None, *, takes_servers: boo
 
 async def _until_told(agent: AssistantAgent) -> ExitStatus:
     serving = asyncio.ensure_future(serve(agent))
+    told: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        told.append(number)
+        serving.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, serving.cancel)
-    try:
+        loop.add_signal_handler(number, stop, number)
+    with suppress(asyncio.CancelledError):  # the protocol's library keeps it to itself
         await serving
-    except asyncio.CancelledError:
-        return ExitStatus.TERMINATED
-    return ExitStatus.DONE
+    return ExitStatus(128 + told[0]) if told else ExitStatus.DONE
