@@ -64,6 +64,20 @@ def midturn_anew(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
 
 def floor(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
     """No program at all: as many bytes with as many syncs as ours, then everything read back and decoded, once."""
+
+    async def sync(fd: int) -> None:
+        os.fdatasync(fd)
+        await asyncio.sleep(0)
+
+    return _floor(root, messages, sync)
+
+
+def floor_in_threads(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
+    """The same as a program of asyncio has it that holds up nobody else in its loop: each sync in a thread."""
+    return _floor(root, messages, lambda fd: asyncio.to_thread(os.fdatasync, fd))
+
+
+def _floor(root: Path, messages: int, sync: Callable[[int], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
     from turns import history
 
     path = root / "events.jsonl"
@@ -73,8 +87,7 @@ def floor(root: Path, messages: int) -> Callable[[], Awaitable[None]]:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND)
         for _ in range(6):
             os.write(fd, b'{"filler":"%b"}\n' % (b"x" * 206))
-            os.fdatasync(fd)
-            await asyncio.sleep(0)
+            await sync(fd)
         os.close(fd)
         decoder = msgspec.json.Decoder()
         for line in path.read_bytes().splitlines():
