@@ -226,6 +226,24 @@ def decode_plain(lines: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> lis
     return events if _are_plain(events) and _keep_limits(lines, limits) else None
 
 
+def keep_types(lines: Sequence[bytes]) -> bool:
+    """Say whether all lines are of kinds that have a class, with values of its types: in one step, for each batch that is written."""
+    try:
+        _decoder().decode_lines(b"".join(lines))
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def problem_of(line: bytes, limits: Limits = DEFAULT_LIMITS) -> str:
+    """Say why a line could not be read as an event of its kind; nothing where it can."""
+    try:
+        _read(line, limits)
+    except _UNREADABLE as error:
+        return _reason(error)
+    return ""
+
+
 def decode_visible(data: bytes) -> list[Start | VisibleEvent] | None:
     """Read of whole lines only what providers see, and, where there are calls, where turns begin.
 

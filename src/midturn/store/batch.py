@@ -6,21 +6,27 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from midturn.core.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event
+from midturn.core.codec import NEVER_TOO_DEEP, BrokenRuleError, check_depth, encode_event, keep_types, problem_of
 from midturn.core.events import (
     Approval,
+    ChatRequest,
+    ChatResponse,
     Event,
     InquiryAnswered,
     InquiryCancelled,
     InquiryRedacted,
+    OpaqueEvent,
     ToolCallResponse,
     TurnEnd,
+    TurnStart,
 )
 from midturn.core.limits import Limits
 from midturn.core.moments import TimeOfDay, stamp
 from midturn.errors import StoreError
 
 _CLOSING = frozenset({InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval, ToolCallResponse, TurnEnd})
+_WORDS = frozenset({TurnStart, ChatRequest, ChatResponse, TurnEnd})
+"""What is said. It was checked where it was given, and a first word need not wait until what reads events is made."""
 
 
 def numbered(batch: Sequence[Event]) -> tuple[Event, ...]:
@@ -43,15 +49,16 @@ def encode_batch(batch: Sequence[Event], limits: Limits) -> list[bytes]:
     """Return the lines of a batch, each with its newline.
 
     Raises:
-        StoreError: A line, or all of them, are larger than the limits allow, or one nests too deep to be read again.
+        StoreError: A line, or all of them, are larger than the limits allow, or one could not be read again.
     """
     lines = [encode_event(event) + b"\n" for event in batch]
     total = sum(map(len, lines))
     if total > limits.event_line:
         _check_lines(batch, lines, limits)
     if total > NEVER_TOO_DEEP:
-        for event, line in zip(batch, lines, strict=True):
-            _check_depth(event, line)
+        _check_depth(batch, lines)
+    if not _WORDS.issuperset(map(type, batch)):
+        _check_readable(batch, lines, limits)
     if total > limits.batch:
         raise StoreError(
             f"{len(batch)} events have {total:,} bytes together; {limits.batch:,} may be recorded at once (`limits.batch`). "
@@ -69,11 +76,26 @@ def _check_lines(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits)
             )
 
 
-def _check_depth(event: Event, line: bytes) -> None:
-    try:
-        check_depth(line)
-    except BrokenRuleError as broken:
-        raise StoreError(f"An event of kind {event.type} cannot be recorded: {broken}, so nobody could read it again.") from None
+def _check_readable(batch: Sequence[Event], lines: Sequence[bytes], limits: Limits) -> None:
+    """Read what is about to be written: whoever is told that an answer is on record can rely on it."""
+    if keep_types(lines):
+        return
+    for event, line in zip(batch, lines, strict=True):
+        problem = "" if isinstance(event, OpaqueEvent) else problem_of(line, limits)  # what nobody could read before is kept as it is
+        if problem:
+            raise _unreadable(event, problem)
+
+
+def _check_depth(batch: Sequence[Event], lines: Sequence[bytes]) -> None:
+    for event, line in zip(batch, lines, strict=True):
+        try:
+            check_depth(line)
+        except BrokenRuleError as broken:
+            raise _unreadable(event, str(broken)) from None
+
+
+def _unreadable(event: Event, problem: str) -> StoreError:
+    return StoreError(f"An event of kind {event.type} cannot be recorded: {problem}, so nobody could read it again.")
 
 
 def may_close(batch: Iterable[Event]) -> bool:
