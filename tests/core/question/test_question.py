@@ -204,6 +204,25 @@ def test_options_that_differ_are_kept(options: list[Any]) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"type": "integer", "minimum": 5, "maximum": 1}, "minimum"),
+        ({"type": "string", "minLength": 5, "maxLength": 1}, "minLength"),
+        ({"type": "array", "minItems": 2, "maxItems": 1}, "minItems"),
+        ({"type": "object", "minProperties": 2, "maxProperties": 1}, "minProperties"),
+    ],
+)
+def test_bounds_that_leave_no_answer_are_refused(schema: dict[str, Any], pointer: str) -> None:
+    assert pointers(plain(answer_type={"type": "schema", "schema": schema})) == [f"/answer_type/schema/{pointer}"]
+
+
+def test_one_number_may_be_all_that_fits() -> None:
+    assert Question.number("n", "How many?", min=5, max=5).check(5) == 5
+    with pytest.raises(QuestionError, match=r"`minimum` is 5, which is more than `maximum` \(1\)[.] Lower it"):
+        Question.number("n", "How many?", min=5, max=1)
+
+
 class Safe(str):
     """Text that a template need not escape, as web frameworks have it."""
 

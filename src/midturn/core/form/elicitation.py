@@ -14,10 +14,10 @@ from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import items, members, objects, text
 from midturn.core.names import QUESTION_ID
 from midturn.core.question import Question
+from midturn.core.question.crossed_bounds import crossed_bounds
 from midturn.errors import Problem, QuestionError
 
 _ID = re.compile(QUESTION_ID)
-_PAIRS = (("minLength", "maxLength"), ("minimum", "maximum"), ("minItems", "maxItems"))
 _LONGEST = 2048
 
 
@@ -115,10 +115,8 @@ def _refuse_impossible(name: str, asked: JsonObject) -> None:
     """
     if "enum" in asked and not items(asked["enum"]):
         raise QuestionError([Problem(f"/properties/{name}/enum", "a choice has at least one option.")])
-    for least, most in _PAIRS:
-        low, high = asked.get(least), asked.get(most)
-        if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-            raise QuestionError([Problem(f"/properties/{name}/{least}", f"is at most `{most}`, which is {high}.")])
+    for lower, _, upper, most in crossed_bounds(asked):
+        raise QuestionError([Problem(f"/properties/{name}/{lower}", f"is at most `{upper}`, which is {most}.")])
 
 
 def _several(name: str, asked: JsonObject) -> dict[str, Json]:

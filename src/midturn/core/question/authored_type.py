@@ -50,7 +50,8 @@ def read_answer_type(value: Json, limits: Limits, findings: Findings) -> AnswerT
 
 
 def _schema(value: Mapping[str, Json], findings: Findings) -> SchemaType | None:
-    from midturn.core.schema import check_schema  # only questions that have a schema pay for it
+    from midturn.core.question.crossed_bounds import crossed_bounds  # only questions that have a schema pay for these
+    from midturn.core.schema import check_schema
 
     schema = value.get("schema")
     if not isinstance(schema, Mapping):
@@ -59,7 +60,10 @@ def _schema(value: Mapping[str, Json], findings: Findings) -> SchemaType | None:
     problems = check_schema(schema)
     for problem in problems:
         findings.add(f"{_AT}/schema{problem.pointer}", problem.message)
-    return None if problems else SchemaType(schema)
+    crossed = () if problems else crossed_bounds(schema)
+    for lower, least, upper, most in crossed:
+        findings.add(f"{_AT}/schema/{lower}", f"`{lower}` is {least}, which is more than `{upper}` ({most}). Lower it.")
+    return None if problems or crossed else SchemaType(schema)
 
 
 def _choice(value: Mapping[str, Json], limits: Limits, findings: Findings) -> SelectType | MultiSelectType | None:
