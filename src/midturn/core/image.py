@@ -7,8 +7,8 @@ from base64 import b64decode
 
 from msgspec import Struct
 
-LARGEST = 3 * 1024 * 1024
-"""Bytes of a picture that is passed on: what every provider takes."""
+LARGEST = 1_500_000
+"""Bytes of a picture that is passed on: every provider takes it, and in base64 it can be recorded."""
 
 _BEGINNINGS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
