@@ -46,11 +46,12 @@ def _edit_file(place: Place, number: str) -> ExitStatus:
     """Let the person edit the events; nobody else writes meanwhile, and what cannot be read afterwards is said."""
     from midturn.terminal.editor import NoEdit, editor_command
 
+    file = place.files.path(number) / NAME
     if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or (sys.stdin and sys.stdin.isatty())):
         raise click.UsageError("There is no terminal for an editor: set EDITOR to a command that needs none.")
     with Held.existing(place, number):
         try:
-            command_line = [*editor_command(os.environ), str(place.files.path(number) / NAME)]
+            command_line = [*editor_command(os.environ), str(file)]
             status = subprocess.run(command_line, check=False).returncode  # noqa: S603  the person's own editor
         except (NoEdit, OSError) as error:
             raise StoreError(f"The file cannot be edited: {error}") from error
