@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from midturn.store.store import ConversationStore
 
     Deps = TypeVar("Deps", default=Any)
+    Shape = TypeVar("Shape", default=None)
     Answer = TypeVar("Answer")
 else:
     from typing import TypeVar
 
     Deps = TypeVar("Deps")
+    Shape = TypeVar("Shape")
 
 
 @cache
@@ -47,7 +49,7 @@ def _turns() -> type[Turns]:
     return Turns
 
 
-class Agent(Generic[Deps]):
+class Agent(Generic[Deps, Shape]):
     """Runs turns of conversations in a store. It reads no configuration, and opens no terminal unless a prompter does.
 
     Nobody is attached unless a prompter is passed; what then happens to a question says `detached`. The default, `defer`,
@@ -57,6 +59,12 @@ class Agent(Generic[Deps]):
     Whatever is async has a `_sync` form for programs without an event loop, and for threads of one. With `Agent[Shop](…)`, a type checker
     finds a `deps` that is no `Shop`.
     """
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, parameters: object) -> object:
+            """Take `Agent[Shop]`, as type checkers do: Python itself knows defaults of type variables from 3.13 on."""
+            return super().__class_getitem__(parameters if isinstance(parameters, tuple) else (parameters, None))
 
     def __init__(  # noqa: PLR0913  a public signature
         self,
@@ -70,6 +78,7 @@ class Agent(Generic[Deps]):
         limits: Limits | Mapping[str, object] | None = None,
         store: ConversationStore | None = None,
         may_answer: MayAnswer | None = None,
+        schema: type[Shape] | JsonObject | None = None,
     ) -> None:
         """Put an agent together.
 
@@ -86,9 +95,11 @@ class Agent(Generic[Deps]):
             store: Where conversations are kept; in memory where none is given.
             may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it
                 is given the open question and the `user` of `store.answer`; where it says no, that raises `AnswerError`.
+            schema: The type of the answers, or their JSON Schema, wherever a run or a continued turn names none itself.
 
         Raises:
             ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
+            QuestionError: No JSON Schema can be made from `schema`.
             TypeError: Something of an altogether different kind was passed.
         """
         self._turns = _turns()(
@@ -101,6 +112,7 @@ class Agent(Generic[Deps]):
             limits=limits,
             store=store,
             may_answer=may_answer,
+            schema=schema,
         )
 
     @property
@@ -120,7 +132,7 @@ class Agent(Generic[Deps]):
         prompter: Prompter | None = None,
         schema: None = None,
         on_event: OnEvent | None = None,
-    ) -> RunResult[None]: ...
+    ) -> RunResult[Shape]: ...
 
     @overload
     async def run(
@@ -199,7 +211,7 @@ class Agent(Generic[Deps]):
         prompter: Prompter | None = None,
         schema: None = None,
         on_event: OnEvent | None = None,
-    ) -> RunResult[None]: ...
+    ) -> RunResult[Shape]: ...
 
     @overload
     def run_sync(
@@ -263,8 +275,47 @@ class Agent(Generic[Deps]):
 
         return in_a_loop(once())
 
+    @overload
     async def resume(
-        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: None = None,
+    ) -> RunResult[Any]: ...
+
+    @overload
+    async def resume(
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: type[Answer],
+    ) -> RunResult[Answer]: ...
+
+    @overload
+    async def resume(
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: JsonObject,
+    ) -> RunResult[Json]: ...
+
+    async def resume(
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
         """Continue the open turn of a conversation exactly where it stopped.
 
@@ -273,6 +324,8 @@ class Agent(Generic[Deps]):
             deps: What tools find as `ctx.deps`.
             prompter: Who answers in this run, in place of the agent's own.
             on_event: Hears of everything as it happens, as for `run`.
+            schema: The type that `run` was given, to have `RunResult.structured` as a value of it. What the turn was begun with is checked
+                in any case.
 
         Raises:
             NotOpen: Its last turn has ended.
@@ -281,10 +334,49 @@ class Agent(Generic[Deps]):
             StoreLocked: Another process, or another run, writes it.
             ModelError: The model stayed down after its retries; the turn is open and can be resumed.
         """
-        return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter)
+        return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, schema=schema)
+
+    @overload
+    def resume_sync(
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: None = None,
+    ) -> RunResult[Any]: ...
+
+    @overload
+    def resume_sync(
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: type[Answer],
+    ) -> RunResult[Answer]: ...
+
+    @overload
+    def resume_sync(
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: JsonObject,
+    ) -> RunResult[Json]: ...
 
     def resume_sync(
-        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, on_event: OnEvent | None = None
+        self,
+        conversation: str,
+        *,
+        deps: Deps | None = None,
+        prompter: Prompter | None = None,
+        on_event: OnEvent | None = None,
+        schema: JsonObject | type | None = None,
     ) -> RunResult[Any]:
         """Continue the open turn of a conversation in a program without an event loop; otherwise like `resume`.
 
@@ -295,7 +387,7 @@ class Agent(Generic[Deps]):
 
         async def once() -> RunResult[Any]:
             async with self:
-                return await self.resume(conversation, deps=deps, prompter=prompter, on_event=on_event)
+                return await self._turns.resume(conversation, on_event, deps=deps, prompter=prompter, schema=schema)
 
         return in_a_loop(once())
 
@@ -362,7 +454,7 @@ class Agent(Generic[Deps]):
         )
 
     def stream_resume(
-        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None
+        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, schema: JsonObject | type | None = None
     ) -> AbstractAsyncContextManager[TurnStream]:
         """Continue the open turn of a conversation, and watch it as `stream` does. Errors are those of `resume`.
 
@@ -370,11 +462,12 @@ class Agent(Generic[Deps]):
             conversation: The id of the conversation.
             deps: What tools find as `ctx.deps`.
             prompter: Who answers in this run, in place of the agent's own.
+            schema: The type that `stream` was given, as for `resume`.
         """
-        return self._turns.stream_resume(conversation, deps=deps, prompter=prompter)
+        return self._turns.stream_resume(conversation, deps=deps, prompter=prompter, schema=schema)
 
     def stream_resume_sync(
-        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None
+        self, conversation: str, *, deps: Deps | None = None, prompter: Prompter | None = None, schema: JsonObject | type | None = None
     ) -> AbstractContextManager[SyncTurnStream]:
         """Continue the open turn of a conversation, and watch it, in a program without an event loop (see `stream_sync`).
 
@@ -382,12 +475,13 @@ class Agent(Generic[Deps]):
             conversation: The id of the conversation.
             deps: What tools find as `ctx.deps`.
             prompter: Who answers in this run, in place of the agent's own.
+            schema: The type that `stream` was given, as for `resume`.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with agent.stream_resume(…)` there.
         """
         refuse_inside_a_loop("stream_resume_sync", "async with agent.stream_resume(…)")
-        return self._turns.in_thread(self.stream_resume(conversation, deps=deps, prompter=prompter))
+        return self._turns.in_thread(self.stream_resume(conversation, deps=deps, prompter=prompter, schema=schema))
 
     async def work(self, *, at_once: int = 16, deps: Deps | None = None, engine: Literal["none", "dbos"] = "none") -> None:
         """Go on with turns that are due, until cancelled: in this program what `midturn worker` is as a process of its own.

@@ -137,16 +137,25 @@ def finished(
     if result.status == "completed" and _lacks_shape(turn):
         said = textwrap.shorten(result.text, _MOST_SAID, placeholder=" …")
         return replace(result, status="failed", error=f"The answer of the model is not in the shape that `schema` asks for: {said!r}")
-    if wanted is None or result.structured is None:
-        return result
-    if isinstance(wanted, Mapping):
-        return checked(result, wanted)
-    from midturn.core.value_types import Mismatch, value_type  # most answers are text
+    return result if result.structured is None else _shaped(result, wanted, recorded_schema(turn))
 
-    try:
-        return replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
-    except Mismatch as mismatch:
-        return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {mismatch}")
+
+def _shaped(result: RunResult[Any], wanted: JsonObject | type | None, recorded: JsonObject | None) -> RunResult[Any]:
+    """Return the answer as what is `wanted`. What the turn was begun with counts as well, whoever goes on with it, and wherever."""
+    typed = result
+    if isinstance(wanted, Mapping):
+        typed = checked(result, wanted)
+    elif wanted is not None:
+        from midturn.core.value_types import Mismatch, value_type  # most answers are text
+
+        try:
+            typed = replace(result, structured=value_type(wanted).read(cast("Json", result.structured)))
+        except Mismatch as mismatch:
+            return _misfit(result, str(mismatch))
+    if typed.status == "failed" or recorded is None or recorded is wanted:
+        return typed
+    judged = checked(result, recorded)
+    return judged if judged.status == "failed" else typed
 
 
 def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
@@ -154,16 +163,23 @@ def checked(result: RunResult[Any], schema: JsonObject) -> RunResult[Any]:
     from midturn.core.schema import check_schema, validate  # most answers are text
 
     problems = () if check_schema(schema) else validate(schema, cast("Json", result.structured))
-    if not problems:
-        return result
-    said = "; ".join(map(str, problems))
+    return _misfit(result, "; ".join(map(str, problems))) if problems else result
+
+
+def recorded_schema(turn: Sequence[Event]) -> JsonObject | None:
+    """Return the shape that the answer of a turn is to have, as the turn was begun with it."""
+    return next((event.schema for event in turn if isinstance(event, ChatRequest) and event.schema is not None), None)
+
+
+def _misfit(result: RunResult[Any], said: str) -> RunResult[Any]:
     return replace(result, status="failed", structured=None, error=f"The answer of the model does not fit: {said}")
 
 
 def _lacks_shape(turn: Sequence[Event]) -> bool:
     """Say whether the turn was begun with a schema, and no answer came in its shape."""
-    wants = any(isinstance(event, ChatRequest) and event.schema is not None for event in turn)
-    return wants and not any(isinstance(event, ChatResponse) and event.structured is not UNSET for event in turn)
+    return recorded_schema(turn) is not None and not any(
+        isinstance(event, ChatResponse) and event.structured is not UNSET for event in turn
+    )
 
 
 def _model_is_down(conversation: str, message: str, failure: ModelError | None) -> ModelError:

@@ -59,6 +59,7 @@ class Given(TypedDict):
     limits: Limits | Mapping[str, object] | None
     store: ConversationStore | None
     may_answer: MayAnswer | None
+    schema: Wanted
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -66,6 +67,7 @@ class ResumeOptions(TypedDict, total=False):
 
     deps: Any
     prompter: Prompter | None
+    schema: Wanted
 
 
 class RunOptions(ResumeOptions, total=False):
@@ -74,7 +76,6 @@ class RunOptions(ResumeOptions, total=False):
     conversation: str | None
     history: Sequence[HistoryMessage] | None
     author: str | None
-    schema: Wanted
 
 
 class Turns:
@@ -85,6 +86,7 @@ class Turns:
 
         Raises:
             ConfigError: A model, tool, route, limit or policy is not one; the message says what is allowed.
+            QuestionError: No JSON Schema can be made from `schema`.
             TypeError: Something of an altogether different kind was passed.
         """
         self._models = Models(llm={}, display=Relay())
@@ -100,6 +102,9 @@ class Turns:
         self._instructions = check_instructions(given["instructions"])
         self._prompter = check_prompter(given["prompter"])
         self._may_answer = check_may_answer(given["may_answer"])
+        self._schema = given["schema"]
+        if self._schema is not None:
+            schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
         self.store = self._guarded(_in_memory(self._parts.limits) if given["store"] is None else check_store(given["store"]))
         """Where the conversations are."""
 
@@ -108,32 +113,34 @@ class Turns:
         if on_event is not None:
             async with self.stream(text, **how) as events:
                 return await events.watched(on_event)
-        requested = _requested(text, how)
+        requested = self._requested(text, how)
         async with await self._journal(how.get("conversation"), text) as journal:
             await begin_with(journal, how.get("history") or ())
-            return await self._unwatched(journal, how, requested, how.get("schema"))
+            return await self._unwatched(journal, how, requested)
 
     async def resume(self, conversation: str, on_event: OnEvent | None, **how: Unpack[ResumeOptions]) -> RunResult[Any]:
         """Continue the open turn of a conversation (see `Agent.resume`)."""
         if on_event is not None:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
+        _check_shape(how)
         async with await self.store.open(conversation) as journal:
-            return await self._unwatched(journal, how, None, None)
+            return await self._unwatched(journal, how, None)
 
     @asynccontextmanager
     async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
         """Run one turn, and watch it (see `Agent.stream`)."""
-        requested = _requested(text, how)
+        requested = self._requested(text, how)
         async with await self._journal(how.get("conversation"), text) as journal:
             await begin_with(journal, how.get("history") or ())
-            async with self._streamed(journal, how, requested, how.get("schema")) as events:
+            async with self._streamed(journal, how, requested) as events:
                 yield events
 
     @asynccontextmanager
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
-        async with await self.store.open(conversation) as journal, self._streamed(journal, how, None, None) as events:
+        _check_shape(how)
+        async with await self.store.open(conversation) as journal, self._streamed(journal, how, None) as events:
             yield events
 
     @contextmanager
@@ -162,29 +169,38 @@ class Turns:
         """Close what was opened to reach models."""
         await self._models.aclose()
 
-    async def _unwatched(self, journal: Journal, how: ResumeOptions, requested: TurnRequested | None, wanted: Wanted) -> RunResult[Any]:
+    async def _unwatched(self, journal: Journal, how: ResumeOptions, requested: TurnRequested | None) -> RunResult[Any]:
         """Run a turn here, in the task of whoever waits for it: nobody watches, so no task of its own is needed."""
         session = self._session(journal, self._run(how.get("prompter"), how.get("deps")))
         watched = WATCHING.set(None)
         try:
-            return await _finish(journal, session, requested, wanted)
+            return await _finish(journal, session, requested, self._wanted(how))
         finally:
             WATCHING.reset(watched)
 
     @asynccontextmanager
-    async def _streamed(
-        self, journal: Journal, how: ResumeOptions, requested: TurnRequested | None, wanted: Wanted
-    ) -> AsyncGenerator[TurnStream]:
+    async def _streamed(self, journal: Journal, how: ResumeOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
         """Run a turn beside whoever watches it."""
         watching = Watching(journal)
         run = self._run(how.get("prompter"), how.get("deps"))
         session = self._session(journal, replace(run, display=watching))
         WATCHING.set(watching)  # the task takes a copy of this context along
-        events = TurnStream(journal.conversation, watching, asyncio.create_task(_finish(journal, session, requested, wanted)))
+        events = TurnStream(journal.conversation, watching, asyncio.create_task(_finish(journal, session, requested, self._wanted(how))))
         try:
             yield events
         finally:
             await events.stop()
+
+    def _wanted(self, how: ResumeOptions) -> Wanted:
+        """Return the shape of the answer: what this run was given, or else the agent."""
+        wanted = how.get("schema")
+        return self._schema if wanted is None else wanted
+
+    def _requested(self, text: str, how: RunOptions) -> TurnRequested:
+        check_text("text", text)
+        check_text_or_none("author", how.get("author"))
+        wanted = self._wanted(how)
+        return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
 
     def _guarded(self, store: ConversationStore) -> ConversationStore:
         return store if self._may_answer is None else store.guarded(self._may_answer)
@@ -206,11 +222,11 @@ def _in_memory(limits: Limits) -> ConversationStore:
     return MemoryStore(limits)
 
 
-def _requested(text: str, how: RunOptions) -> TurnRequested:
-    check_text("text", text)
-    check_text_or_none("author", how.get("author"))
+def _check_shape(how: ResumeOptions) -> None:
+    """Refuse what cannot be the shape of an answer before the turn goes on, and not when its answer is there."""
     wanted = how.get("schema")
-    return TurnRequested(text, author=how.get("author"), schema=None if wanted is None else schema_of(wanted))
+    if wanted is not None:
+        schema_of(wanted)
 
 
 async def _finish(journal: Journal, session: Session, requested: TurnRequested | None, wanted: Wanted = None) -> RunResult[Any]:

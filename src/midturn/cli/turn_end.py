@@ -8,14 +8,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.agent.result import RunResult, checked, result_of
+from midturn.agent.result import RunResult, checked, recorded_schema, result_of
 from midturn.agent.turn_usage import turn_usage
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.output import note, say_json
 from midturn.cli.shown import line, spoken
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_report import print_result, report, report_left_open, report_waiting, status_of
-from midturn.core.events import ChatRequest, Event
+from midturn.core.events import Event
 from midturn.models.wrapper import Spent
 from midturn.runtime.driver import RunEnding
 
@@ -87,5 +87,5 @@ def _misfit(result: RunResult[Any], turn: Sequence[Event]) -> str | None:
     """Return what was said in place of JSON, or how the JSON does not fit its schema; None where it fits."""
     if result.structured is None:
         return result.text
-    schema = next((event.schema for event in turn if isinstance(event, ChatRequest) and event.schema is not None), None)
+    schema = recorded_schema(turn)
     return None if schema is None else checked(result, schema).error
