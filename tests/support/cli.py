@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from support.pty_session import PtySession
+from support.warm_commands import can_be_warm, run_warm
 
 ASKER = Path(__file__).with_name("asker.py")
 """A local command that asks what its arguments say, and returns the answers."""
@@ -66,6 +67,8 @@ class CommandLine:
     def run(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
         """Run a command to its end, without any terminal."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
+        if self.program is CommandLine.program and can_be_warm(environment):
+            return Finished(run_warm(arguments, given, self.root, {**self.environment, **environment}))
         completed = subprocess.run(
             [*self.program, *arguments],
             input=given,
