@@ -20,9 +20,10 @@ from midturn.store.conversation import Conversation
 from support.pty_session import PtySession
 
 KILLS = int(os.environ.get("MIDTURN_KILLS", "100"))
+PARTS = 4
 ANSWERS = {"Ship to staging?": "y", "Which region?": "1", "Run audit?": "y", "Who may read it?": "1"}
 ENDS_BATCH = ("chat_request", "tool_call_request", "inquiry_request", "inquiry_response", "approval", "tool_call_response")
-"""What is durable when a process is killed, and each at least three times in a hundred. Not `turn_end`: the process has ended by then."""
+"""What is durable when a process is killed; every part of the kills hits each. Not `turn_end`: the process has ended by then."""
 PAUSE_MS = 60
 
 SHIP = """
@@ -164,18 +165,22 @@ class Person:
         assert not missing, f"lost: {missing}"
 
 
-def test_a_turn_survives_kill_nine_at_any_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dice = random.Random(20_260_101)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_turn_survives_kill_nine_at_any_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str], part: int) -> None:
+    dice = random.Random(20_260_101 + part)
     watched = Watched(tmp_path, dice)
     turns = 0
-    while watched.killed.total() < KILLS:
+    while watched.killed.total() < KILLS // PARTS or not _hit_everything(watched):
         _play_one_turn(watched)
         turns += 1
 
     with capsys.disabled():
         print(f"\nkill -9: {watched.killed.total()} kills in {turns} turns; last durable event: {dict(watched.killed)}")  # noqa: T201  which moments were hit
-    if KILLS >= 100:
-        assert all(watched.killed[kind] >= 3 for kind in ENDS_BATCH), watched.killed
+
+
+def _hit_everything(watched: Watched) -> bool:
+    """Tell whether processes were killed behind every kind of event; a test that never gets there runs out of time."""
+    return all(watched.killed[kind] for kind in ENDS_BATCH)
 
 
 def _play_one_turn(watched: Watched) -> None:

@@ -139,8 +139,8 @@ def _become(arguments: list[str], directory: str, environment: dict[str, str], s
         program.main()
     except SystemExit as left:
         os._exit(left.code if isinstance(left.code, int) else 1)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:  # noqa: BLE001  as an interpreter ends that nothing has caught
+        sys.excepthook(type(error), error, error.__traceback__)
         os._exit(1)
     os._exit(0)
 
