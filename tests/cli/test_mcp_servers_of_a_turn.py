@@ -13,6 +13,7 @@ from midturn.cli.place import find_place
 from midturn.cli.serve.turns import go_on
 from support.cli import CommandLine, calls
 
+REVIEWER = {"field_1": "us-2", "count": 3, "dry": True}
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
 
@@ -36,6 +37,44 @@ def test_what_a_server_asks_waits_in_the_inbox_and_the_call_is_made_again(midtur
     assert resumed.stdout == "Done.\n"
     response = next(event for event in midturn.events() if event["type"] == "tool_call_response")
     assert response["content"] == "accept {'re gion': 'us-2', 'count': 3, 'dry': True}"
+
+
+OWN_WORD = """
+questions.field_1.answer = "us-2"
+questions.count.answer = 3
+questions.dry.answer = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "by", "heard"),
+    [
+        ("", None, "cancel None"),
+        ("questions.'*' = { exclusive = false }", None, "cancel None"),
+        ("questions.'*' = { exclusive = false, target = 'assistant' }", None, "cancel None"),
+        ("detached = 'defaults'", None, "cancel None"),
+        (OWN_WORD, "static", "accept {'re gion': 'us-2', 'count': 3, 'dry': True}"),
+    ],
+)
+def test_no_model_and_no_default_answers_a_server_whatever_is_configured(
+    midturn: CommandLine, said: str, by: str | None, heard: str
+) -> None:
+    """Only a person does, or what the user has written down."""
+    command = json.dumps([sys.executable, str(SERVER)])
+    tool = f"[conversation.tools.probe_ask]\nsource = 'mcp'\nrun = 'unattended'\n{said}\n"
+    midturn.configure(f"[providers.mcp.probe]\ncommand = {command}\n{tool}")
+    answers = [{"question": id, "answers": [{"reason": "Right.", "answer": answer}]} for id, answer in REVIEWER.items()]
+    model = midturn.script(calls("probe_ask"), inquiries=answers)
+
+    midturn.run("query", "--non-interactive", "-m", model, "Go")
+
+    (response,) = [event for event in midturn.events() if event["type"] == "tool_call_response"]
+    answered = {e["answered_by"]["by"] for e in midturn.events() if e["type"] == "inquiry_response" and e["outcome"] == "answered"}
+    asked = [event["question"] for event in midturn.events() if event["type"] == "inquiry_request"]
+    assert response["content"].splitlines()[-1] == heard
+    assert answered == ({by} if by else set())
+    assert asked
+    assert all(question["exclusive"] for question in asked)
 
 
 def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(midturn: CommandLine) -> None:

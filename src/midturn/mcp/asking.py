@@ -25,9 +25,7 @@ MOST: Final = 100
 _CANCEL = types.ElicitResult(action="cancel")
 _DECLINE = types.ElicitResult(action="decline")
 _WHY = {
-    "detached_denied": "nobody is here to answer it",
     "no_prompt_backend": "nobody is here to answer it",
-    "no_default": "nobody is here to answer it, and not all of it has a default",
     "assistant_routing_denied": "only a person may answer it, and no person was to be asked",
     "invalid_static_answer": "the answer that is configured for it does not fit",
     "backend_error": "whoever was to answer it could not",

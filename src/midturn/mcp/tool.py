@@ -64,7 +64,7 @@ class McpTool:
         source = self.inquiry_source()
 
         async def ask(form: Form) -> Mapping[str, Json] | NoAnswer:
-            given = await run.ask(FormToAsk(form, source, "report_all"))
+            given = await run.ask(FormToAsk(form, source, "report_all", human_only=True))
             return next((none for none in given.values() if isinstance(none, NoAnswer)), None) or _values(given)
 
         asks = self._connection.spec.asks

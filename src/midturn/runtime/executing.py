@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.core.form import Form
 from midturn.core.limits import Limits
@@ -51,7 +52,7 @@ def may_be_asked(tool: Tool, asking: FormToAsk, limits: Limits, hide: Callable[[
     Raises:
         QuestionError: It may not.
     """
-    return FormToAsk(fit_to_be_asked(asking.form, limits, hide), source_of(tool), asking.on_failure)
+    return replace(asking, form=fit_to_be_asked(asking.form, limits, hide), source=source_of(tool))
 
 
 def _stopped(error: BaseException) -> Exception:

@@ -42,7 +42,7 @@ class Elicited(Struct, frozen=True):
 
 
 def form_of(schema: object, message: str) -> Elicited:
-    """Read a schema as a form: one question for each property, `message` above the first.
+    """Read a schema as a form: one question for each property, `message` above the first. What a server asks, it asks a person.
 
     Raises:
         QuestionError: A form of that client cannot show it.
@@ -70,7 +70,7 @@ def _question(key: str, name: str, asked: JsonObject, *, is_optional: bool, abov
     words = [said for said in (text(asked.get("title")), text(asked.get("description"))) if said.strip()] or [name]
     line = one_line(words[0])
     context = "\n\n".join(part for part in (above, *words[1:], words[0] if line != words[0] else "") if part)
-    question: dict[str, Json] = {"id": key, "text": line, "answer_type": _answer_type(name, asked)}
+    question: dict[str, Json] = {"id": key, "text": line, "answer_type": _answer_type(name, asked), "exclusive": True}
     if context:
         question["context"] = context
     if is_optional:

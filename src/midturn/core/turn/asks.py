@@ -248,6 +248,8 @@ class Asks:
             ask = replace(ask, prefill=draft)
         walk.waits_for = request.event_id
         policy = self._view.policy.question(request.question_id)
+        if walk.asking.human_only:
+            policy = replace(policy, exclusive=True)
         attached = self._view.settings.attached
         return Inquiry(self._view, ask, request, question, policy, attached, emissions, tells_replies=walk.tells_replies)
 
