@@ -4,7 +4,7 @@ $ uvicorn --app-dir examples/programs --workers 2 service:app
 
 POST /turns {"text": "Ship it."}       what the turn came to, with its open questions
 GET /questions                         all that wait
-POST /answers/<id> {"value": true}     409 with who was first, 422 with what would fit
+POST /answers/<id> {"value": true}     403 for who may not, 409 with who was first, 422 with what would fit
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ async def answer(request: Request) -> JSONResponse:
     """Take an answer, and go on with the turn, unless somebody else does."""
     try:
         receipt = await agent.store.answer(request.path_params["id"], (await request.json())["value"], user=request.headers.get("x-user"))
-    except mt.AnswerError as error:
-        return JSONResponse(error.to_json(), 422)
+    except (mt.AnswerError, mt.NotAllowed) as error:
+        return JSONResponse(error.to_json(), 403 if isinstance(error, mt.NotAllowed) else 422)
     except (mt.AlreadyAnswered, mt.NotOpen) as error:
         return JSONResponse(error.to_json(), 409)
     try:

@@ -37,7 +37,7 @@ _HOMES: dict[str, str] = {
     ".core.stream": "OpenQuestion sanitize",
     ".errors": (
         "AlreadyAnswered AnswerError Busy CallEnded ConfigError MidturnError ModelError "
-        "NotOpen Problem QuestionError StoreError StoreLocked Suspended TurnOpen"
+        "NotAllowed NotOpen PersonNeeded Problem QuestionError StoreError StoreLocked Suspended TurnOpen"
     ),
     ".inquirer.call": "InquirerCall",
     ".inquirer.inquirer": "Inquirer",
@@ -72,6 +72,8 @@ def __getattr__(name: str) -> object:
     """Load a public name from its home (PEP 562)."""
     if name == "events":
         return import_module("midturn.core.events")
+    if name == "__all__":
+        return ["events", *_HOME_OF]
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(_advice(name))

@@ -7,6 +7,7 @@ MidturnError
 ├── AnswerError        a value does not fit its question; `problems` lists why
 ├── NotOpen            the question is not (or no longer) open
 ├── AlreadyAnswered    somebody else answered first
+├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
 │   ├── TurnOpen       the last turn of the conversation waits to be continued
 │   ├── NeedsAdoption  an open turn was not begun or decided here: nothing of it runs before somebody has adopted it
@@ -102,6 +103,15 @@ class AlreadyAnswered(MidturnError):  # noqa: N818
     def __init__(self, message: str, by: str = "", *, answered_by: Answerer | None = None) -> None:
         self.by = by
         self.answered_by = answered_by
+        super().__init__(message)
+
+
+class NotAllowed(MidturnError):  # noqa: N818
+    """This `user` (None: nobody was named) may not answer the question `id`, whatever the answer is: it stays open."""
+
+    def __init__(self, message: str, *, id: str = "", user: str | None = None) -> None:
+        self.id = id
+        self.user = user
         super().__init__(message)
 
 

@@ -46,10 +46,11 @@ def test_an_answer_may_be_refused_and_the_question_stays_open(store: Conversatio
         result = await agent.run("Ask")
         (question,) = result.pending
         for user, says in (("bob", f"'bob' may not answer the question {question.id}; it stays open"), (None, "Whoever gives no name")):
-            with pytest.raises(mt.AnswerError, match=says):
-                await agent.store.answer(question.id, True, user=user)
+            with pytest.raises(mt.NotAllowed, match=says) as refused:
+                await agent.store.answer(question.id, "this would not fit either", user=user)
+            assert refused.value.to_json() == {"error": "NotAllowed", "message": str(refused.value), "id": question.id, "user": user}
         for how in ({"cancel": True}, {"reply": "no"}):
-            with pytest.raises(mt.AnswerError, match="may not answer"):
+            with pytest.raises(mt.NotAllowed, match="may not answer"):
                 await agent.store.answer(question.id, user="bob", **how)  # type: ignore[arg-type]  # either of the two
         assert [open_question.id for open_question in await agent.store.pending()] == [question.id]
         assert (await agent.resume(result.conversation)).status == "suspended"
@@ -154,7 +155,7 @@ def test_a_may_answer_may_be_asynchronous(store: ConversationStore) -> None:
     async def scene() -> None:
         agent = mt.Agent(calling("careful"), tools=[careful], store=store, may_answer=only_boss)
         (question,) = (await agent.run("Ask")).pending
-        with pytest.raises(mt.AnswerError, match="'bob' may not answer"):
+        with pytest.raises(mt.NotAllowed, match="'bob' may not answer"):
             await agent.store.answer(question.id, True, user="bob")
         assert (await agent.store.answer(question.id, True, user="boss")).id == question.id
 
@@ -183,7 +184,7 @@ def test_a_store_may_be_guarded_for_every_program_that_opens_it(tmp_path: Path) 
     result = mt.Agent(calling("careful"), tools=[careful], store=mt.open_store(tmp_path)).run_sync("Ask")
     guarded = mt.open_store(tmp_path, may_answer=only_ada)
 
-    with pytest.raises(mt.AnswerError, match="'bob' may not answer"):
+    with pytest.raises(mt.NotAllowed, match="'bob' may not answer"):
         guarded.answer_sync(result.pending[0].id, True, user="bob")
     guarded.answer_sync(result.pending[0].id, True, user="ada")
 

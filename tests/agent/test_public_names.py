@@ -25,7 +25,7 @@ OF_THE_TABLE = """
     Conversation ConversationStore open_store MemoryStore events sanitize
     Model ScriptedModel FunctionModel ProviderModel
     MidturnError ConfigError QuestionError AnswerError StoreError StoreLocked ModelError AlreadyAnswered NotOpen Suspended
-    TurnOpen
+    TurnOpen NotAllowed PersonNeeded
 """
 OF_THE_SIGNATURES = """
     UNSET Route UseCached UseConfigured UseDefault AskAssistant AskUser Suspend Fail
@@ -55,6 +55,12 @@ def test_the_public_names_are_these() -> None:
 
     assert set(dir(mt)) == expected
     assert all(getattr(mt, name) is not None for name in expected)
+
+
+def test_a_star_imports_the_public_names() -> None:
+    names: dict[str, object] = {}
+    exec("from midturn import *", names)
+    assert {name for name in names if name != "__builtins__"} == {name for name in dir(mt) if not name.startswith("_")}
 
 
 def test_type_checkers_see_the_same_names() -> None:

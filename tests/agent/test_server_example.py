@@ -66,7 +66,7 @@ def test_suspended_in_one_process_answered_in_a_second_resumed_in_a_third(tmp_pa
     with worker(tmp_path) as second:
         assert second.ask(do="questions")["questions"] == [question]
         refused = second.ask(do="answer", id=question["id"], value=True, user="u2")
-        assert (refused["error"], "may not answer" in refused["message"]) == ("AnswerError", True)
+        assert (refused["error"], "may not answer" in refused["message"]) == ("NotAllowed", True)
         misfit = second.ask(do="answer", id=question["id"], value="yes", user="rm-7")
         assert misfit["error"] == "AnswerError"
         answered = second.ask(do="answer", id=question["id"], value=True, user="rm-7")

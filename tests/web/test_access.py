@@ -390,7 +390,7 @@ def test_a_program_may_say_so_asynchronously_and_have_the_last_word(store: Memor
 
     with browsing(inbox(store, user=user, may_answer=lambda _question, user: user != "ada")) as client:
         sent = send(client, waiting, answer="yes")
-    assert (sent.status_code, "may not answer" in sent.text) == (422, True)
+    assert (sent.status_code, "may not answer" in sent.text) == (403, True)
     assert store.pending_sync()
 
 

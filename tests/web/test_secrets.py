@@ -59,6 +59,17 @@ def until(look: Callable[[], Any]) -> Any:
     return pytest.fail("it did not come")
 
 
+def test_who_may_not_answer_may_give_no_secret_either_and_hears_nothing_about_the_value(on_disk: ConversationStore) -> None:
+    received: list[str] = []
+    agent = agent_with(on_disk, vault_tool(received))
+    waiting = wait_for(agent)
+    with browsing(inbox(agent, user=ada, may_answer=lambda _question, user: user != "ada")) as client:
+        for secret in (SECRET, ""):
+            sent = send(client, waiting, secret=secret, act="answer")
+            assert (sent.status_code, "may not answer" in sent.text, "Nothing was typed" in sent.text) == (403, True, False)
+    assert (received, [one.id for one in on_disk.pending_sync()]) == ([], [waiting.id])
+
+
 def test_a_secret_reaches_the_tool_and_no_sink(on_disk: ConversationStore, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     received: list[str] = []
     agent = agent_with(on_disk, vault_tool(received))

@@ -17,6 +17,7 @@ REASONS = [
     pytest.param(mt.Busy("Others write it."), 503, "busy", id="busy"),
     pytest.param(mt.StoreLocked("It is being written."), 409, "locked", id="locked"),
     pytest.param(mt.StoreError("The disk is full."), 503, "not_recorded", id="disk"),
+    pytest.param(mt.NotAllowed("Only Grace may answer this."), 403, "may_not_answer", id="may_answer"),
     pytest.param(PersonNeeded("This process may not answer."), 403, "person_needed", id="person"),
 ]
 

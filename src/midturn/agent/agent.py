@@ -94,7 +94,7 @@ class Agent(Generic[Deps, Shape]):
             limits: The limits: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
             may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it
-                is given the open question and the `user` of `store.answer`; where it says no, that raises `AnswerError`.
+                is given the open question and the `user` of `store.answer`; where it says no, that raises `NotAllowed`.
             schema: The type of the answers, or their JSON Schema, wherever a run or a continued turn names none itself.
 
         Raises:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from midturn.errors import AnswerError, Problem
+from midturn.errors import NotAllowed
 from midturn.store.port import PortJournal
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Admission:
         """Refuse somebody who may not answer.
 
         Raises:
-            AnswerError: `user` may not answer this question; it stays open.
+            NotAllowed: `user` may not answer this question; it stays open.
         """
         if not await self.admits(question, user):
             who = f"{user!r} may" if user else "Whoever gives no name may"
-            raise AnswerError([Problem("", f"{who} not answer the question {question.id}; it stays open.")])
+            raise NotAllowed(f"{who} not answer the question {question.id}; it stays open.", id=question.id, user=user)
 
 
 class AdmittedAnswers:

@@ -60,7 +60,8 @@ class OutsideAnswers:
         """Answer the open question at an address.
 
         Raises:
-            AnswerError: The answer does not fit its question, is one to a secret question, or may not be given by this user.
+            AnswerError: The answer does not fit its question, or is one to a secret question.
+            NotAllowed: This user may not answer it.
             AlreadyAnswered: Somebody was first; `answered_by` says who.
             NotOpen: There is no such question, or it is closed.
             PersonNeeded: The store is sealed, and this process was started by a tool, or by the agent that asks.

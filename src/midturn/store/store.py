@@ -59,13 +59,14 @@ class ConversationStore:
         """Stand on a place where conversations are kept."""
         self.port = port
         """The place itself."""
-        self._admission = admission or Admission()
+        self.admission = admission or Admission()
+        """The rules of who may answer."""
         self._clock = clock
         self._on_wake = on_wake
 
     def guarded(self, may_answer: MayAnswer) -> ConversationStore:
         """Return the same conversations, with one more rule about who may answer: `may_answer(question, user)`, sync or async."""
-        return ConversationStore(self.port, self._admission.with_rule(may_answer), self._clock, self._on_wake)
+        return ConversationStore(self.port, self.admission.with_rule(may_answer), self._clock, self._on_wake)
 
     def waking(self, on_wake: OnWake) -> ConversationStore:
         """Return the same conversations; after each answer that lets a turn go on, `on_wake(conversation)` is called, sync or async.
@@ -73,7 +74,7 @@ class ConversationStore:
         For programs that run jobs in a way of their own: have the job call `await agent.resume(conversation)`. It is called after the
         answer is recorded, in the process that records it. A call may be lost with that process, so look at `ready()` now and then.
         """
-        return ConversationStore(self.port, self._admission, self._clock, on_wake)
+        return ConversationStore(self.port, self.admission, self._clock, on_wake)
 
     # Conversations --------------------------------------------------------------------------------------------------------
 
@@ -195,7 +196,8 @@ class ConversationStore:
             via: How: `inbox`, `web`, `api`, `mcp`.
 
         Raises:
-            AnswerError: It does not fit, or this user may not answer it; `problems` says why. A secret is never taken here.
+            AnswerError: It does not fit; `problems` says why. A secret is never taken here.
+            NotAllowed: This user may not answer it; the question stays open.
             AlreadyAnswered: Somebody was first; `answered_by` says who, how and when.
             NotOpen: There is no such question, or it was closed without an answer.
             PersonNeeded: The store is a workspace's or the user's own, and this process was started by a tool, or by the agent that asks.
@@ -208,7 +210,7 @@ class ConversationStore:
 
     @property
     def _answering(self) -> OutsideAnswers:
-        return _load_outside_answers()(self.port, self._admission, self._clock, self._take_over)
+        return _load_outside_answers()(self.port, self.admission, self._clock, self._take_over)
 
     async def _submit(self, id: str, submission: Submission) -> Receipt:
         receipt = await self._answering.answer(id, submission)
@@ -309,7 +311,7 @@ class ConversationStore:
         except BaseException:
             work.close()
             raise
-        return in_a_loop(work) if self.port.needs_loop or self._admission or self._on_wake else drive(work)
+        return in_a_loop(work) if self.port.needs_loop or self.admission or self._on_wake else drive(work)
 
     # Holding --------------------------------------------------------------------------------------------------------------
 
@@ -351,7 +353,7 @@ class ConversationStore:
         return held
 
     def _held(self, journal: PortJournal) -> HeldConversation:
-        return HeldConversation(journal, self._admission, self._clock)
+        return HeldConversation(journal, self.admission, self._clock)
 
     async def taken_over(self, conversation: str) -> None:
         """Make sure that nothing is left over that was handed to a holder that is gone.

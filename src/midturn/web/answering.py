@@ -65,9 +65,11 @@ class Answering:
 
         Raises:
             PageAgain: It does not fit.
+            NotAllowed: This visitor may not answer it, a secret included, which no store is given.
             AlreadyAnswered: Somebody was first.
             NotOpen: The question is closed.
         """
+        await self._site.board.port.admit(self._question, self._visitor.name)
         try:
             return await self._act(sent)
         except AnswerError as error:

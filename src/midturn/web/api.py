@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import AlreadyAnswered, AnswerError, NotOpen, PersonNeeded, Problem, StoreError
+from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
 from midturn.web.access import Visitor
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
@@ -75,7 +75,7 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
     except (AlreadyAnswered, NotOpen) as closed_meanwhile:
         await site.board.look_again()
         return await _late(found.id, closed_meanwhile, site)
-    except (StoreError, PersonNeeded) as error:
+    except (StoreError, PersonNeeded, NotAllowed) as error:
         why = unrecorded(error, site)
         return problem(why.status, why.error, why.message)
     await site.board.look_again()

@@ -17,7 +17,7 @@ _TYPES: Final = (AnswerShape, ConversationShape, ErrorShape, QuestionShape, Rece
 _ERRORS: Final = {
     "400": "The body cannot be read.",
     "401": "Nobody is signed in.",
-    "403": "Another site sent this, or only a person may answer, and no process that a tool has started.",
+    "403": "Another site sent this; or the visitor may not answer this question; or a process would answer that a tool has started.",
     "404": "Nothing here has this id.",
     "409": "Somebody answered first; or it is a secret, is asked by a turn that was not begun here, or its conversation is being written.",
     "410": "It was closed without an answer.",

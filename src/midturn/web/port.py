@@ -68,6 +68,10 @@ class Port:
         """Return how many events a conversation of this length has; see `StorePort.events_within`."""
         return await self._read("events_within", lambda: self.store.port.events_within(id, length))
 
+    async def admit(self, question: OpenQuestion, user: str | None) -> None:
+        """Refuse somebody who may not answer (`NotAllowed`), before anything is said about what they sent."""
+        await self.store.admission.check(question, user)
+
     async def answer(self, id: str, **how: Any) -> Receipt:
         """Answer an open question; see `ConversationStore.answer`."""
         return await self.store.answer(id, **how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from midturn.errors import Busy, NeedsAdoption, PersonNeeded, StoreError, StoreLocked
+from midturn.errors import Busy, NeedsAdoption, NotAllowed, PersonNeeded, StoreError, StoreLocked
 from midturn.web.site import Site
 
 
@@ -16,7 +16,7 @@ class Unrecorded(Struct, frozen=True):
     message: str
 
 
-def unrecorded(error: StoreError | PersonNeeded, site: Site) -> Unrecorded:
+def unrecorded(error: StoreError | PersonNeeded | NotAllowed, site: Site) -> Unrecorded:
     """Return what is said of an error for which an answer was not recorded."""
     match error:
         case NeedsAdoption(conversation=conversation):
@@ -27,5 +27,7 @@ def unrecorded(error: StoreError | PersonNeeded, site: Site) -> Unrecorded:
             return Unrecorded(503, "busy", str(error))
         case PersonNeeded():
             return Unrecorded(403, "person_needed", str(error))
+        case NotAllowed():
+            return Unrecorded(403, "may_not_answer", str(error))
         case _:
             return Unrecorded(503, "not_recorded", str(error))

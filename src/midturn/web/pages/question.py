@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion, holds_secret
-from midturn.errors import AlreadyAnswered, MidturnError, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
+from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.store.outside_answers import Receipt
 from midturn.web.access import Visitor
 from midturn.web.answering import Answering
@@ -74,7 +74,7 @@ async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Res
     except (AlreadyAnswered, NotOpen) as error:
         await visit.site.board.look_again()
         return await _closed(visit, 409 if isinstance(error, AlreadyAnswered) else 410, sent, str(error))
-    except (StoreError, PersonNeeded) as error:
+    except (StoreError, PersonNeeded, NotAllowed) as error:
         why = unrecorded(error, visit.site)
         shown = await answering.shown(sent.text("walk"), sent)
         return await _shown(visit, found, shown, _Refused(why.status, sent, [Problem("", why.message)]))
