@@ -92,7 +92,7 @@ def test_a_whole_session_with_a_crash_in_the_middle(midturn: CommandLine) -> Non
 
 
 def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
-    model = script(midturn, {"text": "word " * 200, "chunk": 5, "delay_ms": 60_000}, {"text": "Fine."})
+    model = script(midturn, {"text": "word word\n\n" * 200, "chunk": 11, "delay_ms": 60_000}, {"text": "Fine."})
 
     with midturn.on_a_terminal("chat", "-m", model, plain=False) as session:
         ready(session, "/help lists the commands")
@@ -118,7 +118,7 @@ def test_ctrl_c_ends_the_turn_and_not_the_chat(midturn: CommandLine) -> None:
     ],
 )
 def test_a_key_between_two_lines_is_not_lost(midturn: CommandLine, said: str, after: str, *, plain: bool) -> None:
-    slow = {"text": "word " * 200, "chunk": 5, "delay_ms": 60_000}
+    slow = {"text": "word word\n\n" * 200, "chunk": 11, "delay_ms": 60_000}
     model = script(midturn, slow if said == "Speak" else {"text": "Hello."})
 
     with midturn.on_a_terminal("chat", "-m", model, plain=plain) as session:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from midturn.prompts.cells import cells
-from midturn.terminal.markdown import flow
 from midturn.terminal.markdown.layout import ASCII
 from support.streamed_markdown import SGR, Streamed, in_pieces, seen
 
@@ -84,28 +83,22 @@ def test_code_is_shown_line_by_line() -> None:
     assert streamed.rows == ["    one"]
 
 
-def test_a_paragraph_is_shown_row_by_row() -> None:
-    """It need not end: a full row is shown as soon as nothing can change it."""
+def test_a_paragraph_is_shown_when_it_is_closed() -> None:
+    """By an empty line, or by a line that begins something else."""
     streamed = Streamed(25).feed(*(f"{word} " for word in f"{PARAGRAPH} eleven".split()))
-
-    assert streamed.rows == ["one two three four five", "six seven eight nine ten"]
-    assert streamed.finish().rows == ["one two three four five", "six seven eight nine ten", "eleven"]
-
-
-def test_a_stream_that_stalls_is_shown_as_far_as_its_rows_are_full() -> None:
-    """Whatever is open in it: `tick` is called while nothing arrives."""
-    streamed = Streamed(25).feed(f"**{PARAGRAPH} and more")
     assert streamed.rows == []
 
-    streamed.wait(0.1).wait(flow.PATIENCE + 0.1)
+    streamed.feed("\n")
+    assert streamed.rows == []
 
-    assert streamed.rows == ["**one two three four", "five six seven eight"]
+    streamed.feed("```\n")
+    assert streamed.rows == ["one two three four five", "six seven eight nine ten", "eleven"]
 
 
-def test_a_word_without_end_is_shown_too() -> None:
+def test_what_waits_is_shown_at_the_end() -> None:
     streamed = Streamed(40).feed(*["x" * 100] * 50)
 
-    assert len(streamed.seen) > 2_000
+    assert streamed.rows == []
     assert streamed.finish().seen.replace("\n", "") == "x" * 5_000
 
 
@@ -148,15 +141,6 @@ def test_the_width_may_change_between_blocks() -> None:
     assert rows[0] == PARAGRAPH
     assert all(len(row) < 30 for row in rows[1:])
     assert " ".join(row for row in rows if row) == f"{PARAGRAPH} first next {PARAGRAPH}"
-
-
-def test_a_paragraph_that_becomes_a_heading_or_a_table_loses_nothing() -> None:
-    """Its first rows were shown before the line below it was written."""
-    long = f"{PARAGRAPH} {PARAGRAPH}"
-    for below in ("---\n", "===\n", "|---|---|\n"):
-        streamed = Streamed(40).feed(*(f"{word} " for word in long.split()), f"x | y\n{below}after\n").finish()
-
-        assert re.findall(r"[a-z]+", streamed.seen) == [*long.split(), "x", "y", "after"]
 
 
 @pytest.mark.parametrize("deep", [">" * 500 + " said", "- " * 300 + "said", "[" * 3_000, "*a **b " * 400, "`" * 999])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_block.table import table
 from markdown_it.token import Token
 from msgspec import Struct
 
@@ -83,36 +81,20 @@ class List(Struct, frozen=True):
 LeafBlock: TypeAlias = Paragraph | Heading | Code | RuleBlock | Table
 Block: TypeAlias = LeafBlock | Quote | ListItem | List
 
-_NO_TABLE = "lines that begin no table"
-
-
-def _table_rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:  # noqa: FBT001 (the signature of rules)
-    return first not in state.env[_NO_TABLE] and table(state, first, last, silent)
-
-
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST})
 _PARSER.enable("table").disable(["reference", "html_block", "inline", "text_join"])
-_PARSER.block.ruler.at("table", _table_rule, {"alt": ["paragraph", "reference"]})
 
 
-def parse(text: str, no_table: Container[int] = ()) -> tuple[Block, ...]:
-    """Return the blocks of a text. No table begins on the lines of `no_table`, where a paragraph was shown already.
+def parse(text: str) -> tuple[Block, ...]:
+    """Return the blocks of a text.
 
     Raises:
         TooDeep: Blocks are nested so deeply that some were left out.
     """
-    tokens = _PARSER.parse(f"{text}\n", {_NO_TABLE: no_table})
+    tokens = _PARSER.parse(f"{text}\n")
     if any(token.level >= DEEPEST - 1 for token in tokens):  # what stands deeper is left out by the parser
         raise TooDeep
     return tuple(_blocks(iter(tokens), ""))
-
-
-def last_leaf(blocks: Sequence[Block]) -> Block | None:
-    """Return the block that stands last and holds no other; an item without content is one."""
-    last = blocks[-1] if blocks else None
-    while isinstance(last, Quote | ListItem | List) and last.children:
-        last = last.children[-1]
-    return last
 
 
 def _blocks(tokens: Iterator[Token], closing: str) -> Iterator[Block]:

@@ -18,10 +18,8 @@ from midturn.prompts.content import TAB_STOP, split_lines
 from midturn.prompts.rich.markup import begins_diff, plain_context
 from midturn.prompts.rich.screen import Row, Span, Style, cut, row_cells
 from midturn.terminal.markdown.blocks import Block, Code, List, ListItem, Paragraph, Quote, TooDeep, parse
-from midturn.terminal.markdown.code import coloured
-from midturn.terminal.markdown.ink import CONSOLE
+from midturn.terminal.markdown.ink import CONSOLE, coloured
 from midturn.terminal.markdown.layout import Glyphs, Layout
-from midturn.terminal.markdown.seams import Seams
 
 _DIFFS = frozenset({"diff", "patch"})
 _LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
@@ -43,7 +41,7 @@ def context_rows(glyphs: Glyphs, text: str, width: int) -> list[Row]:
 
 
 def _drawn(glyphs: Glyphs, lines: Sequence[str], blocks: Sequence[Block], width: int) -> Iterator[list[Row]]:
-    layout = Layout(lines, Seams(), glyphs)
+    layout = Layout(lines, glyphs)
     for block in blocks:
         if isinstance(block, Code):
             yield _code(block, lines, width)

@@ -1,15 +1,26 @@
-"""What styled text is made of: rich's `Text`, in the 16 colours of the terminal's own theme."""
+"""Styled text of Markdown, in the 16 colours of the terminal's own theme: words with their emphasis and links, code with its colours.
+
+Everything that becomes text here passes the one sink first; a link says where it leads, because its words need not.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from pygments import token as kinds
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
-from rich.syntax import ANSISyntaxTheme
+from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
+from midturn.core.visible import exact, prose
 from midturn.prompts.cells import cut_ranges, wrap_ranges
+from midturn.terminal.markdown.blocks import Code
 
 PLAIN = Style()
 STRONG = Style(bold=True)
@@ -61,3 +72,105 @@ def ansi(text: Text) -> str:
         segment.style.render(segment.text, color_system=ColorSystem.STANDARD) if segment.style else segment.text
         for segment in text.render(CONSOLE)
     )
+
+
+# Words ------------------------------------------------------------------------------------------------------------------
+
+_PARSER = MarkdownIt("commonmark", {"html": False}).disable(["html_inline"])
+_STYLES = {"strong_open": STRONG, "em_open": EMPHASIS, "link_open": LINK}
+
+
+def styled(content: str, base: Style = PLAIN) -> Text:
+    """Return the text that a source means; everything in it passed the one sink."""
+    words = _Words(base)
+    words.write(_tokens(content))
+    return words.text
+
+
+def _tokens(content: str) -> Sequence[Token]:
+    return _PARSER.parseInline(content)[0].children or ()
+
+
+class _Words:
+    """Writes tokens into a text."""
+
+    def __init__(self, base: Style) -> None:
+        self.text = Text()
+        self._styles = [base]
+        self._links: list[tuple[str, int]] = []
+
+    def write(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            match token.type:
+                case "softbreak":
+                    self._add(" ")
+                case "hardbreak":
+                    self._add("\n")
+                case "code_inline":
+                    self._add(prose(token.content), CODE)
+                case "image":
+                    self._add(f"[image: {prose(token.content)}]")
+                    self._target(str(token.attrs.get("src", "")), "")
+                case _ if token.nesting > 0:
+                    self._open(token)
+                case _ if token.nesting < 0:
+                    self._close(token)
+                case _:
+                    self._add(prose(token.content))
+
+    def _open(self, token: Token) -> None:
+        self._styles.append(self._styles[-1] + _STYLES.get(token.type, PLAIN))
+        if token.type == "link_open":
+            self._links.append((str(token.attrs.get("href", "")), len(self.text)))
+
+    def _close(self, token: Token) -> None:
+        self._styles.pop()
+        if token.type == "link_close":
+            href, start = self._links.pop()
+            self._target(href, self.text.plain[start:])
+
+    def _target(self, href: str, said: str) -> None:
+        """Say where a link leads, unless its text does."""
+        target = exact(href)
+        if target not in {said, f"mailto:{said}"}:
+            self._add(f" ({target})", DIM)
+
+    def _add(self, text: str, style: Style = PLAIN) -> None:
+        self.text.append(text, self._styles[-1] + style)
+
+
+# Code -------------------------------------------------------------------------------------------------------------------
+
+_TAB_STOP = 4
+_LANGUAGE = re.compile(r"[A-Za-z][\w+#.-]{0,30}")
+_PASSAGE = 40  # lines that are coloured together, up to the next line that is not indented
+_WIDEST = 1_000  # characters of a line: colours are not worth waiting for
+
+
+def highlighted(block: Code) -> list[Text]:
+    """Return the lines of a block; everything in them passed the one sink."""
+    lines = [prose(line.expandtabs(_TAB_STOP)) for line in block.content]
+    if _LANGUAGE.fullmatch(block.language) is None:
+        return [Text(line) for line in lines]
+    return [line for passage in _passages(lines) for line in coloured(passage, block.language)]
+
+
+def _passages(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the lines in passages: of code that grows, only the last is coloured again."""
+    begin = 0
+    for number, line in enumerate(lines):
+        if number - begin >= _PASSAGE and line[:1].strip():
+            yield tuple(lines[begin:number])
+            begin = number
+    yield tuple(lines[begin:])
+
+
+@lru_cache(maxsize=256)
+def coloured(lines: tuple[str, ...], language: str) -> Sequence[Text]:
+    """Colour lines that are fit to be shown."""
+    if max(map(len, lines), default=0) <= _WIDEST:
+        text = Syntax("", language, theme=HIGHLIGHTS, background_color=None).highlight("\n".join(lines))
+        found = list(text.split("\n", allow_blank=True)[: len(lines)])
+        if tuple(line.plain for line in found) == lines:  # a lexer may change the text; then it goes without colours
+            return found
+    return [Text(line) for line in lines]

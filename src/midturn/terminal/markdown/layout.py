@@ -1,10 +1,12 @@
-"""Blocks as rows. Of a text that is still being written, only the rows that nothing after them can change."""
+"""Blocks as rows. Of a text that is still being written, only the rows that nothing after them can change.
+
+Its last paragraph or table waits until it is closed, while code appears line by line.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import assert_never
 
 from msgspec import Struct
@@ -13,16 +15,13 @@ from rich.text import Text
 
 from midturn.prompts.cells import cells
 from midturn.terminal.markdown.blocks import Block, Code, Heading, List, ListItem, Paragraph, Quote, RuleBlock, Table
-from midturn.terminal.markdown.code import highlighted
-from midturn.terminal.markdown.ink import DIM, HEADING, MARKER, PLAIN, STRONG, cut, wrapped
-from midturn.terminal.markdown.inline import styled
-from midturn.terminal.markdown.seams import Seams
-from midturn.terminal.markdown.table import table_rows
+from midturn.terminal.markdown.ink import DIM, HEADING, MARKER, PLAIN, STRONG, cut, highlighted, styled, wrapped
 
 _INDENT = "    "
+_GAP = "  "
+_LEAST = 3  # cells of a column; where there is no room for that, each row becomes a list
 _NARROWEST = 12  # cells that are left for text, however deep it stands
 _MAJOR = 2  # headings down to this level are underlined
-_BREAK = re.compile(r" *\n?")
 _EMPTY = re.compile(r"[ \t>]*")
 
 
@@ -39,11 +38,10 @@ ASCII = Glyphs("-", "> ", "-")
 
 
 class Layout:
-    """Lays out the blocks of one source; `lines` are its lines, `seams` where its paragraphs were cut."""
+    """Lays out the blocks of one source; `lines` are its lines."""
 
-    def __init__(self, lines: Sequence[str], seams: Seams, glyphs: Glyphs) -> None:
+    def __init__(self, lines: Sequence[str], glyphs: Glyphs) -> None:
         self._lines = lines
-        self._seams = seams
         self._glyphs = glyphs
 
     def rows(self, blocks: Sequence[Block], width: int, *, is_last: bool) -> list[Text]:
@@ -62,14 +60,6 @@ class Layout:
         if isinstance(block, ListItem) or (isinstance(block, List) and isinstance(above, Paragraph)):
             return _EMPTY.fullmatch(self._lines[block.lines[0] - 1]) is not None
         return True
-
-    def last_leaf(self, blocks: Sequence[Block], width: int) -> tuple[Block | None, int]:
-        """Return the block that stands last and holds no other, and how wide it is."""
-        last = blocks[-1] if blocks else None
-        while isinstance(last, Quote | ListItem | List) and last.children:
-            width = _room(width, self._edge(last))
-            last = last.children[-1]
-        return last, width
 
     def _edge(self, block: Quote | ListItem | List) -> str:
         """Return what stands before the rows of what is in a block."""
@@ -91,9 +81,9 @@ class Layout:
     def _laid_out(self, block: Block, width: int, *, is_open: bool) -> list[Text]:  # noqa: PLR0911  one for each kind of block
         match block:
             case Paragraph():
-                return self._paragraph(block, width, PLAIN, is_open=is_open)
+                return [] if is_open else wrapped(styled(block.content), width)
             case Heading():
-                return self._heading(block, width)
+                return wrapped(styled(block.content, HEADING if block.level <= _MAJOR else STRONG), width)
             case Code():
                 return [Text(_INDENT) + row for line in highlighted(block) for row in cut(line, _room(width, _INDENT))]
             case RuleBlock():
@@ -110,28 +100,10 @@ class Layout:
             case _ as other:
                 assert_never(other)
 
-    def _paragraph(self, block: Paragraph | Heading, width: int, style: Style, *, is_open: bool) -> list[Text]:
-        *closed, rest = self._seams.pieces(block.lines[0], block.content)
-        pieces = closed if is_open else [*closed, rest]
-        return [row for number, piece in enumerate(pieces) for row in _piece_rows(piece, width, style, is_first=not number) if piece]
-
-    def _heading(self, block: Heading, width: int) -> list[Text]:
-        if block.lines[0] in self._seams.lines:  # its beginning was shown as a paragraph before the line below it was written
-            return [*self._paragraph(block, width, PLAIN, is_open=False), Text(self._glyphs.line * width, DIM)]
-        return self._paragraph(block, width, HEADING if block.level <= _MAJOR else STRONG, is_open=False)
-
     def _behind(self, first: Text, edge: Text, block: Quote | ListItem, width: int, *, is_open: bool) -> list[Text]:
         """Lay out the blocks in a block behind its edge; the first row has one of its own."""
         rows = self.rows(block.children, _room(width, edge.plain), is_last=is_open) or ([] if is_open else [Text()])
         return [(edge if number else first) + row for number, row in enumerate(rows)]
-
-
-@lru_cache(maxsize=2_048)
-def _piece_rows(piece: str, width: int, style: Style, *, is_first: bool) -> Sequence[Text]:
-    """Lay out a piece of a paragraph; one that goes on begins without the spaces at which the row above was broken."""
-    text = styled(piece, style)
-    broken = _BREAK.match("" if is_first else text.plain)
-    return wrapped(text[broken.end() if broken else 0 :], width)
 
 
 def _dressed(text: str, style: Style) -> Text:
@@ -141,3 +113,66 @@ def _dressed(text: str, style: Style) -> Text:
 
 def _room(width: int, edge: str) -> int:
     return max(_NARROWEST, width - cells(edge))
+
+
+# Tables: columns as wide as they need, and together no wider than the terminal ------------------------------------------
+
+
+def table_rows(table: Table, width: int, line: str) -> list[Text]:
+    """Lay out a table; the first row of it is its head."""
+    styled_rows = [[styled(cell, PLAIN if number else STRONG) for cell in row] for number, row in enumerate(table.rows)]
+    widths = _fit([max(cells(row[column].plain) for row in styled_rows) for column in range(len(table.sides))], width)
+    if widths is None:
+        return _as_lists(styled_rows, width)
+    head, *body = styled_rows
+    rule = Text(_GAP.join(line * column for column in widths), DIM)
+    return [*_row(head, widths, table.sides), rule, *(row for record in body for row in _row(record, widths, table.sides))]
+
+
+def _fit(wanted: Sequence[int], width: int) -> list[int] | None:
+    """Share out the width: narrow columns get what they want, the widest give way; None where it is not enough."""
+    room = width - cells(_GAP) * (len(wanted) - 1)
+    widths = [max(1, column) for column in wanted]
+    if room < min(_LEAST, max(widths)) * len(widths):
+        return None
+    while (excess := sum(widths) - room) > 0:
+        widest = max(widths)
+        next_widest = max((column for column in widths if column < widest), default=0)
+        many = widths.count(widest)
+        lowered = max(next_widest, widest - -(-excess // many), 1)
+        widths = [lowered if column == widest else column for column in widths]
+    return widths
+
+
+def _row(record: Sequence[Text], widths: Sequence[int], sides: Sequence[str]) -> list[Text]:
+    """Lay out one record; a long text takes several rows."""
+    columns = [_lines(text, width) for text, width in zip(record, widths, strict=True)]
+    rows: list[Text] = []
+    for number in range(max(map(len, columns))):
+        row = Text()
+        for column, (lines, width, side) in enumerate(zip(columns, widths, sides, strict=True)):
+            text = lines[number] if number < len(lines) else Text()
+            row = row + (_GAP if column else "") + _aligned(text, width, side)
+        rows.append(row)
+    return rows
+
+
+def _lines(text: Text, width: int) -> list[Text]:
+    return [part for row in wrapped(text, width) for part in cut(row, width)]
+
+
+def _aligned(text: Text, width: int, side: str) -> Text:
+    spare = max(0, width - cells(text.plain))
+    before = {"right": spare, "center": spare // 2}.get(side, 0)
+    return Text(" " * before) + text + " " * (spare - before)
+
+
+def _as_lists(records: Sequence[Sequence[Text]], width: int) -> list[Text]:
+    """Lay out a table that is too wide for its columns: record by record, each value below its heading."""
+    head, *body = records
+    rows: list[Text] = []
+    for record in body or [head]:
+        rows += [Text()] if rows else []
+        for name, value in zip(head, record, strict=True):
+            rows += wrapped(name + ": " + value if record is not head else name, width)
+    return rows
