@@ -97,12 +97,12 @@ def test_ending_the_turn_stops_the_agent(midturn: CommandLine, claude: Session) 
     assert decided(hook.decision()) == {"behavior": "deny", "message": "The user ended the turn. Stop here.", "interrupt": True}
 
 
-def test_at_its_deadline_a_hook_beside_a_dialog_says_nothing_and_the_question_stays_open(midturn: CommandLine, claude: Session) -> None:
+def test_at_its_deadline_a_hook_beside_a_dialog_says_nothing_and_the_question_is_over(midturn: CommandLine, claude: Session) -> None:
     printed = claude.run("PermissionRequest", "--wait", "0.1", **TOUCH)
 
     assert printed is None
-    (question,) = midturn.ok("inbox", "--json").json
-    assert question["asker"]["waits"] is False
+    assert midturn.ok("inbox", "--json").json == []
+    assert [event["state"] for event in answers(stored(midturn)[0])] == ["superseded"]
 
 
 def test_at_its_deadline_a_hook_that_is_alone_denies_and_this_is_not_a_no(midturn: CommandLine, headless: Session) -> None:
@@ -137,7 +137,7 @@ def test_a_killed_hook_leaves_its_question_open_and_an_answer_says_that_nobody_w
     assert "its process is gone" in midturn.ok("inbox").stdout
     answered = midturn.ok("answer", question["id"], "y")
 
-    assert "The process of Claude Code that asked is gone; its session reads it when it asks again." in answered.stderr
+    assert "The hook of Claude Code that asked is gone: its own dialog decides, and it never reads this." in answered.stderr
 
 
 def test_the_same_call_is_not_asked_twice(midturn: CommandLine, headless: Session) -> None:
@@ -189,13 +189,15 @@ def test_what_was_refused_at_the_own_dialog_is_closed_when_the_person_goes_on(mi
 
 
 def test_another_session_closes_nothing(midturn: CommandLine, claude: Session) -> None:
-    claude.run("PermissionRequest", "--wait", "0.1", **TOUCH)
+    hook = claude.start("PermissionRequest", **TOUCH)
+    wait_for(midturn)
     other = Session(midturn, "claude", "s2", **claude.environment)
 
     other.run("PostToolUse", **TOUCH, tool_response={})
     other.run("UserPromptSubmit", prompt="Hello")
 
     assert len(midturn.ok("inbox", "--json").json) == 1
+    hook.kill()
 
 
 # Questions --------------------------------------------------------------------------------------------------------------
@@ -392,8 +394,8 @@ def test_outside_of_a_workspace_questions_wait_in_the_users_own_store(midturn: C
     assert decided(hook.decision()) == {"behavior": "allow"}
 
 
-def test_nobody_else_goes_on_with_the_turn_of_another_agent(midturn: CommandLine, claude: Session) -> None:
-    claude.run("PermissionRequest", "--wait", "0.1", **TOUCH)
+def test_nobody_else_goes_on_with_the_turn_of_another_agent(midturn: CommandLine, headless: Session) -> None:
+    headless.run("PermissionRequest", "--wait", "0.1", **TOUCH)
     (question,) = midturn.ok("inbox", "--json").json
     midturn.ok("answer", question["id"], "y")
 

@@ -18,7 +18,7 @@ from support.hooks import Session, answers, stored, wait_for
 SHELL = {"tool_name": "Bash", "tool_input": {"command": "rm -r build"}}
 CODEX, GEMINI, QWEN, COPILOT, CLAUDE = "codex", "gemini", "qwen", "copilot", "claude"
 ALONE = {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli", "CLAUDE_CODE_SESSION_ATTENDED": "0"}
-GIVEN = {CODEX: "exec", GEMINI: "-p", QWEN: "-p", COPILOT: "-p", CLAUDE: ""}
+GIVEN = {CODEX: "exec", GEMINI: "-p", QWEN: "-p", COPILOT: "-p", CLAUDE: "-p"}
 EVENT = {CODEX: "PreToolUse", GEMINI: "BeforeTool", QWEN: "PermissionRequest", COPILOT: "permissionRequest", CLAUDE: "PermissionRequest"}
 pytestmark = pytest.mark.timeout(120)
 each_agent = pytest.mark.parametrize("agent", GIVEN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from midturn.foreign import room
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.room import Room
 from midturn.store.file_store import FileStore
+from midturn.store.processes import mark
 from support.clocks import FakeClock
 from support.hook_runs import CLAUDE_ALONE, HookRuns
 from support.stored import finished, keep
@@ -34,6 +36,11 @@ def denial(printed: Any) -> str:
     return decision["message"]
 
 
+def waiting_hooks(store: FileStore, room: Room | None = None) -> HookRuns:
+    """Return hooks of Claude Code that still wait, each for its call: several were made at once."""
+    return HookRuns(store, AGENTS["claude"], CLAUDE_ALONE, room, mark(os.getpid()))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
     return FileStore(tmp_path / "store")
@@ -41,10 +48,9 @@ def store(tmp_path: Path) -> FileStore:
 
 def test_a_gate_stays_closed_for_what_is_not_asked_any_more_and_opens_again(store: FileStore) -> None:
     async def work() -> None:
-        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
-        clock = FakeClock()
+        hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE), FakeClock()
         for number in range(room.MOST):
-            assert "Nobody has answered yet" in denial(await hooks.run(call(number), clock, wait=0))
+            assert "Nobody has answered yet" in denial(await waiting_hooks(store).run(call(number), clock, wait=0))
 
         why = denial(await hooks.run(call(-1), clock, wait=0))
 
@@ -148,7 +154,7 @@ def test_what_is_too_large_is_not_asked_wherever_it_stands(store: FileStore, fie
 
 def test_what_asks_at_the_same_time_in_one_process_is_counted_one_after_the_other(store: FileStore) -> None:
     async def work() -> None:
-        hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE, Room())
+        hooks = waiting_hooks(store, Room())
         await asyncio.gather(*(hooks.run(call(number), FakeClock(), wait=0) for number in range(room.MOST + 10)))
         assert len(await store.pending()) == room.MOST
 
@@ -162,7 +168,7 @@ def test_who_was_refused_is_refused_for_a_second_without_another_look_and_then_l
 
     async def work() -> None:
         hooks, clock = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE, Room()), FakeClock()
-        await hooks.run(call(0), clock, wait=0)
+        await waiting_hooks(store).run(call(0), clock, wait=0)
         full = "1 questions of this session of Claude Code wait for the user already"
         assert full in denial(await hooks.run(call(1), clock, wait=0))
 
@@ -183,7 +189,8 @@ def test_that_there_were_more_is_shown_at_a_question_of_the_agent_that_was_refus
 
     async def work() -> None:
         clock = Today()
-        await HookRuns(store, AGENTS["qwen"], {}).run(call(0, "another"), clock, wait=0)
+        unasked = {**call(0, "another"), "hook_event_name": "PreToolUse", "permission_mode": "yolo"}
+        await HookRuns(store, AGENTS["qwen"], {}).run(unasked, clock, wait=0)
         hooks = HookRuns(store, AGENTS["claude"], CLAUDE_ALONE)
         await hooks.run(call(0), clock, wait=0)
 

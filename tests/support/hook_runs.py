@@ -14,6 +14,7 @@ from midturn.foreign.errands import Errands
 from midturn.foreign.hook import HookAgent, HookRun, asker_of
 from midturn.foreign.occasion import Said
 from midturn.foreign.room import Room
+from midturn.ports import Clock
 from midturn.store.file_store import FileStore
 from support.clocks import FakeClock
 
@@ -27,20 +28,28 @@ _GONE = ProcessMark(pid=os.getpid(), started="before")  # a hook that has ended 
 class HookRuns:
     """Runs the hooks of one agent, each to its end, as processes of their own do; `environment` is what the agent gives them.
 
-    `room` is what runs share that are one process.
+    `room` is what runs share that are one process, `process` what waits for their answers: gone with each run, unless it is said to live.
     """
 
-    def __init__(self, store: FileStore, agent: HookAgent, environment: Mapping[str, str], room: Room | None = None) -> None:
+    def __init__(
+        self,
+        store: FileStore,
+        agent: HookAgent,
+        environment: Mapping[str, str],
+        room: Room | None = None,
+        process: ProcessMark = _GONE,
+    ) -> None:
         self.store = store
         self._agent = agent
         self._environment = environment
         self._room = room
+        self._process = process
 
-    async def run(self, document: JsonObject, clock: FakeClock | None = None, wait: float = 1) -> Any:
+    async def run(self, document: JsonObject, clock: Clock | None = None, wait: float = 1) -> Any:
         """Run one; return what it printed, None where that is nothing."""
         said: list[Said] = []
         ticking = clock or FakeClock()
-        asker = replace(asker_of(self._agent, document, self._environment), process=_GONE)
+        asker = replace(asker_of(self._agent, document, self._environment), process=self._process)
         errands = Errands(self.store, asker, ticking, self._room or Room())
         going = HookRun(
             agent=self._agent,

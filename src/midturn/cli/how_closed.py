@@ -15,7 +15,7 @@ from midturn.core.events import (
     ToolCallResponse,
 )
 from midturn.core.form.steps import Cancelled
-from midturn.store.decisions import decision_about
+from midturn.store.decisions import decision_about, why_superseded
 from midturn.terminal.told import answer_text, decision_text, reply_text, who_answered, who_decided
 
 _HERE = "(answered at its terminal)"
@@ -24,6 +24,9 @@ _HERE = "(answered at its terminal)"
 def how_closed(events: Sequence[Event], question: str) -> str:
     """Say how the question whose request is the event `question` was closed; empty where its events do not tell."""
     decision = decision_about(events, question)
+    elsewhere = why_superseded(events, question)
+    if elsewhere:
+        return f"({elsewhere})"
     match decision:
         case Approval():
             return f"{decision_text(decision)}  {who_decided(decision) or _HERE}"

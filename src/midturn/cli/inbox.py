@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import LiteralString
 
 import click
 
@@ -164,10 +165,17 @@ def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
     if asker is None:
         return []
     session = line(", session {}", asker.session) if asker.session else line("")
-    gone = line("it has cancelled its call") if asker.cancelled else line("its process is gone")
-    waits = line("it waits") if asker.waits else gone
+    waits = line(_waits(asker))
     more = line("; more of its questions were not taken, since it asked so many") if asker.refused else line("")
     return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more))]
+
+
+def _waits(asker: Asker) -> LiteralString:
+    if asker.waits:
+        return "it waits"
+    if asker.cancelled:
+        return "it has cancelled its call"
+    return "it was told that this stays open" if asker.left else "its process is gone"
 
 
 def _grouped(questions: list[OpenQuestion]) -> list[OpenQuestion]:

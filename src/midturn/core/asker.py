@@ -31,7 +31,9 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: it
     asked too much. `keeps_dialog` says that a dialog of its own may be open about this, and that it hears of nothing until that is left.
     `cancelled` says that it has cancelled its call, which leaves the question open; `round` is how often it has done that and asked the
-    same again.
+    same again. `ends` is when its hook ends at the latest and its own dialog asks in place of us: the question is over then, whether or not
+    anyone could still record that; empty where no dialog follows. `left` says that it was told that the question stays open, or went away
+    with it; `defers`, that its run ends with this call, and that it makes the very same call again when it is resumed.
     """
 
     name: str
@@ -48,11 +50,23 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     keeps_dialog: bool = False
     cancelled: bool = False
     round: int = 0
+    ends: str = ""
+    left: bool = False
+    defers: bool = False
 
     @property
     def source(self) -> Source:
         """The source of everything that it asks."""
         return Source("other", self.name)
+
+    @property
+    def in_own_dialog(self) -> str:
+        """What is to be said of a question of it that was not answered before its own dialog opened."""
+        return f"it is asked in {self.name}'s own dialog now"
+
+    def has_ended(self, now: str) -> bool:
+        """Say whether a question of it is over that nobody has closed, by the time as events carry it: its own dialog has it now."""
+        return bool(self.ends) and self.ends <= now
 
     def to_json(self) -> dict[str, Json]:
         """Return what everybody may see of it."""

@@ -16,7 +16,7 @@ from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsew
 from midturn.foreign.hook_call import call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
-from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Said, Stopping, Unaskable
+from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Ran, Said, Stopping, Unaskable
 
 _BESIDE = 60
 """Seconds for a hook that waits for nobody."""
@@ -45,7 +45,9 @@ class Claude(SpeaksLikeClaude):
                 return Permit(id="", tool=call.tool, arguments=call.arguments, gates=alone, always=kept)
             case "Elicitation":
                 return _elicitation(document, alone=alone)
-            case "PostToolUse" | "PostToolUseFailure" if not alone:
+            case "PostToolUse" | "PostToolUseFailure" if alone:
+                return Ran()
+            case "PostToolUse" | "PostToolUseFailure":
                 return Done(tool=call.tool, arguments=_asked(call.arguments) if call.tool == ASKS else call.arguments)
             case "UserPromptSubmit" if not alone:
                 return MovedOn()
@@ -193,7 +195,7 @@ def _elicitation(document: JsonObject, *, alone: bool) -> Occasion:
         return Nothing()  # its own dialog may know how
     arguments: JsonObject = {"message": document.get("message"), "requested_schema": document.get("requested_schema")}
     return PutElicitation(
-        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=False, seconds=None if alone else HIDDEN
+        id="", tool=f"mcp__{server}", arguments=arguments, form=elicited.form, gates=alone, seconds=None if alone else HIDDEN
     )
 
 

@@ -76,9 +76,9 @@ def _before_tool(document: JsonObject) -> Occasion:
     if call.tool.startswith(_OURS) or mode == "bypassPermissions" or (mode == "acceptEdits" and call.tool in _EDITS):
         return Nothing()
     if call.tool != ASKS:
-        return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True)
+        return Permit(id=call.id, tool=call.tool, arguments=call.arguments, gates=True, defers=True)
     asked = questions_of(call.arguments, gates=True)
-    return replace(asked, id=call.id) if isinstance(asked, PutForm) else asked
+    return replace(asked, id=call.id, defers=True) if isinstance(asked, PutForm) else asked
 
 
 def installation(home: Path, project: Path | None, environment: Mapping[str, str]) -> Installation:

@@ -15,9 +15,11 @@ from midturn.core.asker import Asker
 from midturn.core.events import Event
 from midturn.core.form import Form
 from midturn.core.json_value import Json, JsonObject, canonical
+from midturn.core.moments import stamp
 from midturn.core.stream import OpenQuestion
 from midturn.core.turn.pending import pending
 from midturn.errors import CallEnded, NotOpen, StoreError, StoreLocked, Suspended
+from midturn.foreign import words
 from midturn.foreign.errand import (
     AnswersGiven,
     Decided,
@@ -58,6 +60,11 @@ Find: TypeAlias = Callable[[str, JsonObject], Awaitable[Errand | None]]
 """Finds what was asked about a tool and its arguments."""
 
 
+def _always(errand: Errand, turn: Sequence[Event]) -> bool:
+    del errand, turn
+    return True
+
+
 class Errands:
     """What one agent asks, in one store.
 
@@ -74,6 +81,10 @@ class Errands:
         self._clock = clock
         self._room = room or Room()
         self._ids = event_ids()
+
+    def of(self, *, ends: str = "", defers: bool = False) -> Errands:
+        """Return what asks for the same agent in another way: see `Asker.ends` and `Asker.defers`."""
+        return Errands(self._store, replace(self._asker, ends=ends, defers=defers), self._clock, self._room)
 
     async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "", left: Find | None = None) -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
@@ -152,6 +163,40 @@ class Errands:
         """End an errand: `content` is what its agent reads. What still waits was decided where we could not see it."""
         await self._write(errand, lambda turn: close(turn, content, self._ids))
 
+    async def give_up(self, errand: Errand, content: str) -> Decided | None:
+        """End an errand that nobody has decided about, as `close` does; else return what a person has decided in the same moment."""
+        for _ in range(_LOCKED_TRIES):
+            gone: list[bool] = []
+
+            def decide(turn: Sequence[Event], gone: list[bool] = gone) -> Sequence[Event]:
+                gone[:] = [is_over(turn)]
+                return close(turn, content, self._ids) if waits(turn) else ()
+
+            await self._write(errand, decide)
+            outcome = await self.outcome(errand)
+            if outcome is not None or any(gone):
+                return None if isinstance(outcome, DecidedElsewhere) else outcome
+            await asyncio.sleep(_PAUSE)
+        return None
+
+    async def stays_open(self, errand: Errand) -> None:
+        """Record that its agent was told that the question stays open. It is not waited for any more."""
+        await self._write(errand, lambda turn: asked_by(turn, replace(errand.asker, left=True), self._ids))
+
+    async def go_on(self, tool: str = "", arguments: JsonObject | None = None) -> None:
+        """Close what this session has left behind: it does something else now, perhaps this call.
+
+        What was asked about this very call is left to `taken_up`. Nothing is closed that a process still waits for, that its run has
+        ended with, or that our server has asked, whose answers are asked for by their id.
+        """
+        wanted = (tool_name(tool), canonical(arguments))
+        for errand in await self.unfinished():
+            asker = errand.asker
+            if lives(asker.process) or asker.defers or asker.via != self._asker.via:
+                continue
+            if (errand.tool, canonical(errand.arguments)) != wanted or not _is_same_call(errand, await self.turn(errand)):
+                await self.close(errand, words.ELSEWHERE if asker.ends else words.gone_on(asker.name))
+
     async def tell(self, errand: Errand, content: str) -> None:
         """Record what its agent was told, before it is done with it."""
         await self._write(errand, lambda turn: tell(turn, content, self._ids))
@@ -223,18 +268,28 @@ class Errands:
         return next((errand for errand in unfinished if errand.asker.agent == self._asker.agent and shows(dialog, errand)), None)
 
     async def _asked_before(self, id: str, tool: str, arguments: JsonObject) -> Errand | None:
-        """Return what was asked under the id that the agent gives a call; where the process that asked is gone, this one waits now."""
-        known = await self._known(id, tool_name(tool), arguments)
-        return known if known is None or lives(known.asker.process) else await self._take(known)
+        """Return what was asked under the id that the agent gives a call; where the process that asked is gone, this one waits now.
 
-    async def let_go(self, errand: Errand) -> None:
-        """Note that nobody waits here any more: it stays open, and is taken up when the same is asked again."""
-        await self._write(errand, lambda turn: asked_by(turn, replace(errand.asker, process=None), self._ids))
+        What was closed since then says nothing about a call that comes again: the agent's own dialog had it, or the agent had gone on.
+        """
+        known = await self._known(id, tool_name(tool), arguments)
+        if known is None or lives(known.asker.process):
+            return known
+        is_closed = isinstance(decided(await self.turn(known)), DecidedElsewhere)
+        return None if is_closed else await self._take(known)
+
+    async def let_go(self, errand: Errand, *, left: bool) -> None:
+        """Note that nobody waits here any more: it stays open, and is taken up when the same is asked again. See `Asker.left`."""
+        await self._write(errand, lambda turn: asked_by(turn, replace(errand.asker, process=None, left=left), self._ids))
 
     async def taken_up(self, tool: str, arguments: JsonObject) -> Errand | None:
-        """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits."""
-        left = (errand for errand in await self.matching(tool, arguments) if not lives(errand.asker.process))
-        return await self._take(next(left, None))
+        """Return what was asked before by a process that is gone: it is the same question, and not asked twice. Now this one waits.
+
+        What somebody has answered meanwhile counts only where this must be the call that it was asked for: see `counts_later`.
+        """
+        left = [errand for errand in await self.matching(tool, arguments) if not lives(errand.asker.process)]
+        fitting = [errand for errand in left if _is_same_call(errand, await self.turn(errand))]
+        return await self._take(next(iter(fitting), None), _is_same_call)
 
     async def still_open(self, tool: str, arguments: JsonObject) -> Errand | None:
         """Take up what waits for a person, and was asked by a process that is gone.
@@ -251,13 +306,20 @@ class Errands:
                 return await self._take(errand)
         return None
 
-    async def _take(self, errand: Errand | None) -> Errand | None:
+    async def _take(self, errand: Errand | None, fits: Callable[[Errand, Sequence[Event]], bool] = _always) -> Errand | None:
+        """Have this process wait for what another one has asked; None where it does not fit any more when that is written."""
         if errand is None:
             return None
         before = errand.asker
         asker = replace(self._asker, always=before.always, refused=before.refused, round=before.round + before.cancelled)
-        await self._write(errand, lambda turn: asked_by(turn, asker, self._ids))
-        return replace(errand, asker=asker)
+        still: list[bool] = []
+
+        def decide(turn: Sequence[Event]) -> Sequence[Event]:
+            still[:] = [fits(errand, turn)]
+            return asked_by(turn, asker, self._ids) if still[0] else ()
+
+        await self._write(errand, decide)
+        return replace(errand, asker=asker) if still[0] else None
 
     async def turn(self, errand: Errand) -> tuple[Event, ...]:
         """Return the events of an errand."""
@@ -266,7 +328,14 @@ class Errands:
     async def _all_unfinished(self) -> list[Errand]:
         """Return what anybody has asked and not yet heard about, oldest first."""
         found = [errand_of(conversation, turn) for conversation, turn in await self._open_turns() if not is_over(turn)]
-        return [errand for errand in found if errand]
+        return [errand for errand in found if errand and not await self._has_ended(errand)]
+
+    async def _has_ended(self, errand: Errand) -> bool:
+        """Close what has come to its recorded end while no process was there to close it."""
+        if not errand.asker.has_ended(stamp(self._clock)) or lives(errand.asker.process):
+            return False
+        await self.close(errand, errand.asker.in_own_dialog)
+        return True
 
     async def _open_turns(self) -> list[tuple[str, tuple[Event, ...]]]:
         """Return what is open, oldest first. What is gone by now, or cannot be read, is passed over: it keeps nobody from asking."""
@@ -358,6 +427,22 @@ class _Collected(Suspended):
 
 def _leave_open(call: InquirerCall, form: Form) -> None:
     raise _Collected({question.id: cast("Json", call.context.answers.get(question.id)) for question in form.questions})
+
+
+def counts_later(errand: Errand) -> bool:
+    """Say whether an answer counts that came when no process waited for it any more.
+
+    It does where nobody else can have decided meanwhile: no dialog of the agent has asked the same, and the agent has either heard that the
+    question stays open, or is gone itself. A hook that is killed while its agent goes on leaves the call to the agent.
+    """
+    asker = errand.asker
+    is_gone = asker.serves is not None and not lives(asker.serves)
+    return not asker.ends and (asker.left or asker.defers or asker.via != "hook" or is_gone)
+
+
+def _is_same_call(errand: Errand, turn: Sequence[Event]) -> bool:
+    """Say whether a call of the same arguments may go on with what was asked before: a person has still to answer, or the answer counts."""
+    return waits(turn) or counts_later(errand)
 
 
 def _labels(asker: Asker) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from typing import Protocol, assert_never
 
 from msgspec import Struct
@@ -13,11 +14,12 @@ from msgspec.structs import replace
 from midturn.core.asker import Asker
 from midturn.core.json_value import JsonObject, canonical
 from midturn.core.loose_json import text
+from midturn.core.moments import rfc3339
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, asked, is_told
-from midturn.foreign.errands import Errands
-from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Said, Stopping, Unaskable
+from midturn.foreign.errands import Errands, counts_later
+from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Ran, Said, Stopping, Unaskable
 from midturn.foreign.running import is_above, process_of
 from midturn.ports import Clock
 from midturn.store.processes import lives, mark, parent
@@ -117,6 +119,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
                 await self._ask(occasion)
             case Done(tool=tool, arguments=arguments):
                 await self._close((await self.errands.matching(tool, arguments))[:1])
+            case Ran():
+                await self.errands.go_on()
+                self.say(Said())
             case Stopping():
                 await self._stop(occasion)
             case MovedOn():
@@ -131,8 +136,9 @@ class HookRun(Struct, frozen=True, kw_only=True):
     # A call, a question ------------------------------------------------------------------------------------------------------
 
     async def _permit(self, occasion: Permit) -> None:
-        errand = await self.errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, self.errands.taken_up)
-        outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
+        errands = await self._begun(occasion)
+        errand = await errands.permission(occasion.id, occasion.tool, occasion.arguments, occasion.always, errands.taken_up)
+        outcome = await self._decision(occasion, errand)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
             return
@@ -145,13 +151,35 @@ class HookRun(Struct, frozen=True, kw_only=True):
         await self.errands.close(errand, words.decided(outcome))
 
     async def _ask(self, occasion: PutForm) -> None:
-        errand = await self.errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, self.errands.taken_up)
-        outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
+        errands = await self._begun(occasion)
+        errand = await errands.questions(occasion.id, occasion.tool, occasion.arguments, occasion.form, errands.taken_up)
+        outcome = await self._decision(occasion, errand)
         if outcome is None:
             self.say(self.agent.left_open(self.document) if occasion.gates else Said())
             return
         self.say(self.agent.answered(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))
+
+    async def _begun(self, occasion: Permit | PutForm) -> Errands:
+        """Return what asks; where the agent's own dialog asks in the end, it is on record from the beginning when that is.
+
+        The agent goes on with this, so that nothing else stays open of what it was told would.
+        """
+        await self.errands.go_on(occasion.tool, occasion.arguments)
+        if occasion.gates:
+            return self.errands.of(defers=occasion.defers)
+        return self.errands.of(ends=rfc3339(self.clock.now() + timedelta(seconds=self._seconds(occasion))))
+
+    async def _decision(self, occasion: Permit | PutForm, errand: Errand) -> Decided | None:
+        """Wait; None where the time is up. Then the question is over where another dialog asks it, and stays open where none does."""
+        outcome = await self.errands.wait(errand, self._seconds(occasion), self.needed)
+        if outcome is not None or not self.needed():
+            return outcome
+        if not occasion.gates:
+            return await self.errands.give_up(errand, errand.asker.in_own_dialog)
+        if not occasion.defers:
+            await self.errands.stays_open(errand)
+        return None
 
     def _seconds(self, occasion: Permit | PutForm | Stopping) -> float:
         return self.wait if occasion.seconds is None else min(self.wait, occasion.seconds)
@@ -177,7 +205,8 @@ class HookRun(Struct, frozen=True, kw_only=True):
         self.say(Said())
 
     async def _untold(self) -> list[Errand]:
-        return [errand for errand in await self.errands.unfinished() if not is_told(await self.errands.turn(errand))]
+        unfinished = [errand for errand in await self.errands.unfinished() if lives(errand.asker.process) or counts_later(errand)]
+        return [errand for errand in unfinished if not is_told(await self.errands.turn(errand))]
 
     async def _bring(self, news: list[tuple[Errand, Decided]]) -> None:
         lines = [words.told(await self._subject(errand), outcome) for errand, outcome in news]

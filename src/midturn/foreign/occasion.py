@@ -11,10 +11,11 @@ from midturn.core.json_value import Json, JsonObject
 
 
 class Permit(Struct, frozen=True, kw_only=True):
-    """May this call run? `gates`: without an answer of ours nobody is asked, so silence would decide.
+    """May this call run? `gates`: without an answer of ours nobody is asked, so silence would decide; else the agent's own dialog asks.
 
     `seconds`: how long the agent's own dialog may be kept from its user; None where both are open at the same time. `always`: what the
-    agent keeps of a yes that goes beyond this once, in its own terms.
+    agent keeps of a yes that goes beyond this once, in its own terms. `defers`: without an answer its run ends with this call, and it makes
+    the very same call again, under the same id, when it is resumed.
     """
 
     id: str
@@ -23,10 +24,11 @@ class Permit(Struct, frozen=True, kw_only=True):
     gates: bool
     seconds: float | None = None
     always: str = ""
+    defers: bool = False
 
 
 class PutForm(Struct, frozen=True, kw_only=True):
-    """The agent's model, or a server of it, asks something (`gates`, `seconds` as in `Permit`)."""
+    """The agent's model, or a server of it, asks something (`gates`, `seconds`, `defers` as in `Permit`)."""
 
     id: str
     tool: str
@@ -34,6 +36,7 @@ class PutForm(Struct, frozen=True, kw_only=True):
     form: Form
     gates: bool
     seconds: float | None = None
+    defers: bool = False
 
 
 class PutElicitation(PutForm, frozen=True, kw_only=True):
@@ -45,6 +48,10 @@ class Done(Struct, frozen=True, kw_only=True):
 
     tool: str
     arguments: JsonObject
+
+
+class Ran(Struct, frozen=True):
+    """A call has run where the agent asks nobody but us: it has gone on, so that nothing stays open of what it was told would."""
 
 
 class Stopping(Struct, frozen=True, kw_only=True):
@@ -69,7 +76,7 @@ class Nothing(Struct, frozen=True):
     """Nothing that we know of: a later version, or an event that is not ours."""
 
 
-Occasion: TypeAlias = Permit | PutForm | Done | Stopping | MovedOn | Unaskable | Nothing
+Occasion: TypeAlias = Permit | PutForm | Done | Ran | Stopping | MovedOn | Unaskable | Nothing
 
 
 class Said(Struct, frozen=True):

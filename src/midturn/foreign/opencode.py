@@ -246,7 +246,7 @@ class Bridge:
             return await errands.wait(errand) or DecidedElsewhere()
         except asyncio.CancelledError:
             if asyncio.current_task() in self._asked.values():  # it is us who leave
-                await asyncio.shield(errands.let_go(errand))
+                await asyncio.shield(errands.let_go(errand, left=self._is_away))
             else:
                 await asyncio.shield(errands.close(errand, words.ELSEWHERE))
             raise
@@ -258,7 +258,7 @@ class Bridge:
         try:
             taken = await self._server.post(path, body)
         except OpencodeAway:
-            await errands.let_go(errand)
+            await errands.let_go(errand, left=True)
             raise
         else:
             await errands.close(errand, words.decided(outcome) if taken else words.ELSEWHERE)

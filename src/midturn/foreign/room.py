@@ -107,7 +107,7 @@ async def _check(store: ConversationStore, asker: Asker) -> None:
 
 async def _waiting(store: ConversationStore) -> list[OpenQuestion]:
     """Return the open questions of other agents, the oldest first."""
-    return [question for question in await store.port.questions() if question.asker]
+    return [question for question in await store.pending() if question.asker]
 
 
 def _who(question: OpenQuestion) -> tuple[str, str]:

@@ -13,11 +13,16 @@ NOBODY = (
     "This is not a no, and not a yes. Do not try the same thing another way; go on without it, or end your turn."
 )
 ENDED = "The user ended the turn. Stop here."
-ELSEWHERE = "This was decided at the agent's own prompt."
+ELSEWHERE = "it was decided at the agent's own prompt"
 ALLOWED = "The user allowed it."
 FAILED = "midturn could not ask the user, so nobody has decided. This is not a no. Do not try the same thing another way."
 
 UNKNOWN = "midturn could not look or write just now, so nobody's answer is known. This is not a no. Ask again later."
+
+
+def gone_on(name: str) -> str:
+    """Say why something is over that was to stay open for an agent."""
+    return f"{name} has gone on with something else"
 
 
 def unasked(asked: Sequence[str], why: str) -> str:
@@ -107,4 +112,4 @@ def told(asked: str, outcome: Decided) -> str:  # noqa: PLR0911  one return an o
         case TurnStopped():
             return f"midturn: {asked}: {ENDED}"
         case DecidedElsewhere():
-            return f"midturn: {asked}: {ELSEWHERE}"
+            return f"midturn: {asked}: {ELSEWHERE}."

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 
 from midturn.core.address import address
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse
+from midturn.core.asker import asker_of
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse, ToolCallResponse
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
@@ -93,6 +94,23 @@ def decision_about(events: Sequence[Event], event_id: str) -> InquiryResponse | 
     approvals = [event for event in events if isinstance(event, Approval)]
     waiting = next((approval.id for approval in approvals if approval.event_id == event_id), None)
     return next((approval for approval in approvals if approval.id == waiting and approval.state != "waiting"), None)
+
+
+def why_superseded(events: Sequence[Event], event_id: str) -> str:
+    """Say why a question of another agent is over that nobody here has answered; empty where it is not, or was not one.
+
+    It may be over with nothing on record: once its hook must have ended, the agent's own dialog has it.
+    """
+    asker, decision = asker_of(events), decision_about(events, event_id)
+    if asker is None or not was_asked(events, event_id):
+        return ""
+    match decision:
+        case None if not any(isinstance(event, ToolCallResponse) for event in events):
+            return asker.in_own_dialog if asker.ends else ""
+        case InquiryCancelled(reason="superseded") | Approval(state="superseded"):
+            return next((event.content.removesuffix(".") for event in events if isinstance(event, ToolCallResponse)), "")
+        case _:
+            return ""
 
 
 def was_asked(events: Iterable[Event], event_id: str) -> bool:

@@ -20,7 +20,7 @@ from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, No
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
-from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked
+from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked, why_superseded
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 
@@ -149,7 +149,9 @@ async def why_closed(port: StorePort, at: Address, closed: NotOpen | None = None
         return unknown
     if not was_asked(events, at.event_id):
         return unknown
-    decision = decision_about(events, at.event_id)
+    decision, elsewhere = decision_about(events, at.event_id), why_superseded(events, at.event_id)
+    if elsewhere:
+        return NotOpen(f"The question {at} is closed: {elsewhere}.")
     if decision is None or isinstance(decision, InquiryCancelled):
         return closed or NotOpen(f"The question {at} is closed.")
     return already_answered(str(at), decision)
@@ -187,10 +189,22 @@ class _Decision:
     def _batch(self, turn: LastTurn) -> Sequence[Event]:
         if turn.is_for_people:
             _check_that_a_person_answers(asker_of(turn.events))
+        check_that_it_lasts(turn.events, stamp(self._clock))
         if turn.needs_adoption:
             raise NeedsAdoption(self._at.conversation)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
+
+
+def check_that_it_lasts(turn: Sequence[Event], now: str) -> None:
+    """Take no answer to what another agent asks in its own dialog by now, whether or not that is on record.
+
+    Raises:
+        NotOpen: It does.
+    """
+    asker = asker_of(turn)
+    if asker and asker.has_ended(now):
+        raise NotOpen(f"The question is closed: {asker.in_own_dialog}.")
 
 
 def _check_that_a_person_answers(asker: Asker | None) -> None:

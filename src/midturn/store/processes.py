@@ -29,10 +29,14 @@ def lives(process: ProcessMark | None) -> bool:
     return bool(started) and started == process.started
 
 
-def looked_at(question: OpenQuestion) -> OpenQuestion:
-    """Return the question with what is so just now: whether the process that asked still waits."""
+def looked_at(question: OpenQuestion, now: str) -> OpenQuestion | None:
+    """Return the question with what is so just now: whether the process that asked still waits. None where it is over by its own end."""
     asker = question.asker
-    return question if asker is None else replace(question, asker=replace(asker, waits=not asker.cancelled and lives(asker.process)))
+    if asker is None:
+        return question
+    if asker.has_ended(now):
+        return None
+    return replace(question, asker=replace(asker, waits=not asker.cancelled and lives(asker.process)))
 
 
 def parent(pid: int) -> int:

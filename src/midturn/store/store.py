@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from midturn.clock import SYSTEM
 from midturn.core.json_value import Json
-from midturn.core.moments import TimeOfDay
+from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.plain_text import check_text
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
@@ -140,7 +140,8 @@ class ConversationStore:
         from midturn.store.processes import looked_at  # only who lists questions looks at the processes that ask them
 
         questions = await self.port.questions("" if conversation is None else f"{conversation}-")
-        return [looked_at(question) for question in questions]
+        now = stamp(self._clock)
+        return [looked for question in questions if (looked := looked_at(question, now))]
 
     async def ready(self) -> list[str]:
         """Return the conversations whose turn can go on: an open question was answered, and nobody holds them.

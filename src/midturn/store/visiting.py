@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from midturn.clock import SYSTEM
 from midturn.core.events import AnsweredBy, Event
+from midturn.core.moments import stamp
 from midturn.core.prompt import Prompt
 from midturn.core.reply import Reply
 from midturn.core.stream import OpenQuestion
@@ -13,6 +14,7 @@ from midturn.core.turn.visit import Visit
 from midturn.errors import NotOpen, StoreLocked
 from midturn.store.batch import stamped
 from midturn.store.ids import event_ids
+from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
 
@@ -59,6 +61,7 @@ class StoredVisit:
         def decide(turn: LastTurn) -> Sequence[Event]:
             if taken:
                 raise NotOpen("Somebody else went on with the turn meanwhile.")
+            check_that_it_lasts(turn.events, stamp(SYSTEM))
             if turn.events[-1].event_id != self._seen:
                 self._visit.catch_up(turn.events)
             taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))

@@ -115,7 +115,8 @@ async def _gone(request: Request, site: Site) -> Response:
         return problem(404, "not_found", "There is no open question with this id.")
     by = found.answered_by
     if by is None:
-        return problem(410, "closed", "The question was closed without an answer.")
+        why = f"The question is closed: {found.elsewhere}." if found.elsewhere else "The question was closed without an answer."
+        return problem(410, "closed", why)
     return problem(409, "already_answered", "Somebody answered first; that answer stands.", answered_by=_by(by))
 
 

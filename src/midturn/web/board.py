@@ -7,7 +7,9 @@ import logging
 import time
 from collections import OrderedDict
 
+from midturn.clock import SYSTEM
 from midturn.core.address import parse_address
+from midturn.core.moments import stamp
 from midturn.core.stream import OpenQuestion
 from midturn.errors import MidturnError
 from midturn.store.store_change import StoreChange
@@ -37,7 +39,9 @@ class Board:
     @property
     def open(self) -> list[OpenQuestion]:
         """What is open, the oldest first."""
-        return sorted(self._watch.questions.values(), key=lambda question: question.asked_at)
+        now = stamp(SYSTEM)
+        waiting = [question for question in self._watch.questions.values() if not (question.asker and question.asker.has_ended(now))]
+        return sorted(waiting, key=lambda question: question.asked_at)
 
     async def find(self, id: str) -> OpenQuestion | None:
         """Return a question that is open, as it is now: only its own conversation is looked at."""

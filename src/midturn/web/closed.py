@@ -13,7 +13,7 @@ from midturn.core.question import PersistedQuestion
 from midturn.core.stream import calls
 from midturn.core.subject import asked_text
 from midturn.errors import StoreError
-from midturn.store.decisions import decision_about
+from midturn.store.decisions import decision_about, why_superseded
 from midturn.web.port import Port
 
 _LOOK = 0.05  # seconds between two looks
@@ -29,6 +29,8 @@ class Closed(Struct, frozen=True, kw_only=True):
     text: str
     question: PersistedQuestion | None
     decision: InquiryResponse | Approval | None
+    elsewhere: str = ""
+    """Why a question of another agent is over that nobody here has answered."""
 
     @property
     def answered_by(self) -> AnsweredBy | None:
@@ -40,7 +42,7 @@ async def recorded(port: Port, id: str) -> Closed | None:
     """Return how a question was closed that somebody has answered; the answer may still be on its way into the record."""
     for _ in range(_LOOKS):
         found = await closed(port, id)
-        if found is None or found.decision is not None:
+        if found is None or found.decision is not None or found.elsewhere:
             return found
         await asyncio.sleep(_LOOK)
     return await closed(port, id)
@@ -68,4 +70,5 @@ def _closed(id: str, conversation: str, event: Event, events: Sequence[Event]) -
             text, question = asked_text(event, asker), None
         case _:
             return None
-    return Closed(id=id, conversation=conversation, asker=asker, text=text, question=question, decision=decision)
+    elsewhere = why_superseded(events, event.event_id)
+    return Closed(id=id, conversation=conversation, asker=asker, text=text, question=question, decision=decision, elsewhere=elsewhere)

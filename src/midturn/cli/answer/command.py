@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import LiteralString
+
 import click
 from msgspec import Struct
 
@@ -104,7 +106,20 @@ def _told(asker: Asker) -> Shown:
         return line("midturn: answered. {}, which waits for it, goes on.", asker.name)
     if asker.cancelled:
         return line("midturn: answered and kept. {} has cancelled its call; it reads this when it asks again.", asker.name)
-    return line("midturn: answered and kept. The process of {} that asked is gone; its session reads it when it asks again.", asker.name)
+    if asker.ends:
+        return line("midturn: recorded. The hook of {} that asked is gone: its own dialog decides, and it never reads this.", asker.name)
+    return line("midturn: answered and kept. {}", line(_read_later(asker), asker.name))
+
+
+def _read_later(asker: Asker) -> LiteralString:
+    """Say when an agent reads an answer that none of its processes waits for, if it ever does."""
+    if asker.defers:
+        return "{} has ended with this call; it reads this when it is resumed."
+    if asker.left:
+        return "{} has gone on; it reads this before its session ends, or if it makes the same call before any other."
+    if asker.via == "mcp":
+        return "The process of {} that asked is gone; its model reads this with `check_answer`."
+    return "The process of {} that asked is gone; it reads this if its session goes on with this very call."
 
 
 def _check(given: AnswerFlags) -> None:

@@ -34,7 +34,7 @@ def command(*, url: str, store: StoreAddress | None) -> ExitStatus:
 
     def errands(session: str) -> Errands:
         here = mark(os.getpid())
-        asker = Asker(name=NAME, agent=NAME, session=session, via="hook", cwd=str(Path.cwd()), process=here, serves=here)
+        asker = Asker(name=NAME, agent=NAME, session=session, via="hook", cwd=str(Path.cwd()), process=here, serves=None)
         return Errands(place.store, asker, SYSTEM, room)
 
     bridge = Bridge(OpencodeServer(url, password_of(environment())), errands, SYSTEM, lambda words: note("midturn: {}", words))
