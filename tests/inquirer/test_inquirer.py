@@ -449,3 +449,66 @@ def test_giving_up_one_of_two_questions_lets_the_other_be_asked(store: Conversat
         ]
 
     asyncio.run(scene())
+
+
+async def charge(inquirer: mt.Inquirer, key: str | None, ran: list[str], call_id: str = "call_1") -> mt.CallContent:
+    """Do in one turn what must not be done twice."""
+
+    async def function(call: mt.InquirerCall) -> str:
+        ran.append(call.idempotency_key)
+        return f"Charged in {await call.ask(REGION)}."
+
+    async with inquirer.turn("Charge it.", key=key):
+        return await inquirer.run("charge", call_id, {}, function)
+
+
+def test_the_same_key_finds_the_turn_that_has_ended_and_nothing_runs_again(store: ConversationStore) -> None:
+    conversation, ran = begun(store), list[str]()
+    person = mt.ScriptedPrompter({"charge.region": "eu-1"})
+
+    first = asyncio.run(charge(mt.Inquirer(store, conversation, person), "job-1", ran))
+    again = asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran))
+
+    assert first == again == "Charged in eu-1."
+    assert not again.turn_ended
+    assert len(ran) == 1
+    assert kinds(store, conversation).count("turn_start") == 1
+
+
+def test_another_key_is_another_turn_and_without_one_a_turn_that_has_ended_is_over(store: ConversationStore) -> None:
+    conversation, ran = begun(store), list[str]()
+    for key in ("job-1", "job-2", None):
+        asyncio.run(charge(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"charge.region": "eu-1"})), key, ran))
+
+    again = asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran))  # though others came after it
+
+    assert again == "Charged in eu-1."
+    assert len(set(ran)) == len(ran) == 3
+
+
+def test_the_same_key_goes_on_with_the_turn_that_is_open_and_another_one_does_not(store: ConversationStore) -> None:
+    conversation, ran = begun(store), list[str]()
+    with pytest.raises(mt.Suspended) as suspended:
+        asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran))
+    with pytest.raises(mt.TurnOpen, match="no other key"):
+        asyncio.run(charge(mt.Inquirer(store, conversation), "job-2", ran))
+
+    drive(store.answer(suspended.value.pending[0].id, "us-2"))
+
+    assert asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran)) == "Charged in us-2."
+    assert len(set(ran)) == 1
+
+
+def test_a_call_that_was_not_part_of_a_finished_turn_is_not_run(store: ConversationStore) -> None:
+    conversation, ran = begun(store), list[str]()
+    asyncio.run(charge(mt.Inquirer(store, conversation, mt.ScriptedPrompter({"charge.region": "eu-1"})), "job-1", ran))
+
+    late = asyncio.run(charge(mt.Inquirer(store, conversation), "job-1", ran, "call_2"))
+
+    assert (late, late.is_error, late.turn_ended) == (
+        "Tool call not run: its turn is over, and this call was not a part of it.",
+        True,
+        True,
+    )
+    assert len(ran) == 1
+    assert kinds(store, conversation).count("tool_call_request") == 1

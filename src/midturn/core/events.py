@@ -67,7 +67,9 @@ def _padded(timestamp: str) -> str:
 
 
 class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"):
-    """A turn begins."""
+    """A turn begins. `key` is the name that a loop of somebody else's has given it, to find it again."""
+
+    key: str = ""
 
 
 TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]

@@ -97,21 +97,24 @@ class Inquirer:
         self._thread: LoopThread | None = None
 
     @asynccontextmanager
-    async def turn(self, text: str = "", *, author: str | None = None) -> AsyncGenerator[None]:
+    async def turn(self, text: str = "", *, author: str | None = None, key: str | None = None) -> AsyncGenerator[None]:
         """Hold one turn: the one that was left open, or a new one, which begins with what the user said, if that is known.
 
         Args:
             text: What the user said; empty where that is not known, or to go on.
             author: Who said it; recorded.
+            key: Your own name for the turn, such as the id of a job: the same key finds the same turn, finished or not, so that what has
+                run in it does not run again where your program died after the turn's end and before it had saved that. A call that was
+                not a part of a finished turn is not run; its content says so, and `turn_ended` is true.
 
         Raises:
             Suspended: On leaving, where a question of the turn is open, also if the framework inside has swallowed it: make the calls
                 again when it is answered.
-            TurnOpen: The turn that was left open began with another text.
+            TurnOpen: The turn that was left open began with another text, or with another key.
             StoreLocked: Somebody else writes the conversation.
             StoreError: It cannot be read or written.
         """
-        async with self._held(text, author) as turn:
+        async with self._held(text, author, key) as turn:
             try:
                 yield
             except Suspended as error:
@@ -190,14 +193,14 @@ class Inquirer:
             return thread.run(self.run(tool, call_id, arguments, function, occurrence=occurrence))
 
     @contextmanager
-    def turn_sync(self, text: str = "", *, author: str | None = None) -> Generator[None]:
+    def turn_sync(self, text: str = "", *, author: str | None = None, key: str | None = None) -> Generator[None]:
         """Hold one turn in a program without an event loop, or in a thread of one, see `turn`; `run_sync` and `call_sync` belong inside.
 
         Raises:
             RuntimeError: An event loop is running in this thread; use `async with inquirer.turn(…)` there.
         """
         refuse_inside_a_loop("inquirer.turn_sync", "async with inquirer.turn(…)")
-        with self._loop() as thread, thread.entered(self.turn(text, author=author)):
+        with self._loop() as thread, thread.entered(self.turn(text, author=author, key=key)):
             yield
 
     @contextmanager
@@ -273,11 +276,11 @@ class Inquirer:
                 call.leave()
 
     @asynccontextmanager
-    async def _held(self, text: str = "", author: str | None = None) -> AsyncGenerator[ForeignTurn]:
+    async def _held(self, text: str = "", author: str | None = None, key: str | None = None) -> AsyncGenerator[ForeignTurn]:
         """Hold the conversation and its turn as long as anybody needs it; who comes while they are let go waits for that."""
         async with self._changing:
             if self._turn is None:
-                self._turn = await self._begun(text, author)
+                self._turn = await self._begun(text, author, key)
             self._holders += 1
         try:
             yield self._turn
@@ -289,11 +292,11 @@ class Inquirer:
                     async with self._closing.pop_all():
                         await turn.close()
 
-    async def _begun(self, text: str, author: str | None) -> ForeignTurn:
+    async def _begun(self, text: str, author: str | None, key: str | None) -> ForeignTurn:
         async with AsyncExitStack() as undone:
             journal = await undone.enter_async_context(await self._store.open(self._conversation))
             turn = compose_inquirer(self._parts, RunParts(prompter=self._prompter), journal)
-            await turn.begin(text, author)
+            await turn.begin(text, author, key)
             self._closing = undone.pop_all()
         return turn
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Self
 
 from msgspec.structs import replace
 
-from midturn.core.events import ChatRequest, ToolCallRequest, ToolCallResponse, TurnEnd
+from midturn.core.events import ChatRequest, Event, ToolCallRequest, ToolCallResponse, TurnEnd, TurnStart
 from midturn.core.exchange import ModelEvent, ModelRequest
 from midturn.core.json_value import canonical
 from midturn.core.outcome import Success, ToolError
 from midturn.core.plain_text import check_text, check_text_or_none
 from midturn.core.routing import messages
 from midturn.core.source import Source
-from midturn.core.stream import open_turn
+from midturn.core.stream import Window, open_turn, turns
 from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequested
 from midturn.core.turn.pending import pending
 from midturn.core.turn.settings import TurnSettings
@@ -74,31 +74,41 @@ class ForeignTurn:
         self._surroundings = surroundings
         self._calls: list[ForeignCall] = []
         self._made: Counter[bytes] = Counter()
+        self._finished: Sequence[Event] = ()
         self._turn: Turn | None = None
         self._driver: Driver | None = None
         self._task: asyncio.Task[RunEnding] | None = None
 
-    async def begin(self, text: str, author: str | None = None) -> None:
+    async def begin(self, text: str, author: str | None = None, key: str | None = None) -> None:
         """Record what the user said, unless the turn was left open; one that was left open with nothing to do is ended first.
+
+        The turn with a `key` is the one that was begun with it, finished or not.
 
         Raises:
             TurnOpen: The turn that was left open began with something else, and calls of it are unfinished.
         """
         check_text("text", text)
         check_text_or_none("author", author)
+        check_text_or_none("key", key)
         journal = self._services.journal
+        known = None if key is None else _begun_with(key, journal.events)
+        if known and not known.open:
+            self._finished = known.events
+            return
+        if key is not None:
+            self._settings = replace(self._settings, start=TurnStart(key=key))
         window = open_turn(journal.events)
         if window:
             if journal.needs_adoption:
                 raise NeedsAdoption(journal.conversation)
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = next((event.content for event in window.events if isinstance(event, ChatRequest)), "")
-            if text in ("", began):
+            if known or (key is None and text in ("", began)):
                 return
             if stale.record.open_calls():
                 raise TurnOpen(
                     f"Conversation {journal.conversation} has an open turn, which began with {began!r}. Go on with it: hold it with that "
-                    "text or none, and make its calls again.",
+                    "text or none, and no other key, and make its calls again.",
                     conversation=journal.conversation,
                     text=began,
                 )
@@ -139,11 +149,13 @@ class ForeignTurn:
             CallEnded: It has its result: nothing runs, and nothing is asked.
         """
         window = open_turn(self._services.journal.events)
-        events = window.events if window else ()
+        events = self._finished or (window.events if window else ())
         same = [event for event in events if isinstance(event, ToolCallRequest) and is_call(event, begun)]
         if occurrence <= len(same) and self._response(same[occurrence - 1].event_id):
             content = self.content(same[occurrence - 1].event_id)
-            raise CallEnded(content, is_error=content.is_error)
+            raise CallEnded(content, is_error=content.is_error, turn_ended=content.turn_ended)
+        if self._finished:
+            raise CallEnded(messages.TURN_OVER, is_error=True, turn_ended=True)
 
     def content(self, event: str) -> CallContent:
         """Return what the model is to read of a call that has its response."""
@@ -160,7 +172,7 @@ class ForeignTurn:
         """Return what to raise where questions of the turn are open."""
         journal = self._services.journal
         waiting = pending(journal.events, journal.conversation)
-        if not waiting:
+        if not waiting or self._finished:
             return None
         asked = "".join(f"\n  {question.id}  {question.tool} asks: {question.question.text}" for question in waiting)
         advice = "Answer with `await store.answer(id, …)`, and make the calls of the turn again."
@@ -227,6 +239,8 @@ class ForeignTurn:
 
     @property
     def _has_ended(self) -> bool:
+        if self._finished:
+            return any(isinstance(event, TurnEnd) and event.status == "ended_by_user" for event in self._finished)
         events = self._services.journal.events
         return self._driver is not None and bool(events) and isinstance(events[-1], TurnEnd)
 
@@ -247,3 +261,9 @@ class ForeignTurn:
         self._driver = Driver(self._turn, self._services, self._surroundings)
         self._task = asyncio.create_task(self._driver.run(()))
         return self._driver, self._task
+
+
+def _begun_with(key: str, events: Sequence[Event]) -> Window | None:
+    """Return the turn that was begun with a key."""
+    found = (turn for turn in reversed(turns(events)) if any(isinstance(event, TurnStart) and event.key == key for event in turn.events))
+    return next(found, None)

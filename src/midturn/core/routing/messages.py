@@ -12,6 +12,7 @@ from midturn.core.events import CancelReason
 
 INPUT_CANCELLED = "Tool input cancelled by user."
 TURN_ENDED = "Tool call cancelled: the user ended the turn."
+TURN_OVER = "Tool call not run: its turn is over, and this call was not a part of it."
 RETRY_OR_REVIEW = "You may retry with different input, or ask the user to review."
 NO_REASON = "(no reason given)"
 LimitName: TypeAlias = Literal["repeats", "shown", "rejected_cycles"]

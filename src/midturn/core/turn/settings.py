@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from midturn.core.events import TurnStart
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.routing.policy import ToolPolicy
 
@@ -14,7 +15,7 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     """`tools` holds what configuration says about each offered tool; a call of any other name is answered with an error.
 
     `prompts_at_once` is how many prompts may be open (a terminal shows one). The tools in `foretelling` can say before they run what they
-    would ask first.
+    would ask first. `start` is how a turn begins that is new.
     """
 
     tools: Mapping[str, ToolPolicy]
@@ -23,3 +24,4 @@ class TurnSettings(Struct, frozen=True, kw_only=True):
     limits: Limits = DEFAULT_LIMITS
     prompts_at_once: int = 1
     foretelling: frozenset[str] = frozenset()
+    start: TurnStart = TurnStart()

@@ -17,7 +17,6 @@ from midturn.core.events import (
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
-    TurnStart,
 )
 from midturn.core.exchange import Part, ToolCallPart, recorded
 from midturn.core.json_value import json_equal
@@ -185,7 +184,7 @@ class Turn:
 
     def _requested(self, request: TurnRequested) -> None:
         write = self._state.write
-        write(TurnStart())
+        write(self._state.settings.start)
         if request.delta is not None:
             write(ConfigDelta(delta=request.delta))
         write(ChatRequest(content=request.content, author=request.author, schema=request.schema))
@@ -215,7 +214,7 @@ class Turn:
     def _begun(self, begun: CallBegun) -> None:
         """Begin a call of a loop that is not ours: one that was left unfinished starts again, and replays what was recorded in it."""
         if not self.record.started:
-            self._state.write(TurnStart())
+            self._state.write(self._state.settings.start)
         unfinished = (record for record in self.record.open_calls() if record.request.event_id not in self._calls)
         record = next((record for record in unfinished if is_call(record.request, begun)), None)
         if record is None:
