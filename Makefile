@@ -16,7 +16,7 @@ FOLDER_agents := tests/real_agents
 FOLDER_mcp := tests/conformance
 FOLDER_sandbox := tests/sandbox tests/cli/test_hostile_child.py
 
-.PHONY: extras pythons attacks bars audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
+.PHONY: extras pythons attacks bars stories audit conformance coverage fuzz demo test check test-real hangups torture format pins bench bench-check bench-peers clean docs docs-serve
 .PHONY: parts newest-postgres $(addprefix test-,$(REAL_PARTS))
 
 demo: $(READY)
@@ -89,6 +89,10 @@ attacks: $(READY)
 # What no single test counts: an emulator, invisible characters, what holds up, paths and races. `make bars SECONDS=60 PROMPTS=100000`.
 bars: $(READY)
 	@PYTHONPATH=tests SECONDS=$(or $(SECONDS),5) PROMPTS=$(or $(PROMPTS),3000) $(BIN)/python tests/bars.py
+
+# The same stories through every door: the table, and how many outcomes differ.
+stories: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m support.stories.table
 
 # What is installed with midturn: known weaknesses (where that data can be had), dependencies that nothing uses, a bill of materials.
 audit: $(AUDIT)/.ready $(READY)

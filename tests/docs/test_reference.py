@@ -49,6 +49,7 @@ TARGETS = {
     "audit": "lists what is installed (CycloneDX), what of it nothing uses, and, where that data can be had, its known weaknesses",
     "attacks": "tries the attacks on each promise of `SECURITY.md`, and counts those that work",
     "bars": "counts what no single test counts: an emulator, invisible characters, what holds a program up, paths and races",
+    "stories": "plays the same stories through every door, and prints the table of `docs/explanation/doors.md` with what differs",
     "conformance": "counts the checks of the Model Context Protocol's own tests about asking people that pass, on both sides, and names "
     "those that do not apply, with the reason",
     "check": "looks at style, types and imports",

@@ -1,0 +1,28 @@
+"""Twenty stories through every door: the same record, the same words to the model, the same end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.documents import ROOT, assert_section
+from support.stories.stories import STORIES
+from support.stories.table import TABLES, Cell, played, written
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize("cell", played(), ids=lambda cell: f"{cell.story.name}, {cell.door.name}")
+def test_a_story_comes_out_the_same_at_every_door(cell: Cell, tmp_path: Path) -> None:
+    assert cell.play(tmp_path) == cell.story.outcome
+
+
+def test_a_door_gives_reasons_for_stories_that_there_are() -> None:
+    names = {story.name for story in STORIES}
+    assert len(names) == len(STORIES)
+    assert {door.name: set(door.lacks) - names for doors in TABLES.values() for door in doors if set(door.lacks) - names} == {}
+
+
+def test_the_document_has_the_table() -> None:
+    assert_section(ROOT / "docs" / "explanation" / "doors.md", "stories", f"\n{written()}\n\n")

@@ -1,0 +1,105 @@
+"""What became of a story: what is on record, what the model read, and how the turn ended. The same through every door."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+OPEN = "open"
+"""The end of a turn that waits."""
+_PASSED = ("waiting", "approved")
+"""A review is on record only where it had to wait: that somebody passed it is no part of what was decided."""
+
+
+class Outcome(Struct, frozen=True):
+    """`record` has a line for each question and each decision, in order; `words` is what the model read of its calls; `end` is the status.
+
+    Ids, times, the door (`via`) and the asker are left out: nothing else may differ.
+    """
+
+    record: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    end: str = "completed"
+
+
+def outcome(*record: str, words: str | None = None, end: str = "completed") -> Outcome:
+    """State what becomes of a story with at most one call."""
+    return Outcome(record, () if words is None else (words,), end)
+
+
+def asked(id: str) -> str:
+    """Say that a question was put on record."""
+    return f"{id}?"
+
+
+def answered(id: str, value: object, reason: str | None = None) -> str:
+    """Say that a person answered."""
+    return f"{id} = {json.dumps(value)} by user{_because(reason)}"
+
+
+def secretly(id: str) -> str:
+    """Say that a person gave a secret, which is not on record."""
+    return f"{id} = (secret) by user"
+
+
+def closed(id: str, reason: str) -> str:
+    """Say that a question was closed without an answer."""
+    return f"{id}: {reason}"
+
+
+def approval(kind: str, state: str, *, reason: str | None = None, edited: object = None) -> str:
+    """Say what was decided about a call (`run`), its result (`deliver`) or a form (`review`)."""
+    if state == "waiting":
+        return f"{kind}?"
+    changed = "" if edited is None else f" to {json.dumps(edited)}"
+    return f"{kind}: {state}{changed} by user{_because(reason)}"
+
+
+def outcome_of(events: Iterable[Mapping[str, Any]]) -> Outcome:
+    """Return what events on record come to."""
+    found = list(events)
+    ends = [str(event["status"]) for event in found if event["type"] == "turn_end"]
+    words = tuple(str(event["content"]) for event in found if event["type"] == "tool_call_response")
+    return Outcome(tuple(_lines(found)), words, ends[-1] if ends else OPEN)
+
+
+def _lines(events: list[Mapping[str, Any]]) -> Iterator[str]:
+    ids: dict[str, str] = {}
+    for event in events:
+        match event["type"]:
+            case "inquiry_request":
+                ids[event["id"]] = event["question_id"]
+                yield asked(event["question_id"])
+            case "inquiry_response":
+                yield _response(ids[event["id"]], event)
+            case "approval" if event["kind"] != "review" or event["state"] not in _PASSED:
+                yield _approval(event)
+            case _:
+                pass
+
+
+def _response(id: str, event: Mapping[str, Any]) -> str:
+    match event["outcome"]:
+        case "cancelled":
+            return closed(id, event["reason"])
+        case "redacted":
+            return f"{id} = (secret) by {event['answered_by']['by']}"
+        case _:
+            return f"{id} = {json.dumps(event['answer'])} by {event['answered_by']['by']}{_because(event.get('reason'))}"
+
+
+def _approval(event: Mapping[str, Any]) -> str:
+    kind, state = event["kind"], event["state"]
+    if state == "waiting":
+        return f"{kind}?"
+    edited = event.get("arguments", event.get("content") if state == "edited" else None)
+    changed = "" if edited is None else f" to {json.dumps(edited)}"
+    by = f" by {event['answered_by']['by']}" if "answered_by" in event else ""
+    return f"{kind}: {state}{changed}{by}{_because(event.get('reason'))}"
+
+
+def _because(reason: str | None) -> str:
+    return f" because {reason!r}" if reason else ""

@@ -1,0 +1,281 @@
+"""People at doors where the asker does not wait for them: each finds what is open in a store, and answers there in a way of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from concurrent.futures import Future
+from queue import Queue
+from typing import Any
+
+from starlette.testclient import TestClient
+
+import midturn as mt
+from midturn.store.store import ConversationStore
+from support.cli import CommandLine
+from support.hooks import until
+from support.pages import OWN, carried
+from support.stories.outcome import Outcome
+from support.stories.scene import Asker
+
+APPROVALS = ("run", "deliver", "review")
+
+
+class OutsidePerson:
+    """What all of them share: they look for what is open, and `send` what they say."""
+
+    def __init__(self, store: ConversationStore) -> None:
+        self.store = store
+
+    def find(self, question: str) -> mt.OpenQuestion:
+        """Wait until a question is open, by its own id; an approval is one by its kind."""
+        id = f"__{question}__" if question in APPROVALS else question
+
+        def look() -> list[mt.OpenQuestion]:
+            return [found for found in self.store.pending_sync() if found.question_id == id]
+
+        return until(look, bool)[0]
+
+    def send(self, question: mt.OpenQuestion, **said: Any) -> None:
+        """Say something to it: what `store.answer` takes."""
+        raise NotImplementedError
+
+    def answer(self, question: str, value: Any, reason: str | None = None) -> None:
+        """Answer a question."""
+        self.send(self.find(question), value=value, **({} if reason is None else {"reason": reason}))
+
+    def reply(self, question: str, words: str) -> None:
+        """Say something to the model instead."""
+        self.send(self.find(question), reply=words)
+
+    def back(self, question: str) -> None:
+        """Take the answer before it back."""
+        self.send(self.find(question), back=True)
+
+    def end_turn(self, question: str) -> None:
+        """End the turn."""
+        self.send(self.find(question), cancel=True)
+
+    def allow(self, kind: str) -> None:
+        """Say yes."""
+        self.send(self.find(kind), approve=True)
+
+    def refuse(self, kind: str, reason: str) -> None:
+        """Say no."""
+        self.send(self.find(kind), approve=False, reason=reason)
+
+    def edit(self, kind: str, value: Any) -> None:
+        """Say yes, with changes."""
+        self.send(self.find(kind), **{"arguments" if kind == "run" else "content": value})
+
+    def leave(self) -> None:
+        """Go away: nothing here waits for anybody."""
+
+    def return_(self) -> None:
+        """Come back."""
+
+
+class StorePerson(OutsidePerson):
+    """Answers by `store.answer`."""
+
+    def send(self, question: mt.OpenQuestion, **said: Any) -> None:
+        """Say it."""
+        asyncio.run(self.store.answer(question.id, **said))
+
+
+class ApiPerson(OutsidePerson):
+    """Answers by the API of the page."""
+
+    def __init__(self, store: ConversationStore, client: TestClient) -> None:
+        super().__init__(store)
+        self.client = client
+
+    def send(self, question: mt.OpenQuestion, **said: Any) -> None:
+        """Say it."""
+        sent = self.client.post(f"/api/questions/{question.id}/answer", json=said)
+        assert sent.status_code == 200, sent.text
+
+
+class PagePerson(OutsidePerson):
+    """Answers on the page of a question, as its forms are sent without a script.
+
+    The page shows every form once more before it is sent; `reviews` says whether that is a part of the story.
+    """
+
+    def __init__(self, store: ConversationStore, client: TestClient, *, reviews: bool) -> None:
+        super().__init__(store)
+        self.client = client
+        self.reviews = reviews
+        self.walk = ""
+
+    def find(self, question: str) -> mt.OpenQuestion:
+        """Wait until a question is open, or one of a form that it is in: the page walks through forms by itself."""
+        id = f"__{question}__" if question in APPROVALS else question
+
+        def look() -> list[mt.OpenQuestion]:
+            return [found for found in self.store.pending_sync() if id == found.question_id or id in _of_form(found)]
+
+        return until(look, bool)[0]
+
+    def answer(self, question: str, value: Any, reason: str | None = None) -> None:
+        """Fill the control in."""
+        found = self.find(question)
+        given = {} if reason is None else {"reason": reason}
+        self.send(found, value=_control(_asked(found, question), value), **given)
+
+    def send(self, question: mt.OpenQuestion, **said: Any) -> None:
+        """Fill the page in, and send it."""
+        fields = _fields(question, said)
+        sent = self.client.post(f"/q/{question.id}", data={**fields, "walk": self.walk}, headers=OWN)
+        assert sent.status_code in {200, 303}, sent.text
+        self.walk = carried(sent.text)
+        if "Send these answers?" in sent.text and not self.reviews:
+            self.send(question, approve=True)
+
+
+def _of_form(question: mt.OpenQuestion) -> list[object]:
+    return [asked["id"] for asked in question.form.questions] if question.form else []
+
+
+def _fields(question: mt.OpenQuestion, said: dict[str, Any]) -> dict[str, Any]:
+    """Return what a form of the page sends; a reason goes along with a no."""
+    ((does, what),) = [(key, value) for key, value in said.items() if key != "reason"]
+    given: dict[str, dict[str, Any]] = {
+        "approve": {"act": ("send" if question.form or question.kind == "review" else "approve") if what else "refuse"},
+        "arguments": {"act": "edit", "edited": json.dumps(what)},
+        "content": {"act": "edit", "edited": what},
+        "reply": {"act": "reply", "reply": what},
+        "cancel": {"act": "end"},
+        "back": {"act": "back"},
+        "value": {"act": "answer", "answer": what},
+    }
+    return {**given[does], **{key: value for key, value in said.items() if key == "reason"}}
+
+
+def _asked(found: mt.OpenQuestion, id: str) -> dict[str, Any]:
+    """Return the question that is meant, as it was asked: of a form any."""
+    whole: Any = found.to_json()
+    questions: list[dict[str, Any]] = whole["form"]["questions"] if found.form else []
+    return next((question for question in questions if question["id"] == id), whole["question"])
+
+
+def _control(asked: dict[str, Any], value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    values: list[Any] = [option["value"] for option in asked["answer_type"].get("options", ())]
+    return str(values.index(value)) if values else str(value)
+
+
+class PrompterPerson:
+    """Answers the prompts of a program while its turn runs: the asker's thread waits for each of them."""
+
+    def __init__(self) -> None:
+        self.prompter = Waiting()
+
+    def attached_to(self, asker: Asker) -> Attached:
+        """Have an asker run with this person there."""
+        return Attached(asker)
+
+    def says(self, question: str, reply: mt.Reply) -> None:
+        """Wait for a prompt, and reply to it."""
+        id = f"__{question}__" if question in APPROVALS else question
+        prompt, replied = self.prompter.shown.get(timeout=60)
+        assert prompt.question.id == id
+        replied.set_result(reply)
+
+    def answer(self, question: str, value: Any, reason: str | None = None) -> None:
+        """Answer a question."""
+        self.says(question, mt.Answered(value, reason=reason))
+
+    def reply(self, question: str, words: str) -> None:
+        """Say something to the model instead."""
+        self.says(question, mt.Replied(words))
+
+    def back(self, question: str) -> None:
+        """Take the answer before it back."""
+        self.says(question, mt.WentBack())
+
+    def end_turn(self, question: str) -> None:
+        """End the turn."""
+        self.says(question, mt.EndedTurn())
+
+    def allow(self, kind: str) -> None:
+        """Say yes."""
+        self.says(kind, mt.Submitted() if kind == "review" else mt.Answered(value=True))
+
+    def refuse(self, kind: str, reason: str) -> None:
+        """Say no."""
+        self.says(kind, mt.Answered(value=False, reason=reason))
+
+    def edit(self, kind: str, value: Any) -> None:
+        """Say yes, with changes."""
+        self.says(kind, mt.Edited(value))
+
+    def leave(self) -> None:
+        """Nobody leaves here in the middle."""
+
+    def return_(self) -> None:
+        """Nobody has left."""
+
+
+class Waiting(mt.Prompter):
+    """Holds each prompt until it is replied to from another thread."""
+
+    def __init__(self) -> None:
+        self.shown: Queue[tuple[mt.Prompt, Future[mt.Reply]]] = Queue()
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Show it, and wait."""
+        replied: Future[mt.Reply] = Future()
+        self.shown.put((prompt, replied))
+        return await asyncio.wrap_future(replied)
+
+
+class Attached:
+    """An asker whose turn runs in a thread while its person is there."""
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+        self.running = threading.Thread(target=asker.begin, daemon=True)
+
+    def begin(self) -> None:
+        """Begin it, and let it run."""
+        self.running.start()
+
+    def go_on(self) -> None:
+        """It goes on by itself."""
+
+    def outcome(self) -> Outcome:
+        """Wait for the end."""
+        self.running.join(60)
+        return self.asker.outcome()
+
+
+class CommandPerson(OutsidePerson):
+    """Answers by `midturn answer ID VALUE`."""
+
+    def __init__(self, store: ConversationStore, user: CommandLine, address: str) -> None:
+        super().__init__(store)
+        self.user = user
+        self.address = address
+
+    def send(self, question: mt.OpenQuestion, **said: Any) -> None:
+        """Run the command."""
+        self.user.ok("answer", question.id, *_words(said), "--store", self.address)
+
+
+def _words(said: dict[str, Any]) -> list[str]:
+    reason = ["--reason", said["reason"]] if "reason" in said else []
+    match said:
+        case {"approve": yes}:
+            return ["y" if yes else "n", *reason]
+        case {"arguments": edited} | {"content": edited}:
+            return [json.dumps({"edit": edited})]
+        case {"reply": words}:
+            return ["--reply", words]
+        case {"cancel": True}:
+            return ["--cancel"]
+        case _:
+            value = said["value"]
+            return [value if isinstance(value, str) else json.dumps(value), *reason]

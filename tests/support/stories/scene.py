@@ -1,0 +1,109 @@
+"""What is asked in a story, and the two who take part: who asks, and who answers. A door is a class with these few verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from midturn.core.routing.policy import ResultPolicy, RunPolicy
+from support.stories.outcome import Outcome
+
+CALL = {"env": "staging"}
+"""What the model calls the tool with, where nothing depends on it."""
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """One call of a tool: what it asks (as on the wire), and who has to allow it (`run`) or its result (`result`).
+
+    `by_model`: the model asks by `ask_user`, and its form ends in a review. What is said by the tool is its answers as JSON, unless it
+    has something to `say`.
+    """
+
+    ask: Sequence[dict[str, Any]] = ()
+    say: str | None = None
+    run: RunPolicy = "unattended"
+    result: ResultPolicy = "unattended"
+    by_model: bool = False
+
+    @property
+    def tool(self) -> str:
+        """The tool that is called."""
+        return "ask_user" if self.by_model else "deploy"
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the model calls it with."""
+        if self.by_model:
+            return {"questions": [as_asked_by_a_model(question) for question in self.ask]}
+        return {"ask": list(self.ask)} | ({} if self.say is None else {"say": self.say})
+
+
+def as_asked_by_a_model(question: dict[str, Any]) -> dict[str, Any]:
+    """Return a question as `ask_user` takes it: the type is a word, and what belongs to it stands beside it."""
+    kind = dict(question["answer_type"])
+    return {**question, "answer_type": kind.pop("type"), **kind}
+
+
+class Asker(Protocol):
+    """Who asks."""
+
+    def begin(self) -> None:
+        """Make the call, as far as it goes."""
+        ...
+
+    def go_on(self) -> None:
+        """Go on as far as it goes, with nobody at any terminal."""
+        ...
+
+    def outcome(self) -> Outcome:
+        """Say what has become of it."""
+        ...
+
+
+class Person(Protocol):
+    """Who answers. Each verb waits until that is asked."""
+
+    def answer(self, question: str, value: Any, reason: str | None = None) -> None:
+        """Answer a question."""
+        ...
+
+    def reply(self, question: str, words: str) -> None:
+        """Say something to the model instead."""
+        ...
+
+    def end_turn(self, question: str) -> None:
+        """End the turn."""
+        ...
+
+    def allow(self, kind: str) -> None:
+        """Say yes to a call or a result."""
+        ...
+
+    def refuse(self, kind: str, reason: str) -> None:
+        """Say no to it."""
+        ...
+
+    def edit(self, kind: str, value: Any) -> None:
+        """Say yes to it, changed."""
+        ...
+
+    def back(self, question: str) -> None:
+        """Take the answer before it back."""
+        ...
+
+    def leave(self) -> None:
+        """Go away in the middle."""
+        ...
+
+    def return_(self) -> None:
+        """Come back."""
+        ...
+
+
+class Pair(Struct):
+    """An asker and a person, met for one story in a directory of their own."""
+
+    asker: Asker
+    person: Person
