@@ -118,6 +118,35 @@ def test_an_ask_beside_it_still_ends_with_a_reply() -> None:
     assert told(agent, result.conversation) == [('{"cancelled": true, "answered": {}, "reply": "Never."}', False)]
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_reply_hides_nothing_that_was_answered_before_it(*, at_once: bool) -> None:
+    """At a prompt, and in the inbox, where each answer finds the turn in another process."""
+    which = mt.Question.select("env", "Where?", ["staging", "production"])
+
+    @mt.tool
+    async def asks(ctx: mt.ToolContext) -> str:
+        """Ask."""
+        if at_once:
+            return str(await asyncio.gather(ctx.ask(which), ctx.ask(WHEN)))
+        return f"{await ctx.ask(which)} {await ctx.ask(WHEN)}"
+
+    attached = mt.Agent(calling("asks"), tools=[asks], prompter=Person(mt.Answered("staging"), mt.Replied("Never.")))
+    here = attached.run_sync("Ask.")
+    store = mt.MemoryStore()
+    result = mt.Agent(calling("asks"), tools=[asks], store=store).run_sync("Ask.")
+    store.answer_sync(store.pending_sync()[0].id, "staging")
+    if not at_once:
+        mt.Agent(calling("asks"), tools=[asks], store=store).resume_sync(result.conversation)
+    (question,) = store.pending_sync()
+    store.answer_sync(question.id, reply="Never.")
+    away = mt.Agent(calling("asks"), tools=[asks], store=store)
+    away.resume_sync(result.conversation)
+
+    marker = '{"cancelled": true, "answered": {"env": "staging"}, "reply": "Never."}'
+    assert told(attached, here.conversation) == [(marker, False)]
+    assert told(away, result.conversation) == [(marker, False)]
+
+
 def test_a_call_of_a_loop_that_is_not_ours_hears_it_too(tmp_path: Path) -> None:
     async def planned(call: mt.InquirerCall) -> str:
         return repr(await call.try_ask(WHEN))

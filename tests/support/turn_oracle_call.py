@@ -23,6 +23,7 @@ class CallOracle:
         self._log = log
         self._questions = QuestionOracle(state, called, tool, log)
         self._answers: dict[str, Value] = {}
+        self._said: dict[str, Value] = {}
         self._arguments = ARGUMENTS
 
     def play(self) -> Result:
@@ -123,6 +124,8 @@ class CallOracle:
                     return {q.id: given[place][0] if place in given else None for place, q in enumerate(questions)}
                 at, went_back = max(people), True
                 continue
+            for question in questions if not emitted else questions[at : at + 1]:
+                self._said.pop(question.id, None)
             deed = self._questions.ask(questions[at], revises=went_back, can_go_back=bool(people), again=at in emitted)
             emitted.add(at)
             went_back = False
@@ -131,6 +134,9 @@ class CallOracle:
             match deed:
                 case Says(value), by:
                     self._questions.take_back([earlier for place, earlier in said.items() if place >= at])
+                    for place in range(at, len(questions)):
+                        self._said.pop(questions[place].id, None)
+                    self._said[questions[at].id] = value if questions[at].kind != "secret" else None
                     said = {place: earlier for place, earlier in said.items() if place < at} | {at: deed[0]}
                     given = {place: answer for place, answer in given.items() if place < at}
                     given[at] = (value, by == "user")
@@ -159,7 +165,10 @@ class CallOracle:
         self._seen["Reply to a tool" if asked.how == "try" else "Reply"] += 1
         answered = {q.id: given[place][0] for place, q in enumerate(asked.questions) if place in given and q.kind != "secret"}
         plain = {key: value for key, value in answered.items() if value is not None}
-        marker = json.dumps({"cancelled": True, "answered": plain, "reply": "Never mind."})
+        own = {question.id for question in asked.questions}
+        before = {key: value for key, value in self._said.items() if value is not None and key not in own}
+        self._seen["Reply after something else was answered"] += bool(before)
+        marker = json.dumps({"cancelled": True, "answered": before | plain, "reply": "Never mind."})
         if asked.how == "try":
             raise Refused(f"reply: Never mind. {marker}", "")
         raise CallOver(self._questions.explained(marker, is_error=False), is_error=False)

@@ -8,6 +8,7 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, In
 from midturn.core.question import Question
 from midturn.core.reply import Answered, EndedTurn, Replied, Submitted
 from midturn.core.routing.policy import DetachedPolicies, QuestionPolicy, Target
+from midturn.core.secret import SecretValue
 from midturn.core.subject import AnswersSubject
 from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, GiveAnswers, PromptUser, StopTool, SuspendTurn
 from midturn.core.turn.inputs import AskDropped, AssistantReplied, UserReplied
@@ -18,6 +19,8 @@ from support.turns import CONFIRM, REGION, UNATTENDED, Played, counting_ids, set
 A = Question.text("a", "A?")
 B = Question.text("b", "B?")
 C = Question.text("c", "C?")
+D = Question.text("d", "D?")
+SECRET = Question.secret("token", "Which token?")
 SOMEBODY = AnsweredBy("user", via="inbox")
 DEFER = replace(UNATTENDED, detached=DetachedPolicies("defer", "defer", "defer"))
 
@@ -110,6 +113,49 @@ def test_a_reply_to_one_ends_the_call_and_closes_the_others() -> None:
     assert played.recorded(ToolCallResponse)[0].content == '{"cancelled": true, "answered": {}, "reply": "Never mind."}'
     assert played.wanted(ClosePrompt) == [ClosePrompt(played.asked_as("call_1.b.1"))]
     assert played.wanted(StopTool)
+
+
+def test_a_reply_tells_what_was_answered_in_the_call_before_it() -> None:
+    """One thing asked after the other, at once, or in a form before: what somebody has said is not lost on the model."""
+    played = Played(settings(prompts_at_once=9))
+    asking(played, (A, D), (B,), (C,))
+    replied(played, "call_1.c.1", "third")
+    replied(played, "call_1.a.1", "first")
+
+    played.step(UserReplied(played.asked_as("call_1.b.1"), Replied("Never mind.")))
+
+    marker = '{"cancelled": true, "answered": {"c": "third", "a": "first"}, "reply": "Never mind."}'
+    assert played.recorded(ToolCallResponse)[0].content == marker
+
+
+def test_a_reply_from_outside_tells_what_was_answered_in_the_call_before_it() -> None:
+    played = Played(settings(DEFER, attached=False))
+    call = played.model_calls("deploy")[0]
+    for number, question in enumerate((A, SECRET, B), 1):
+        played.step_only(call, question, ask=number)
+    events = played.events
+    for id, said in (("a", "first"), ("token", SecretValue("hush"))):
+        (asked,) = [one for one in pending(events, "1") if one.question_id == id]
+        events = [*events, *Visit(events, asked.request.event_id, counting_ids(100 + len(events))).take(Answered(said), SOMEBODY)]
+    (asked,) = pending(events, "1")
+
+    batch = Visit(events, asked.request.event_id, counting_ids(200)).take(Replied("Never mind."), SOMEBODY)
+
+    assert isinstance(batch[-1], ToolCallResponse)
+    assert batch[-1].content == '{"cancelled": true, "answered": {"a": "first"}, "reply": "Never mind."}'
+
+
+def test_an_older_answer_is_not_told_for_what_was_asked_anew_under_its_id() -> None:
+    """A yes to one difference says nothing of the next one."""
+    played = Played(settings(prompts_at_once=9))
+    call = asking(played, (A,))
+    replied(played, "call_1.a.1", "first")
+    played.asks(call, Question.text("a", "And which now?"), ask=2)
+    played.asks(call, B, ask=3)
+
+    played.step(UserReplied(played.asked_as("call_1.b.1"), Replied("Never mind.")))
+
+    assert played.recorded(ToolCallResponse)[0].content == '{"cancelled": true, "answered": {}, "reply": "Never mind."}'
 
 
 def test_the_end_of_the_turn_at_one_closes_them_all() -> None:

@@ -144,8 +144,7 @@ class Asks:
                 self.answers |= answers
                 return Answers(walk.ask, walk.given(answers))
             case Cancelled() as cancelled:
-                marker = result.cancel_marker(self._left(walk, cancelled))
-                return Respond(result.with_reasons(marker, self._replay), is_error=False)
+                return Respond(result.with_reasons(self._marker(walk, cancelled), self._replay), is_error=False)
             case FormEnded():
                 raise AssertionError("End Turn ends the turn, not a walk")
             case _ as other:
@@ -186,26 +185,32 @@ class Asks:
 
     def _report(self, walk: Walk, refusal: Refuse) -> Answers:
         """Tell a coroutine that there is no answer, and why."""
-        message = self._marker(walk, refusal.reply) if refusal.reason == "reply" else refusal.message
+        message = self._replied(walk, refusal) if refusal.reason == "reply" else refusal.message
         self._forget([walk])
         none = NoAnswer(refusal.reason, refusal.reply, message)
         return Answers(walk.ask, {question.id: none for question in walk.asking.form.questions})
 
-    def _marker(self, walk: Walk, reply: str | None) -> str:
+    def _replied(self, walk: Walk, refusal: Refuse) -> str:
         """Leave a form for what a person said instead; return what a model reads of that."""
-        walk.follow(Leave(Replied(reply)))
+        walk.follow(Leave(Replied(refusal.reply)))
         match walk.step():
             case Cancelled() as cancelled:
-                return result.cancel_marker(self._left(walk, cancelled))
+                return self._marker(walk, cancelled, refusal.on_record)
             case step:
                 raise AssertionError(f"a form that was left goes on: {step}")
 
-    def _left(self, walk: Walk, cancelled: Cancelled) -> Cancelled:
-        """Keep what was typed for the next time that the tool asks."""
+    def _marker(self, walk: Walk, cancelled: Cancelled, on_record: str | None = None) -> str:
+        """Return what a model reads of a form that was left: all that was answered in the call by then.
+
+        What was typed is kept for the next time that the tool asks.
+        """
         self._state.drafts[self._view.tool] = walk.walker.drafts
         if walk.went_back:
             self._replay.take_back(walk, cancelled.answered)
-        return cancelled
+        answers, own = self._view.call.answers, {question.id for question in walk.asking.form.questions}
+        by_then = answers.at_reply[on_record] if on_record else answers.now
+        before = {key: answer for key, answer in by_then.items() if key not in own}
+        return result.cancel_marker(Cancelled(before | cancelled.answered, cancelled.reply))
 
     def _review(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> ReviewStep | Answers | None:
         """Show all answers once more, unless the record says what was done with them."""
@@ -217,7 +222,7 @@ class Asks:
             walk.follow(Send())
             return None
         if recorded and recorded.is_reply:
-            return self._report(walk, Refuse("reply", reply=recorded.reason))
+            return self._report(walk, Refuse("reply", reply=recorded.reason, on_record=recorded.event_id))
         shown = {question_id: value for question_id, value in answers.items() if not isinstance(value, SecretValue)}
         waiting = recorded.id if recorded and recorded.state == "waiting" else None
         walk.waits_for = waiting or self._state.approval_id(self._view.call.request.id, "review")

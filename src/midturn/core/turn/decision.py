@@ -66,12 +66,13 @@ class Send(Struct, frozen=True):
 class Refuse(Struct, frozen=True):
     """Go without the answer: a coroutine that wants to know hears `reason`, every other call fails with `message`.
 
-    `reply` is what the person said instead.
+    `reply` is what the person said instead, `on_record` the event that says so where it is not said just now.
     """
 
     reason: str
     message: str = ""
     reply: str | None = None
+    on_record: str | None = None
 
 
 class Escalate(Struct, frozen=True):

@@ -83,6 +83,41 @@ class Chain:
         return isinstance(response, InquiryCancelled) and response.reason != "back"
 
 
+class AnswersSoFar:
+    """What was answered in a call, by question id, in the order of the answers; no secrets, nothing skipped.
+
+    `at_reply` is what it was when a person said something else instead, by the `event_id` that says so: a call that is replayed has the
+    later answers on record, too.
+    """
+
+    def __init__(self) -> None:
+        self.now: dict[str, Json] = {}
+        self.at_reply: dict[str, dict[str, Json]] = {}
+        self._after: dict[str, tuple[str, ...]] = {}
+
+    def ask(self, request: InquiryRequest) -> None:
+        """Forget what is asked anew: an older answer says nothing of it."""
+        ids = [str(asked.get("id")) for asked in request.form.questions] if request.form else []
+        self._after |= {key: tuple(ids[place:]) for place, key in enumerate(ids, 1)}
+        for key in (request.question_id, *ids):
+            self.now.pop(key, None)
+
+    def close(self, request: InquiryRequest, response: InquiryResponse) -> None:
+        """Take in an answer. One that was revised discards those that came after it in its form."""
+        if isinstance(response, InquiryCancelled):
+            if response.reason == "reply":
+                self.reply(response.event_id)
+            return
+        for key in self._after.get(request.question_id, ()) if request.revises else ():
+            self.now.pop(key, None)
+        if isinstance(response, InquiryAnswered) and response.answer is not None and request.question_id:
+            self.now[request.question_id] = response.answer
+
+    def reply(self, event_id: str) -> None:
+        """Keep what had been answered by now."""
+        self.at_reply[event_id] = dict(self.now)
+
+
 class CallRecord:
     """A call, everything that was asked in it, everything that was decided about it, and its response.
 
@@ -100,6 +135,7 @@ class CallRecord:
         self.foretold = False
         """Whether a person who decided about it has seen what its tool would ask."""
         self.response: ToolCallResponse | None = None
+        self.answers = AnswersSoFar()
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
 
@@ -296,6 +332,7 @@ class TurnRecord:
         else:
             chain = call.begin_chain(attempt)
         call.take_note(chain)
+        call.answers.ask(event)
         self._chains[event.id] = (call, chain)
         if event.revises:
             self.memory.forget(event.revises)
@@ -316,6 +353,7 @@ class TurnRecord:
         call, chain = self.place_of(event.id)
         if call and chain:
             call.take_note(chain)
+            call.answers.close(request, event)
         match event:
             case InquiryAnswered():
                 self._tally(attempt, event.answered_by)
@@ -354,5 +392,7 @@ class TurnRecord:
         self._approvals.add(event.id)
         if event.kind == "review":
             call.reviews.append((event, len(call.chains)))
+            if event.is_reply:
+                call.answers.reply(event.event_id)
         if event.remembered and event.kind == "run":
             self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y")

@@ -138,7 +138,7 @@ def recorded(chain: Chain, question: Question[Any]) -> Give | GoBack | Refuse:
             return GoBack()
         case InquiryCancelled(reason=reason, metadata=metadata):
             reply = (metadata or {}).get("reply")
-            return Refuse(reason, reply=reply if isinstance(reply, str) else None)
+            return Refuse(reason, reply=reply if isinstance(reply, str) else None, on_record=response.event_id)
         case None:
             raise AssertionError("an open attempt is taken over, not replayed")
         case _ as other:
