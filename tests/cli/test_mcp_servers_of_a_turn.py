@@ -77,6 +77,19 @@ def test_no_model_and_no_default_answers_a_server_whatever_is_configured(
     assert all(question["exclusive"] for question in asked)
 
 
+def test_a_server_that_the_sandbox_stops_names_the_path_and_the_key(midturn: CommandLine) -> None:
+    kept = midturn.home / "notes"
+    kept.write_text("content")
+    midturn.configure(f"[providers.mcp.notes]\ncommand = {json.dumps([sys.executable, '-c', f'open({str(kept)!r})'])}\n")
+
+    asked = midturn.ok("query", "-m", midturn.script({"text": "Fine."}), "Go")
+    by_hand = midturn.run("tools", "run", "notes_list")
+
+    for finished in (asked, by_hand):
+        said = " ".join(finished.stderr.split())
+        assert f'let it: `providers.mcp.notes.sandbox.read = ["{kept}"]`' in said
+
+
 def test_a_server_that_cannot_be_started_is_a_warning_and_the_turn_goes_on(midturn: CommandLine) -> None:
     midturn.configure("[providers.mcp.gone]\ncommand = ['no-such-server']\n")
 

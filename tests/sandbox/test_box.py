@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,9 @@ from midturn.sandbox import box, bubblewrap, confine as confinement
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, confine, offer
 from midturn.sandbox.profile import Declared, Workplace, profile
+from midturn.testing import run_tool
+from midturn.tools.command import CommandTool
+from midturn.tools.command_spec import CommandSpec
 from midturn.tools.process import ProcessEnd, Program, run_process
 
 FOUND = offer()
@@ -54,14 +57,16 @@ class Place:
         self.state = self.home / ".local" / "state" / "midturn"
         self.config = self.home / ".config" / "midturn"
         self.ssh = self.home / ".ssh"
+        self.elsewhere = directory / "elsewhere"
+        self.elsewhere.mkdir()
         for folder in (self.root, self.state, self.config, self.ssh, self.home / ".cargo" / "bin"):
             folder.mkdir(parents=True)
             (folder / "file").write_text("content\n")
 
-    def box(self, declared: Declared | None = None, *, network: bool = False) -> Box:
+    def box(self, declared: Declared | None = None, *, network: bool = False, key: str = "", command: Sequence[str] = ()) -> Box:
         """Return the sandbox of a tool."""
         own = Own(home=self.home, private=(self.state, self.config), cache=self.home / ".cache" / "midturn" / "tools")
-        return Box(declared or Declared(), own, network=network)
+        return Box(declared or Declared(), own, key=key, command=command, network=network)
 
     def run(self, script: str, box: Box | None = None, **environment: str) -> ProcessEnd:
         """Run a shell script in the sandbox."""
@@ -189,6 +194,78 @@ def test_a_package_of_the_workspace_runs_with_npx(place: Place) -> None:
     (place.root / "package.json").write_text(json.dumps({"name": "x"}))
 
     assert place.run("npx --offline server").stdout == b"served\n"
+
+
+@pytest.mark.parametrize("marked", ["package.json", "pyvenv.cfg"])
+def test_a_program_reads_the_package_that_it_lies_in_wherever_that_is(place: Place, marked: str) -> None:
+    """Only that: not what lies beside the package."""
+    package = place.elsewhere / "server"
+    script = package / "dist" / "start.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"cat {package}/data && ! cat {place.elsewhere}/other")
+    (package / marked).touch()
+    for file in (package / "data", place.elsewhere / "other"):
+        file.write_text("content\n")
+    command = ("/bin/sh", str(script))
+
+    assert place.run(f"sh {script}", place.box(command=command)).stdout == b"content\n"
+    assert not place.can(f"sh {script}")
+
+
+def test_what_a_script_needs_lies_in_the_same_node_modules(place: Place) -> None:
+    modules = place.elsewhere / "node_modules"
+    for name in ("server/index.js", "needed/index.js"):
+        (modules / name).parent.mkdir(parents=True)
+        (modules / name).write_text("content\n")
+    linked = place.elsewhere / "server"
+    linked.symlink_to(modules / "server" / "index.js")
+
+    assert place.can(f"cat {linked} {modules}/needed/index.js", place.box(command=("node", str(linked))))
+
+
+def test_no_program_opens_a_home_or_what_is_private(place: Place) -> None:
+    (place.home / "package.json").touch()
+    (place.state / "package.json").touch()
+    (place.home / "start.sh").touch()
+    (place.state / "start.sh").touch()
+
+    assert not place.can(f"cat {place.ssh}/file", place.box(command=(str(place.home / "start.sh"),)))
+    assert not place.can(f"cat {place.state}/file", place.box(command=(str(place.state / "start.sh"),)))
+
+
+SAID = (
+    "cat: {path}: Permission denied",
+    "Error: EACCES: permission denied, open '{path}'",
+    "PermissionError: [Errno 13] Permission denied: '{path}'",
+)
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_a_failure_names_what_was_kept_from_a_program_and_what_allows_it(place: Place, said: str) -> None:
+    out = place.elsewhere / "data"
+    out.write_text("content\n")
+
+    def advice(path: Path) -> str:
+        return place.box(key="providers.mcp.notes").advice("/bin/sh", said.format(path=path), place.root, os.environ["PATH"])
+
+    expected = f'The sandbox keeps {out} from it. If it needs that, let it: `providers.mcp.notes.sandbox.read = ["{out}"]`.'
+    assert advice(out) == expected
+    assert advice(place.state / "file").endswith("midturn's own files are out of the reach of tools.")
+    assert advice(place.root / "file") == ""
+    assert advice(place.elsewhere / "missing") == ""
+
+
+def test_a_tool_that_fails_at_the_sandbox_says_so_to_the_model(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place.root)
+    out = place.elsewhere / "data"
+    out.write_text("content\n")
+    box = place.box(key="conversation.tools.show")
+    tool = CommandTool(CommandSpec(name="show", command=("cat", str(out))), box=box)
+
+    report = asyncio.run(run_tool(tool))
+
+    assert report.is_error
+    assert report.content.endswith(f'`conversation.tools.show.sandbox.read = ["{out}"]`.')
 
 
 def test_without_a_sandbox_by_its_users_will_there_is_none(place: Place) -> None:

@@ -27,7 +27,7 @@ def command_tool(tool: ToolSettings, workspace_id: str) -> Tool:
         cwd=tool.cwd or "",
         timeout=tool.timeout or DEFAULT_SECONDS,
     )
-    return CommandTool(spec, workspace_id, Box(tool.sandbox, own_things(), command=tool.command))
+    return CommandTool(spec, workspace_id, Box(tool.sandbox, own_things(), key=f"conversation.tools.{tool.name}", command=tool.command))
 
 
 def own_things() -> Own:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from midturn.compose.command_tools import own_things
 from midturn.config.settings import McpServer, Settings
-from midturn.mcp.spec import ServerSpec
+from midturn.mcp.spec import ServerSpec, no_advice
 from midturn.sandbox.box import Box
 from midturn.sandbox.marks import VARIABLE, marked
 from midturn.tools.environment import child_environment
@@ -26,12 +27,21 @@ def server_specs(settings: Settings, root: Path, *, asks: bool) -> tuple[Sequenc
             problems[name] = str(error)
             continue
         passed = child_environment(os.environ, server.environment)
-        box = Box(server.sandbox, own_things(), command=server.command, network=True)
-        command, variables = box.launched(command, root, passed.get("PATH", os.defpath))
+        box = Box(server.sandbox, own_things(), key=f"providers.mcp.{name}", command=server.command, network=True)
+        path = passed.get("PATH", os.defpath)
+        advice = partial(box.advice, command[0], root=root, path=path) if command else no_advice
+        command, variables = box.launched(command, root, path)
         environment = {**passed, **variables, VARIABLE: name}
         command = marked(command) if command else command
         reached = ServerSpec(
-            name=name, command=command, url=server.url, headers=server.headers, environment=environment, cwd=str(root), asks=asks
+            name=name,
+            command=command,
+            url=server.url,
+            headers=server.headers,
+            environment=environment,
+            cwd=str(root),
+            asks=asks,
+            advice=advice,
         )
         specs.append(reached)
     return specs, problems

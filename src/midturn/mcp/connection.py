@@ -241,13 +241,14 @@ class Connection:
         self._why = why
 
     def _said(self) -> str:
-        """Return the end of what the server wrote to its standard error."""
+        """Return the end of what the server wrote to its standard error, and what helps."""
         if self._errors is None:
             return ""
         size = self._errors.seek(0, 2)
         self._errors.seek(max(0, size - _SHOWN))
         text = self._errors.read().decode(errors="replace").strip()
-        return f"\nIts last words:\n{text}" if text else ""
+        advice = self.spec.advice(text)
+        return (f"\n{advice}" if advice else "") + (f"\nIts last words:\n{text}" if text else "")
 
 
 async def _listed(client: Client) -> Sequence[types.Tool]:

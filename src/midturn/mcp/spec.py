@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+
+
+def no_advice(said: str) -> str:  # noqa: ARG001  whatever it said
+    """Know nothing that helps."""
+    return ""
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True):
@@ -18,6 +23,7 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
         environment: The whole environment of `command`.
         cwd: Where `command` runs.
         asks: Somebody can be asked what the server asks; otherwise it is told that nobody can.
+        advice: Says what helps where the server failed with these words on its standard error; nothing is an empty string.
     """
 
     name: str
@@ -27,3 +33,4 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     cwd: str = "."
     asks: bool = True
+    advice: Callable[[str], str] = no_advice

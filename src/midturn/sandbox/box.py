@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from midturn.files.own import kept
 from midturn.files.private import ensure_private
 from midturn.sandbox.confine import Confined, confine, confined, offer
-from midturn.sandbox.profile import Declared, Room, SandboxProfile, Workplace, profile
+from midturn.sandbox.profile import Declared, Room, SandboxProfile, Workplace, first_refused, profile, programs_with_packages
 
 _MASKED = ".midturn"
 
@@ -37,15 +38,21 @@ class Started(Struct, frozen=True):
 
 
 class Box:
-    """Confines the processes of one tool. What its configured `command` names with a full path may be read: programs, scripts.
+    """Confines the processes of one tool.
 
-    `network` is what the tool has where nothing is declared.
+    Args:
+        declared: What the configuration says of its sandbox.
+        own: What is the user's own.
+        key: The key of the tool in the configuration, such as `conversation.tools.deploy`.
+        command: Its configured command. What it names with a full path may be read with the package around it: programs, scripts.
+        network: Whether it has the network where nothing is declared.
     """
 
-    def __init__(self, declared: Declared, own: Own, *, command: Sequence[str] = (), network: bool = False) -> None:
-        programs = tuple(word for word in command if word.startswith("/"))
-        self._declared = replace(declared, read=(*declared.read, *programs))
+    def __init__(self, declared: Declared, own: Own, *, key: str = "", command: Sequence[str] = (), network: bool = False) -> None:
+        self._declared = declared
         self._own = own
+        self._key = key
+        self._named = tuple(word for word in command if word.startswith("/"))
         self._network = network
         self._profiles: dict[tuple[Path, str], SandboxProfile] = {}
 
@@ -62,7 +69,7 @@ class Box:
         root = root.resolve()
         room = Room(Path(tempfile.mkdtemp(prefix="midturn-")), self._cache(root))
         try:
-            within = room.within(self.profile(root, path), program=argv[0])
+            within = room.within(self.profile(root, path), programs=self._programs(argv[0], root))
             yield Started(confined(argv, within, cwd=cwd, masked=_masked(root)), room.environment())
         finally:
             shutil.rmtree(room.temporary, ignore_errors=True)
@@ -75,7 +82,7 @@ class Box:
         cache = self._cache(root)
         room = Room(cache / "tmp", cache)
         ensure_private(room.temporary)
-        within = room.within(self.profile(root, path), program=argv[0])
+        within = room.within(self.profile(root, path), programs=self._programs(argv[0], root))
         return confine(argv, within, cwd=str(root), masked=_masked(root)), room.environment()
 
     def profile(self, root: Path, path: str) -> SandboxProfile:
@@ -85,6 +92,31 @@ class Box:
             where = Workplace(root=root, home=self._own.home, private=self._own.private, path=path)
             known = self._profiles[root, path] = profile(self._declared, where, network=self._network)
         return known
+
+    def advice(self, program: str, said: str, root: Path, path: str) -> str:
+        """Return what a failed process is told of the sandbox; nothing where its words name no path that was kept from it.
+
+        Args:
+            program: The program that was started, with its full path.
+            said: What it wrote to its standard error.
+            root: The workspace.
+            path: Its `PATH`.
+        """
+        if not self._declared.enable or offer().means == "none":
+            return ""
+        root = root.resolve()
+        profile = self.profile(root, path)
+        refused = first_refused(said, replace(profile, read=(*profile.read, *self._programs(program, root))))
+        if refused is None:
+            return ""
+        if any(Path(refused).resolve().is_relative_to(one.resolve()) for one in self._own.private):
+            return f"The sandbox keeps {refused} from it: midturn's own files are out of the reach of tools."
+        return f"The sandbox keeps {refused} from it. If it needs that, let it: `{self._key}.sandbox.read = [{json.dumps(refused)}]`."
+
+    def _programs(self, program: str, root: Path) -> tuple[str, ...]:
+        """Return the program that is started, and those that the command names, with their packages."""
+        where = Workplace(root=root, home=self._own.home, private=self._own.private)
+        return programs_with_packages(dict.fromkeys((program, *self._named)), where)
 
     def _cache(self, root: Path) -> Path:
         found = self._own.cache / hashlib.sha256(os.fsencode(root)).hexdigest()[:12]

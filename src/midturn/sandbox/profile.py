@@ -3,6 +3,7 @@
 # Without `from __future__ import annotations`: msgspec reads what stands here, and would compile each annotation from text at every start.
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,6 +31,10 @@ _OF_HOME: Final = (
     *(".cargo/bin", ".cargo/registry", ".cargo/git", ".cache/uv", ".cache/pip", ".cache/pnpm", ".cache/yarn"),
     *(".local/bin", ".local/lib", ".local/share/uv", ".local/share/pipx", ".local/share/pnpm", ".local/share/mise"),
 )
+
+_MARKS_A_PACKAGE: Final = ("package.json", "pyproject.toml", "setup.py", "pyvenv.cfg", "Cargo.toml", "go.mod", "Gemfile", "deno.json")
+_REFUSAL: Final = re.compile(r"EACCES|EPERM|Errno 13|[Pp]ermission denied|[Oo]peration not permitted|ENOENT|No such file", re.ASCII)
+_NAMED_PATH: Final = re.compile(r"""'(/[^'\n]+)'|"(/[^"\n]+)"|(/[^\s'"`:,;()<>\[\]]+)""")
 
 
 class Declared(Struct, frozen=True, kw_only=True):
@@ -71,6 +76,42 @@ def profile(declared: Declared, where: Workplace, *, network: bool) -> SandboxPr
         write=tuple(_uncovered(write, private)),
         network=network if declared.network is None else declared.network,
     )
+
+
+def programs_with_packages(programs: Iterable[str], where: Workplace) -> tuple[str, ...]:
+    """Return programs and scripts with the packages that they lie in, without what is private.
+
+    A program whose own package it may not read fails before it can say anything: an interpreter ends with a stack of its loader.
+    """
+    paths = [path for program in programs for path in (Path(program), *_packages(Path(program), where.home))]
+    reached = tuple(_uncovered(paths, [path.resolve() for path in where.private]))
+    links = [str(path) for path in paths if path.is_symlink() and str(path.resolve()) in reached]  # a namespace has them only if named
+    return (*reached, *links)
+
+
+def _packages(program: Path, home: Path) -> Iterator[Path]:
+    """Yield the package around a program as it is named, and as its links lead; never a whole home, or what is above one."""
+    for named in dict.fromkeys((program, program.resolve())):
+        if "node_modules" in named.parts:  # what it needs lies beside it
+            yield Path(*named.parts[: named.parts.index("node_modules") + 1])
+            continue
+        for folder in named.parents:
+            if home.is_relative_to(folder):
+                break
+            if any((folder / name).exists() for name in _MARKS_A_PACKAGE):
+                yield folder
+                break
+
+
+def first_refused(said: str, profile: SandboxProfile) -> str | None:
+    """Return the first path that a program says it could not open, and that is there, but out of its reach."""
+    granted = [Path(path) for path in (*profile.read, *profile.write)]
+    for row in said.splitlines():
+        for found in _NAMED_PATH.finditer(row) if _REFUSAL.search(row) else ():
+            path = Path(os.path.normpath(found[1] or found[2] or found[3]))
+            if not any(path.is_relative_to(one) for one in granted) and os.path.lexists(path):
+                return str(path)
+    return None
 
 
 def _etc() -> Iterator[str]:
@@ -122,9 +163,9 @@ class Room(Struct, frozen=True):
     temporary: Path
     cache: Path
 
-    def within(self, profile: SandboxProfile, *, program: str) -> SandboxProfile:
+    def within(self, profile: SandboxProfile, *, programs: Iterable[str]) -> SandboxProfile:
         """Return the profile with this room, and the program that is started, in it."""
-        return replace(profile, read=(*profile.read, program), write=(*profile.write, str(self.temporary), str(self.cache)))
+        return replace(profile, read=(*profile.read, *programs), write=(*profile.write, str(self.temporary), str(self.cache)))
 
     def environment(self) -> Mapping[str, str]:
         """Return the variables that lead programs here."""

@@ -27,6 +27,7 @@ from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
 from midturn.tools.wire import WireError, WireWorkspace, read_outcome, request_document
 
 _SHELL = "/bin/sh"
+_LOOKED_AT = 16 * 1024  # bytes at the end of standard error: a failure names there what it could not open
 
 
 class CommandTool:
@@ -56,11 +57,13 @@ class CommandTool:
         try:
             command = self._command(run)
             finished = await self._run(command, run.root)
+            advice = self._advice(command, finished, run.root)
         except CommandError as error:
             return ToolError(f"`{self.spec.name}`: {error}")
         except (OSError, ValueError) as error:
             return ToolError(f"`{self.spec.name}` cannot be started: {_start_problem(error)}")
-        return self._outcome(finished, run)
+        outcome = self._outcome(finished, run)
+        return replace(outcome, message=f"{outcome.message}\n\n{advice}") if advice and isinstance(outcome, ToolError) else outcome
 
     def _command(self, run: ToolRun) -> Program:
         root = Path(run.root).absolute()
@@ -84,6 +87,13 @@ class CommandTool:
         with self._box.around(command.argv, Path(root), command.cwd, path) as started:
             environment = {**started.environment, **command.environment, **_only("TMPDIR", started.environment)}
             return await run_process(replace(command, argv=started.confined.argv, enter=started.confined.enter, environment=environment))
+
+    def _advice(self, command: Program, finished: ProcessEnd, root: str) -> str:
+        """Return what the sandbox has to say of a failure."""
+        if self._box is None or finished.status == 0:
+            return ""
+        said = _decoded(finished.stderr[-_LOOKED_AT:])
+        return self._box.advice(command.argv[0], said, Path(root), command.environment.get("PATH", os.defpath))
 
     def _argv(self, cwd: Path, path: str) -> tuple[str, ...]:
         name, *words = self.spec.command
