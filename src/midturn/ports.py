@@ -56,10 +56,6 @@ class AnswerChecks(Protocol):
         """Hold a rule while its question is open: whoever answers at a prompt hears at once what it says."""
         ...
 
-    def say(self, question_id: str, refusal: str) -> None:
-        """Show this when the question is asked again."""
-        ...
-
 
 class NoChecks:
     """Rules that nobody looks at before the tool does."""
@@ -67,9 +63,6 @@ class NoChecks:
     def holding(self, question: Question[Any], check: AnswerCheck) -> AbstractContextManager[None]:  # noqa: ARG002
         """Hold nothing."""
         return nullcontext()
-
-    def say(self, question_id: str, refusal: str) -> None:
-        """Show nothing."""
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):

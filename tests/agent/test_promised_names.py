@@ -128,7 +128,7 @@ FIELDS = {
     mt.TurnUsage: "total requests by_model inquiries",
     mt.Receipt: "conversation id held",
     mt.OpenQuestion: (
-        "id conversation kind source question_id question answer_schema form tool arguments content is_error asker asked_at to_json"
+        "id conversation kind source question_id question answer_schema form tool arguments content is_error problem asker asked_at to_json"
     ),
     mt.Prompt: "question kind asked_by subject index total prefill error can_go_back can_reply may_remember id open",
     mt.Prompter: "concurrent via",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import pydantic
 import pytest
 
 import midturn as mt
+from midturn.assistant.wording import question_text
 from support.agents import CONFIRM, calling, told
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -175,14 +177,76 @@ def test_an_answer_from_elsewhere_that_the_rule_refuses_is_asked_for_again() -> 
         agent = mt.Agent(calling("create"), tools=[create])
         result = await agent.run("Go.")
         await agent.store.answer(result.pending[0].id, "wrong")
+        assert "problem" not in result.pending[0].to_json()
         result = await agent.resume(result.conversation)
         assert result.status == "suspended"
+        assert [question.to_json()["problem"] for question in await agent.store.pending()] == ["Not that."]
+        result = await agent.resume(result.conversation)
+        assert [(question.question_id, question.problem) for question in result.pending] == [("name", "Not that.")]
         await agent.store.answer(result.pending[0].id, "right")
         result = await agent.resume(result.conversation)
         assert told_async(await agent.store.read(result.conversation)) == "right"
         assert [pair[0].id.rpartition(".")[2] for pair in (await agent.store.read(result.conversation)).pairs()] == ["1", "2"]
 
     asyncio.run(scene())
+
+
+def test_who_is_asked_again_at_a_prompt_or_as_a_model_is_told_why() -> None:
+    """In another process, which has neither the rule nor what it has said."""
+    name = mt.Question.text("name", "Name?")
+
+    @mt.tool
+    async def create(ctx: mt.ToolContext) -> str:
+        return await ctx.ask(name, check=lambda value: None if value == "right" else f"{value} is not that.")
+
+    store = mt.MemoryStore()
+    result = mt.Agent(calling("create"), tools=[create], store=store).run_sync("Go.")
+    store.answer_sync(result.pending[0].id, "wrong")
+    mt.Agent(calling("create"), tools=[create], store=store).resume_sync(result.conversation)
+    person = mt.ScriptedPrompter({"create.name": "right"})
+    result = mt.Agent(calling("create"), tools=[create], store=store, prompter=person).resume_sync(result.conversation)
+
+    assert [prompt.error for prompt in person.prompts] == ["wrong is not that."]
+    assert told(store, result.conversation) == ["right"]
+    (_, (again, _)) = store.read_sync(result.conversation).pairs()
+    assert "An earlier answer was not accepted: wrong is not that." in question_text(again, "create", [])
+
+
+def test_a_rule_that_repeats_a_secret_does_not_put_it_on_record(tmp_path: Path) -> None:
+    token = mt.Question.secret("token", "Token?")
+
+    @mt.tool
+    async def log_in(ctx: mt.ToolContext) -> str:
+        given = await ctx.ask(token)
+        await ctx.ask(CONFIRM, check=lambda value: None if value else f"With {given.reveal()} it is a yes.")
+        return "in"
+
+    class Person(mt.Prompter):
+        async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+            if prompt.question.id == "token":
+                return mt.Answered("hush-hush-77")
+            problems.append(prompt.error)
+            await agent.store.answer(prompt.id, value=prompt.error is not None)
+            return await asyncio.Future()
+
+    path = tmp_path / "store"
+    problems: list[str | None] = []
+    agent = mt.Agent(calling("log_in"), tools=[log_in], prompter=Person(), store=mt.open_store(path))
+    result = agent.run_sync("Go.")
+
+    assert told(agent.store, result.conversation) == ["in"]
+    assert problems == [None, "With [redacted] it is a yes."]
+    assert not any(b"hush-hush-77" in file.read_bytes() for file in path.rglob("*") if file.is_file())
+
+
+def test_a_rule_that_returns_no_sentence_is_an_error_of_the_tool() -> None:
+    @mt.tool
+    async def create(ctx: mt.ToolContext) -> str:
+        return str(await ctx.ask(CONFIRM, check=lambda value: value))  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]
+
+    assert "`check` returned a `bool`; it returns None, or the sentence that the person is shown" in result_of(
+        create, {"create.confirm": True}
+    )
 
 
 class Shop:

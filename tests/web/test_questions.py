@@ -10,6 +10,7 @@ import pytest
 from starlette.types import ASGIApp
 
 import midturn as mt
+from midturn.cli.question_rows import question_rows
 from midturn.core.events import InquiryAnswered, InquiryCancelled
 from midturn.core.question import Question
 from midturn.store.memory_store import MemoryStore
@@ -297,3 +298,21 @@ def test_an_approval_shows_the_whole_call_and_takes_a_decision(store: MemoryStor
 def _resumed(agent: mt.Agent, question: mt.OpenQuestion) -> list[str]:
     asyncio.run(agent.resume(question.conversation))
     return told(agent.store, question.conversation)
+
+
+def test_what_is_asked_again_says_what_was_wrong_on_the_page_in_the_list_and_in_the_inbox(store: MemoryStore) -> None:
+    @mt.tool
+    async def create(ctx: mt.ToolContext) -> str:
+        return await ctx.ask(Question.text("name", "Name?"), check=lambda name: None if name == "b" else f"{name} is taken.")
+
+    agent = agent_with(store, create)
+    store.answer_sync(wait_for(agent).id, "a")
+    (conversation,) = store.ids_sync()
+    (again,) = agent.resume_sync(conversation).pending
+
+    with browsing(inbox(store, user=ada)) as client:
+        page = client.get(f"/q/{again.id}").text
+        listed = client.get("/").text
+    assert 'role="alert" id="problems">\n<p>a is taken.</p>' in page
+    assert "a is taken." in listed
+    assert "An earlier answer was not accepted: a is taken." in [str(row) for _, row in question_rows(again)]

@@ -43,6 +43,7 @@ def question_text(request: InquiryRequest, tool: str, earlier: Sequence[InquiryP
         (question.context or "").strip("\n"),
         question.text,
         "\n".join(_choices(question.answer_type)) or None,
+        f"An earlier answer was not accepted: {request.problem}" if request.problem else None,
         "The question may be skipped: the answer is then `null`." if question.optional else None,
         "\n".join(_given(earlier)) or None,
         CLOSING,

@@ -23,7 +23,8 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
 
     asked = line("{} asks: {}{}", question.source.header, question.question.text, _of_form(question))
     allowed = _allowed(question)
-    below = [*listed(question), *([line("[{}]", allowed)] if allowed else []), *_always_row(question), *_rest_of_form(question)]
+    problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []
+    below = [*listed(question), *problem, *([line("[{}]", allowed)] if allowed else []), *_always_row(question), *_rest_of_form(question)]
     return [(line("{}", question.id), asked), *((line(""), about) for about in below)]
 
 

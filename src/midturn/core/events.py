@@ -148,7 +148,10 @@ class AskedForm(Struct, frozen=True):
 
 
 class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_request"):
-    """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams."""
+    """A question, recorded before any decision about it. `call`, `tool_call_id` and `question_id` are absent in legacy streams.
+
+    `problem` is what its tool had against the answer before, for which it asks again: it stands beside the question, and is no part of it.
+    """
 
     id: str
     source: Source
@@ -159,6 +162,7 @@ class InquiryRequest(Event, frozen=True, kw_only=True, omit_defaults=True, tag_f
     escalates: str | None = None
     revises: str | None = None
     form: AskedForm | None = None
+    problem: str | None = None
 
 
 class InquiryAnswered(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="inquiry_response"):

@@ -54,8 +54,8 @@ class InquirerCall(CanAsk):
         """The same whenever this call is made again."""
         return self.context.idempotency_key
 
-    async def _given(self, form: Form, on_failure: OnFailure) -> Given:
-        return await self._answered(self.context.given(form, on_failure))
+    async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
+        return await self._answered(self.context.given(form, on_failure, problem))
 
     def finish(self, result: object) -> str:
         """Say what the tool returned (text, JSON, `Success`, `ToolError`); return what the model is to read, as it will be recorded.

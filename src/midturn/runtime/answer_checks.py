@@ -28,7 +28,6 @@ class CallChecks:
 
     def __init__(self) -> None:
         self.rules: dict[str, _Rule] = {}
-        self._said: dict[str, str] = {}
 
     @contextmanager
     def holding(self, question: Question[Any], check: Check[Any]) -> Generator[None]:
@@ -38,14 +37,6 @@ class CallChecks:
             yield
         finally:
             self.rules.pop(question.id, None)
-
-    def say(self, question_id: str, refusal: str) -> None:
-        """Keep what is to be shown when the question is asked again."""
-        self._said[question_id] = refusal
-
-    def said(self, question_id: str) -> str | None:
-        """Return what is to be shown, once."""
-        return self._said.pop(question_id, None)
 
     async def refusal(self, question_id: str, reply: Reply) -> str | None:
         """Return what the rule says against a reply; None where it holds, or where the reply is no answer of its type."""

@@ -52,7 +52,8 @@ def may_be_asked(tool: Tool, asking: FormToAsk, limits: Limits, hide: Callable[[
     Raises:
         QuestionError: It may not.
     """
-    return replace(asking, form=fit_to_be_asked(asking.form, limits, hide), source=source_of(tool))
+    problem = None if asking.problem is None else hide(asking.problem)[: limits.question]
+    return replace(asking, form=fit_to_be_asked(asking.form, limits, hide), source=source_of(tool), problem=problem)
 
 
 def _stopped(error: BaseException) -> Exception:

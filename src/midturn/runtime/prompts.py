@@ -108,14 +108,14 @@ class OpenPrompts:
         if not isinstance(asked, InquiryRequest):
             return await _awaited(prompter.prompt(prompt))
         checks = self._checks.of(asked.call)
-        said = checks.said(asked.question_id)
         while True:
-            reply = await _awaited(prompter.prompt(replace(prompt, error=said) if said else prompt))
+            reply = await _awaited(prompter.prompt(prompt))
             if asked.question_id not in checks.rules:
                 return reply
             said = await checks.refusal(asked.question_id, reply)
             if said is None:
                 return reply
+            prompt = replace(prompt, error=said)
 
     def _describe(self, prompt: Prompt) -> None:
         """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""

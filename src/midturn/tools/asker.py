@@ -34,8 +34,8 @@ class CanAsk(ABC):
         self._checks = checks
 
     @abstractmethod
-    async def _given(self, form: Form, on_failure: OnFailure) -> Given:
-        """Have a form answered."""
+    async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
+        """Have a form answered; `problem` is what was wrong with the answer before."""
 
     def ask(self, question: Question[T], *, check: Check[T] | None = None) -> Coroutine[Any, Any, T]:
         """Ask, wait, and return the answer; nothing runs twice: `if await ctx.ask(…)`.
@@ -45,7 +45,7 @@ class CanAsk(ABC):
         Args:
             question: The question; it is recorded when the ask is first awaited, or scheduled as a task.
             check: Your own rule: it gets the answer, and returns None, or a sentence. The person is shown the sentence, and answers
-                again; an answer that came from elsewhere is asked for again.
+                again; an answer that came from elsewhere is asked for again, with the sentence as the `problem` of the question.
 
         Raises:
             QuestionError: The question breaks rules, or repeats a secret that was given in this call.
@@ -101,17 +101,16 @@ class CanAsk(ABC):
         if check is None:
             given = await self._answer_to(question)  # it says so where this is no question
             return question.typed(given)
+        problem: str | None = None
         while True:
             with self._checks.holding(question, check):
-                given = await self._answer_to(question)
-                value = question.typed(given)
-            refusal = await refused(check, value)
-            if refusal is None:
+                value = question.typed(await self._answer_to(question, problem))
+            problem = await refused(check, value)
+            if problem is None:
                 return value
-            self._checks.say(question.id, refusal)
 
-    async def _answer_to(self, question: Question[Any]) -> Json | SecretValue:
-        match (await self._given(Form((question,)), "fail_call")).get(question.id):
+    async def _answer_to(self, question: Question[Any], problem: str | None = None) -> Json | SecretValue:
+        match (await self._given(Form((question,)), "fail_call", problem)).get(question.id):
             case GivenAnswer(value):
                 return value
             case _:

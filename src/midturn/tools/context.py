@@ -69,18 +69,19 @@ class ToolContext(CanAsk, Generic[Deps]):
         """Whether the call was cancelled: a function in a thread looks here between its steps."""
         return self._life.ended
 
-    async def given(self, form: Form, on_failure: OnFailure) -> Given:
+    async def given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
         """Have a form answered, for whoever makes the call.
 
         Args:
             form: The questions.
             on_failure: Whether a refusal, or a reply too, is reported; otherwise it ends the call.
+            problem: What was wrong with the answer before.
         """
-        return await self._given(form, on_failure)
+        return await self._given(form, on_failure, problem)
 
-    async def _given(self, form: Form, on_failure: OnFailure) -> Given:
+    async def _given(self, form: Form, on_failure: OnFailure, problem: str | None = None) -> Given:
         self._life.check()
-        given = await self._run.ask(FormToAsk(form, self._source, on_failure))
+        given = await self._run.ask(FormToAsk(form, self._source, on_failure, problem=problem))
         self._life.check()
         self._answers.update({name: answer.value for name, answer in given.items() if isinstance(answer, GivenAnswer)})
         return given

@@ -24,7 +24,8 @@ class FormShape(Struct):
 class QuestionShape(Struct):
     """An open question. `question` is what is asked, `arguments` those of the call that asks.
 
-    `answer_schema` is the JSON Schema of an answer; a result under approval has its `content`, and `is_error`.
+    `answer_schema` is the JSON Schema of an answer; a result under approval has its `content`, and `is_error`. `problem` is what
+    the tool had against the answer before.
     """
 
     id: str
@@ -38,6 +39,7 @@ class QuestionShape(Struct):
     tool: str
     arguments: Any
     asked_at: str
+    problem: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     is_error: bool | UnsetType = UNSET
 

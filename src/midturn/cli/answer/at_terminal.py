@@ -68,7 +68,8 @@ async def _walk(prompter: Prompter, visiting: _Visiting, asks: _Asks) -> Reply:
     reply: Reply = Unavailable()
     error: str | None = None
     while prompt := visiting.prompt():
-        reply = await ask_once(prompter, structs.replace(prompt, asked_by=asks.header, parameters=asks.parameters, error=error))
+        shown = structs.replace(prompt, asked_by=asks.header, parameters=asks.parameters, error=error or prompt.error)
+        reply = await ask_once(prompter, shown)
         if isinstance(reply, Unavailable):
             raise AnswerError([Problem("", "Nobody could be asked: name a VALUE, or answer at a terminal.")])
         reply = _with_reason(reply, asks.reason)

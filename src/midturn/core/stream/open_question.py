@@ -27,8 +27,8 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
 
     `id` is its address (`<conversation>-<event id of its request>`), the one name that it has everywhere. `form` is the whole form where
     the question is one of several. `tool` and `arguments` say which call asks. An approval is a boolean question. `asker` is there where
-    the call is one of somebody else's agent. `question_id`, `answer_schema`, and of a result under approval `content` and `is_error`, are
-    read from its request.
+    the call is one of somebody else's agent. `question_id`, `answer_schema`, `problem`, and of a result under approval `content` and
+    `is_error`, are read from its request.
 
     Args:
         conversation: The id of the conversation.
@@ -75,9 +75,15 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
         """Whether that result is an error."""
         return self.request.is_error if isinstance(self.request, Approval) else None
 
+    @property
+    def problem(self) -> str | None:
+        """What its tool had against the answer before, where it asks again because of that."""
+        return self.request.problem if isinstance(self.request, InquiryRequest) else None
+
     def to_json(self) -> dict[str, Json]:
         """Return the one shape that the API, `inbox --json`, exit status 3 and `notify.command` show."""
         asker: dict[str, Json] = {} if self.asker is None else {"asker": self.asker.to_json()}
+        problem: dict[str, Json] = {} if self.problem is None else {"problem": self.problem}
         result: dict[str, Json] = {} if self.content is None else {"content": self.content, "is_error": bool(self.is_error)}
         return {
             "id": self.id,
@@ -91,6 +97,7 @@ class OpenQuestion(Struct, frozen=True, kw_only=True):
             "tool": self.tool,
             "arguments": self.arguments,
             "asked_at": self.asked_at,
+            **problem,
             **result,
             **asker,
         }

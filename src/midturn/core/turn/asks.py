@@ -113,7 +113,12 @@ class Asks:
         """Record a person's review of what a model said, as the next link, and return it."""
         walk, previous = self.waiting_for(id), then.previous
         template = InquiryRequest(
-            id="", source=previous.source, question=then.question.persisted(), escalates=previous.id, metadata=previous.metadata
+            id="",
+            source=previous.source,
+            question=then.question.persisted(),
+            escalates=previous.id,
+            problem=previous.problem,
+            metadata=previous.metadata,
         )
         return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
 
@@ -282,7 +287,15 @@ class Asks:
             form = AskedForm(len(questions), tuple(map(_as_persisted, questions)))
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
         metadata = TELLS_REPLIES if walk.tells_replies else None
-        template = InquiryRequest(id="", source=walk.asking.source, question=persisted, revises=revises, form=form, metadata=metadata)
+        template = InquiryRequest(
+            id="",
+            source=walk.asking.source,
+            question=persisted,
+            revises=revises,
+            form=form,
+            problem=walk.asking.problem,
+            metadata=metadata,
+        )
         self._request(question.id, template)
         return record.chains[-1]
 

@@ -74,13 +74,15 @@ class FormToAsk(Struct, frozen=True):
     """A form on its way to whoever answers; `on_failure` says whether a refusal fails the call or is reported to its coroutine.
 
     With `report_all` a reply is reported, too, where it would otherwise end the call. `human_only`: no configuration lets a model or a
-    default answer any of it, as one may where a question is merely `exclusive`.
+    default answer any of it, as one may where a question is merely `exclusive`. `problem` is what the tool has against the answer that it
+    had before.
     """
 
     form: Form
     source: Source
     on_failure: OnFailure = "fail_call"
     human_only: bool = False
+    problem: str | None = None
 
 
 class Foretold(Struct, frozen=True):

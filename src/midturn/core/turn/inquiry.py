@@ -112,6 +112,7 @@ class Inquiry(Struct, frozen=True):
             index=self.ask.index,
             total=self.ask.total,
             prefill=self.ask.prefill,
+            error=self.request.problem,
             can_go_back=self.ask.can_go_back,
             may_remember=may_be_remembered(self.question),
             id=address(self.view.settings.conversation, self.request.event_id),

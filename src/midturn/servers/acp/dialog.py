@@ -123,7 +123,8 @@ def _all_can_be_shown(questions: Sequence[Question[Any]]) -> bool:
 
 def _call(question: OpenQuestion) -> schema.ToolCallUpdate:
     """Return what stands above the options: the call, or what it asks."""
-    text = "\n\n".join(part for part in (question.question.text, question.question.context) if part)
+    again = f"An earlier answer was not accepted: {question.problem}" if question.problem else ""
+    text = "\n\n".join(part for part in (again, question.question.text, question.question.context) if part)
     is_run = question.kind == "run"
     return schema.ToolCallUpdate(
         tool_call_id=question.request.call,

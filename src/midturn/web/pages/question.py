@@ -96,7 +96,7 @@ async def _shown(visit: _Visit, found: OpenQuestion, shown: ShownPage, refused: 
         "question": found,
         "shown": shown,
         "kind": type(shown).__name__,
-        "problems": refused.problems if refused else (),
+        "problems": refused.problems if refused else [Problem("", found.problem)] if found.problem else (),
         "reply": refused.sent.text("reply") if refused else "",
         "reason": refused.sent.text("reason") if refused else "",
         "before": await _before(visit.site, found),
