@@ -13,6 +13,7 @@ _HOMES: dict[str, str] = {
     ".agent.input_prompter": "InputPrompter",
     ".agent.history": "HistoryMessage",
     ".agent.result": "RunResult",
+    ".agent.rules": "Rules",
     ".agent.turn_stream": "SyncTurnStream TurnStream",
     ".agent.turn_usage": "TurnUsage",
     ".core.question.answer_type": "AnswerType BooleanType MultiSelectType SchemaType SecretType SelectOption SelectType TextType",

@@ -5,6 +5,7 @@ from midturn.agent.history import HistoryMessage as HistoryMessage
 from midturn.agent.inbox_prompter import InboxPrompter as InboxPrompter
 from midturn.agent.input_prompter import InputPrompter as InputPrompter
 from midturn.agent.result import RunResult as RunResult
+from midturn.agent.rules import Rules as Rules
 from midturn.agent.turn_events import (
     Asked as Asked,
     ModelRetried as ModelRetried,

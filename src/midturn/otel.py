@@ -97,7 +97,7 @@ class _Spans:
         if isinstance(event, InquiryCancelled):
             attributes["midturn.question.reason"] = event.reason
         elif event.answered_by:
-            who = {"by": event.answered_by.by, "user": event.answered_by.user, "via": event.answered_by.via}
+            who = {"by": event.answered_by.by, "user": event.answered_by.user, "via": event.answered_by.via, "name": event.answered_by.name}
             attributes |= {f"midturn.answered.{name}": value for name, value in who.items() if value}
         if self.content:
             attributes["midturn.question.text"] = asked.question.text

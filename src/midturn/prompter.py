@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from midturn.core.prompt import Prompt
@@ -14,12 +14,21 @@ if TYPE_CHECKING:
 class Prompter(ABC):
     """Whoever answers for the user: derive from it, and write `prompt`. Cancelling `prompt` takes the prompt away.
 
-    A prompter may also have `user`, who it is, which is recorded, and `about_to_ask(question)`, which is called before `prompt` with the
+    `by` says for whom it speaks, and so what is recorded: a `user`, who may have a name (`user`), or a `policy` of the program, which has
+    one (`name`). A policy answers, edits, or is `Unavailable`; it neither replies in a person's words nor ends a turn in their place.
+
+    A prompter may also have `about_to_ask(question)`, which is called before `prompt` with the
     `OpenQuestion` that it asks (`prompt.open` is the same).
     """
 
     concurrent: bool = False
     """Whether several prompts may be open at once."""
+    by: Literal["user", "policy"] = "user"
+    """Whether a person answers here, or a policy of the program."""
+    name: str | None = None
+    """What the policy is called; recorded. Without it, that is the name of the class."""
+    user: str | None = None
+    """Who the person is, where that is known; recorded."""
     via: str | None = None
     """How people answer here (`terminal`, `chat`, …); recorded with each answer."""
 
@@ -33,6 +42,15 @@ class Prompter(ABC):
         Raises:
             TerminalGone: The person is not there any more, and said nothing: the turn is left open.
         """
+
+    def speaker(self, prompt: Prompt) -> Prompter:
+        """Return who answers this prompt, and is recorded: itself, unless it passes some prompts on to another.
+
+        Args:
+            prompt: What is asked.
+        """
+        del prompt
+        return self
 
     def withdrawn(self, id: str, by: str) -> Awaitable[None] | None:  # noqa: B027  it may be left as it is
         """Hear that somebody else answered; sync or async.

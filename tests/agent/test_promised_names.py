@@ -150,7 +150,8 @@ OF_A_STREAM = "TextDelta ReasoningDelta ModelRetried ToolStarted Asked QuestionA
 WITHOUT_A_SYNC_FORM = {
     # Somebody else calls them: the runtime, in its loop.
     "FunctionModel.stream", "FunctionTool.execute", "InboxPrompter.prompt", "InboxPrompter.withdrawn", "InputPrompter.prompt",
-    "Prompter.prompt", "ScriptedPrompter.prompt", "TerminalPrompter.prompt", "Tool.execute", "ToolContext.given", "TurnStream.stop",
+    "Prompter.prompt", "Rules.prompt", "ScriptedPrompter.prompt", "TerminalPrompter.prompt",
+    "Tool.execute", "ToolContext.given", "TurnStream.stop",
     "TurnStream.watched", "InquirerCall.end", "InquirerCall.execute", "InquirerCall.fail",
     # Who holds a conversation writes it in a loop.
     *(f"{store}.{name}" for store in ("ConversationStore", "MemoryStore") for name in ("claim", "create", "open", "taken_over", "woken")),

@@ -18,7 +18,7 @@ OF_THE_TABLE = """
     ask ask_sync ask_form ask_form_sync try_ask try_ask_sync
     Agent RunResult TextDelta ModelRetried ToolStarted Asked QuestionAnswered ToolFinished TurnEnded
     Inquirer
-    Prompter TerminalPrompter ScriptedPrompter InboxPrompter
+    Prompter TerminalPrompter ScriptedPrompter InboxPrompter Rules
     Answered Replied WentBack EndedTurn Edited Submitted Unavailable
     Target DetachedPolicy route
     FormWalker

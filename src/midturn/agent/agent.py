@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from midturn.agent.result import RunResult
     from midturn.agent.turn_stream import OnEvent, SyncTurnStream, TurnStream
     from midturn.agent.turns import Turns
-    from midturn.compose.given import GivenTarget, GivenTool
+    from midturn.compose.given import GivenTool
+    from midturn.compose.given_policies import GivenDetached, GivenRoute
     from midturn.core.json_value import Json, JsonObject
     from midturn.core.limits import Limits
-    from midturn.core.routing.policy import DetachedPolicy
     from midturn.models.library_model import LibraryModel
     from midturn.ports import Model
     from midturn.prompter import Prompter
@@ -73,8 +73,8 @@ class Agent(Generic[Deps, Shape]):
         tools: Sequence[GivenTool] = (),
         instructions: str | Callable[[Deps], str] = "",
         prompter: Prompter | None = None,
-        detached: DetachedPolicy = "defer",
-        routes: Mapping[str, GivenTarget] | None = None,
+        detached: GivenDetached = "defer",
+        routes: Mapping[str, GivenRoute] | None = None,
         limits: Limits | Mapping[str, object] | None = None,
         store: ConversationStore | None = None,
         may_answer: MayAnswer | None = None,
@@ -88,9 +88,11 @@ class Agent(Generic[Deps, Shape]):
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
             instructions: The system prompt, or a function of `deps` that returns it, called for each run.
             prompter: Who answers for the user, unless `run` names another.
-            detached: What happens to questions while nobody is attached: `defer`, `auto`, `defaults` or `deny`.
+            detached: What happens to questions while nobody is attached: `defer`, `auto`, `defaults` or `deny`; by kind of prompt,
+                `{"run": "deny", "deliver": "auto", "tool": "defer"}`; or either by tool, `{"*": "defer", "deploy": {"run": "deny"}}`.
             routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,
-                or a table of assistant settings with `escalation`. Everything else goes to the user.
+                or a table of assistant settings with `escalation`. Everything else goes to the user. Or what the configuration takes for a
+                question: a table with `target`, `answer` (which is recorded as `static`), `exclusive` and `prompt_label`.
             limits: The limits: `Limits(…)`, or a mapping of those that differ.
             store: Where conversations are kept; in memory where none is given.
             may_answer: Has the last word on every answer through `agent.store`, or handed over to a turn of this agent: sync or async, it

@@ -15,7 +15,6 @@ from midturn.agent.result import RunResult, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.compose.agent import AgentParts, compose_agent
 from midturn.compose.given import (
-    GivenTarget,
     GivenTool,
     check_instructions,
     check_may_answer,
@@ -23,16 +22,14 @@ from midturn.compose.given import (
     check_prompter,
     check_store,
     limits_of,
-    policy_of,
-    routes_of,
     tools_of,
 )
+from midturn.compose.given_policies import GivenDetached, GivenRoute, detached_of, routes_of
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.plain_text import check_text, check_text_or_none
-from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import TurnOpen
 from midturn.journal import Journal
@@ -54,8 +51,8 @@ class Given(TypedDict):
     tools: Sequence[GivenTool]
     instructions: str | Callable[[Any], str]
     prompter: Prompter | None
-    detached: DetachedPolicy
-    routes: Mapping[str, GivenTarget] | None
+    detached: GivenDetached
+    routes: Mapping[str, GivenRoute] | None
     limits: Limits | Mapping[str, object] | None
     store: ConversationStore | None
     may_answer: MayAnswer | None
@@ -94,7 +91,7 @@ class Turns:
         self._parts = AgentParts(
             model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
             tools=own,
-            detached=policy_of(given["detached"]),
+            detached=detached_of(given["detached"], own),
             routes=routes_of(given["routes"], own),
             limits=limits_of(given["limits"]),
             models=self._models,

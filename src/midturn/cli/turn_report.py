@@ -16,7 +16,13 @@ from midturn.cli.shown import Shown, block, joined, line
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, InquiryRedacted, InquiryRequest
 from midturn.core.stream import OpenQuestion
 
-_OTHERS = {"assistant": "by a model", "cached": "remembered", "static": "by configuration", "default": "by default"}
+_OTHERS = {
+    "assistant": "by a model",
+    "cached": "remembered",
+    "static": "by configuration",
+    "policy": "by a policy",
+    "default": "by default",
+}
 _HELPS = {
     "quota": " `-m PROVIDER/MODEL` takes another one.",
     "unknown_model": " `midturn models` lists what is reachable.",

@@ -8,11 +8,12 @@ import msgspec
 from msgspec import Struct
 
 from midturn.assistant.chosen import ChosenAssistant
+from midturn.compose.given_policies import DEFER, Detached
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.session import Kit, session_parts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, RunPolicy, Target, ToolPolicy
+from midturn.core.routing.policy import QuestionPolicy, RunPolicy, ToolPolicy
 from midturn.core.source import Source
 from midturn.journal import Journal
 from midturn.ports import Model, Tool
@@ -28,8 +29,8 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     model: Model
     tools: Sequence[Tool] = ()
     instructions: str = ""
-    detached: DetachedPolicy = "defer"
-    routes: Mapping[str, Target] = {}
+    detached: Detached = DEFER
+    routes: Mapping[str, QuestionPolicy] = {}
     limits: Limits = DEFAULT_LIMITS
     models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))
 
@@ -58,14 +59,14 @@ def _policy(tool: Tool, parts: AgentParts) -> ToolPolicy:
     return tool_policy(tool.definition.name, parts.routes, source=source_of(tool), run=run, detached=parts.detached)
 
 
-def tool_policy(name: str, routes: Mapping[str, Target], *, source: Source, run: RunPolicy, detached: DetachedPolicy) -> ToolPolicy:
+def tool_policy(name: str, routes: Mapping[str, QuestionPolicy], *, source: Source, run: RunPolicy, detached: Detached) -> ToolPolicy:
     """Return what holds for one tool; nothing comes from configuration."""
     prefix = f"{name}."
     return ToolPolicy(
         source=source,
         run=run,
-        detached=DetachedPolicies(detached, detached, detached),
-        questions={key.removeprefix(prefix): QuestionPolicy(to) for key, to in routes.items() if key.startswith(prefix)},
+        detached=detached.of(name),
+        questions={key.removeprefix(prefix): said for key, said in routes.items() if key.startswith(prefix)},
     )
 
 

@@ -6,15 +6,12 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePath
-from typing import Any, TypeAlias, TypeGuard, TypeVar, cast, get_args
+from typing import Any, TypeAlias, TypeGuard, TypeVar, cast
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
 
-from midturn.core.json_value import JsonObject
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.names import BUILT_IN_TOOLS
-from midturn.core.routing.policy import DetachedPolicy, Target, TargetKind
 from midturn.core.routing.table import AskUser
 from midturn.core.suggestion import did_you_mean
 from midturn.errors import ConfigError
@@ -26,26 +23,8 @@ from midturn.tools.run_policy import check_run
 from midturn.tools.source import source_of
 
 GivenTool: TypeAlias = Tool | Callable[..., Any]
-GivenTarget: TypeAlias = TargetKind | Target | JsonObject
 T = TypeVar("T")
 _OF_A_TOOL = ("definition", "execute")
-_TARGETS = cast("tuple[str, ...]", get_args(TargetKind))
-_POLICIES = cast("tuple[str, ...]", get_args(DetachedPolicy))
-
-
-class _ModelTable(Struct, frozen=True, forbid_unknown_fields=True):
-    id: str | UnsetType = UNSET
-    parameters: dict[str, Any] | UnsetType = UNSET
-
-
-class _TargetTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """A target as a table: what differs from the main assistant."""
-
-    escalation: bool = False
-    name: str | UnsetType = UNSET
-    system_prompt: str | UnsetType = UNSET
-    model: _ModelTable | UnsetType = UNSET
-    request: dict[str, Any] | UnsetType = UNSET
 
 
 def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
@@ -68,25 +47,6 @@ def tools_of(given: Iterable[GivenTool]) -> list[Tool]:
     return tools
 
 
-def routes_of(given: Mapping[str, GivenTarget] | None, tools: Iterable[Tool] | None) -> dict[str, Target]:
-    """Return who is to answer, by `<tool>.<question>` (or `<tool>.*`); `tools` are those that there are, where that is known.
-
-    Raises:
-        ConfigError: A key names no tool, or a target does not exist.
-    """
-    if not given:
-        return {}
-    names = None if tools is None else [tool.definition.name for tool in tools]
-    for key in given:
-        tool, dot, question = key.partition(".")
-        if not (dot and tool and question):
-            raise ConfigError(f"routes[{key!r}]: a route is named `<tool>.<question>`, or `<tool>.*` for all questions of a tool.")
-        if names is not None and tool not in names:
-            known = ", ".join(f"`{name}`" for name in names) or "none"
-            raise ConfigError(f"routes[{key!r}]: there is no tool `{tool}`.{did_you_mean(tool, names)} The tools are: {known}.")
-    return {key: _target(key, to) for key, to in given.items()}
-
-
 def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
     """Return the limits; a mapping changes those that it names.
 
@@ -100,23 +60,12 @@ def limits_of(given: Limits | Mapping[str, object] | None) -> Limits:
     for name in named:
         if name not in known:
             raise ConfigError(f"limits[{name!r}] is unknown.{did_you_mean(name, known)} The limits are: {', '.join(known)}.")
-    limits = _converted("limits", named, Limits)
+    limits = converted("limits", named, Limits)
     for name, value in msgspec.structs.asdict(limits).items():
         least = 0 if name == "seconds" else 1
         if value is not None and not value >= least:
             raise ConfigError(f"limits[{name!r}] is {value}: give at least {least}.")
     return limits
-
-
-def policy_of(given: DetachedPolicy) -> DetachedPolicy:
-    """Return what happens while nobody is attached.
-
-    Raises:
-        ConfigError: There is no such policy.
-    """
-    if given not in _POLICIES:
-        raise ConfigError(f"detached={given!r}: it is one of {', '.join(repr(policy) for policy in _POLICIES)}.")
-    return given
 
 
 def check_model(given: object) -> Model:
@@ -128,7 +77,7 @@ def check_model(given: object) -> Model:
     if is_library_model(given):
         return reached(cast("LibraryModel", given))
     if inspect.isclass(given) or not callable(getattr(given, "stream", None)) or not hasattr(given, "name"):
-        raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or one of pydantic-ai, not {_shown(given)}.")
+        raise TypeError(f"`model` takes an id such as 'anthropic/claude-sonnet-5-5', a model, or one of pydantic-ai, not {kind_of(given)}.")
     return cast("Model", given)
 
 
@@ -140,7 +89,7 @@ def check_instructions(given: T) -> T:
     """
     if isinstance(given, str) or (callable(given) and not inspect.isclass(given) and not inspect.iscoroutinefunction(given)):
         return given
-    raise TypeError(f"`instructions` takes text, or a function `(deps) -> str` that is not async, not {_shown(given)}.")
+    raise TypeError(f"`instructions` takes text, or a function `(deps) -> str` that is not async, not {kind_of(given)}.")
 
 
 def check_prompter(given: T) -> T:
@@ -154,7 +103,7 @@ def check_prompter(given: T) -> T:
     if inspect.isclass(given):
         raise TypeError(f"`prompter` takes an object, not the class `{given.__name__}`: write `prompter={given.__name__}(…)`.")
     if not callable(getattr(given, "prompt", None)):
-        raise TypeError(f"`prompter` takes something with `async def prompt(self, prompt)`, not {_shown(given)}.")
+        raise TypeError(f"`prompter` takes something with `async def prompt(self, prompt)`, not {kind_of(given)}.")
     return given
 
 
@@ -167,7 +116,7 @@ def check_store(given: T) -> T:
     if isinstance(given, str | PurePath):
         raise TypeError(f"`store` takes a store, not where it is: write `store=open_store({str(given)!r})`.")
     if inspect.isclass(given) or not callable(getattr(given, "pending", None)):
-        raise TypeError(f"`store` takes a store, such as `open_store(…)` returns, not {_shown(given)}.")
+        raise TypeError(f"`store` takes a store, such as `open_store(…)` returns, not {kind_of(given)}.")
     return given
 
 
@@ -178,7 +127,7 @@ def check_may_answer(given: T) -> T:
         TypeError: It cannot be asked.
     """
     if given is not None and not callable(given):
-        raise TypeError(f"`may_answer` takes a function `(question, user) -> bool`, not {_shown(given)}.")
+        raise TypeError(f"`may_answer` takes a function `(question, user) -> bool`, not {kind_of(given)}.")
     return given
 
 
@@ -195,7 +144,7 @@ def _tool(given: object) -> Tool:
         return cast("Tool", given)
     if inspect.isroutine(given) or isinstance(given, functools.partial):
         return FunctionTool(cast("Callable[..., Any]", given))
-    raise TypeError(f"{_shown(given)} is not a tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
+    raise TypeError(f"{kind_of(given)} is not a tool. A tool is a function, or an object with {', '.join(map(repr, _OF_A_TOOL))}.{hint}")
 
 
 def _is_bound(given: object) -> TypeGuard[Tool]:
@@ -212,38 +161,18 @@ def _is_built_in(tool: Tool) -> bool:
     return ours and tool.definition.name in BUILT_IN_TOOLS
 
 
-def _target(key: str, to: object) -> Target:
-    """Read a target in any of its forms: a name, a `Target`, or a table of assistant settings with `escalation`."""
-    where = f"routes[{key!r}]"
-    match to:
-        case str() if to in _TARGETS:
-            return Target(cast("TargetKind", to))
-        case Target(kind) if kind in _TARGETS:
-            return to
-        case Mapping():
-            return _target_of_table(where, cast("JsonObject", to))
-        case str() | Target():
-            said = to if isinstance(to, str) else to.kind
-            names = ", ".join(repr(target) for target in _TARGETS)
-            raise ConfigError(
-                f"{where}: {said!r} is not a target.{did_you_mean(said, _TARGETS)} It is {names}, or a table of assistant settings."
-            )
-        case _:
-            raise ConfigError(f"{where}: a target is a name, a `Target`, or a table of settings, not {_shown(to)}.")
+def converted(where: str, value: object, into: type[T]) -> T:
+    """Return a value as it is kept.
 
-
-def _target_of_table(where: str, table: JsonObject) -> Target:
-    escalates = _converted(where, table, _TargetTable).escalation
-    settings = {key: value for key, value in table.items() if key != "escalation"}
-    return Target("assistant_with_escalation" if escalates else "assistant", settings or None)
-
-
-def _converted(where: str, value: object, into: type[T]) -> T:
+    Raises:
+        ConfigError: It is something else.
+    """
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {error}.") from error
 
 
-def _shown(given: object) -> str:
+def kind_of(given: object) -> str:
+    """Say what kind of thing was given."""
     return f"a `{type(given).__name__}`"

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from midturn.assistant.chosen import ChosenAssistant
 from midturn.compose.agent import tool_policy
+from midturn.compose.given_policies import DEFER, Detached
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts, Silence
 from midturn.compose.session import Kit, session_parts
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.routing.policy import DetachedPolicy, Target, ToolPolicy
+from midturn.core.routing.policy import QuestionPolicy, ToolPolicy
 from midturn.core.source import Source
 from midturn.errors import ConfigError
 from midturn.journal import Journal
@@ -33,8 +34,8 @@ class InquirerParts(Struct, frozen=True, kw_only=True):
     """
 
     model: Model | None = None
-    detached: DetachedPolicy = "defer"
-    routes: Mapping[str, Target] = {}
+    detached: Detached = DEFER
+    routes: Mapping[str, QuestionPolicy] = {}
     limits: Limits = DEFAULT_LIMITS
     source: Source | None = None
     models: Models = msgspec.field(default_factory=lambda: Models(llm={}, display=Silence()))

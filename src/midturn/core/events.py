@@ -127,10 +127,10 @@ class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):
-    """Who answered: `user`, `assistant` (with `model`), `static` (with `origin`), `cached`, `default`; other tags are kept.
+    """Who answered: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
 
     `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
-    program knows.
+    program knows. A `policy` is a prompter of the program that stands for no person. Other tags are kept.
     """
 
     by: str
@@ -138,6 +138,12 @@ class AnsweredBy(Struct, frozen=True, omit_defaults=True):
     origin: str | None = None
     via: str | None = None
     user: str | None = None
+    name: str | None = None
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether a prompt was answered, by a person or by a policy of the program, and not by what is configured or remembered."""
+        return self.by in ("user", "policy")
 
 
 class AskedForm(Struct, frozen=True):
@@ -248,7 +254,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     @property
     def is_reply(self) -> bool:
         """Whether a person said something else at a review instead of sending the answers."""
-        return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.by == "user"
+        return self.kind == "review" and self.state == "skipped" and self.answered_by is not None and self.answered_by.was_asked
 
 
 NEVER_REDACTED: Final = frozenset({"answer", "reason"})

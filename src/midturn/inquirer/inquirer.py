@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import cast
 
-from midturn.compose.given import GivenTarget, check_model, check_prompter, check_store, limits_of, policy_of, routes_of, tools_of
+from midturn.compose.given import check_model, check_prompter, check_store, limits_of, tools_of
+from midturn.compose.given_policies import GivenDetached, GivenRoute, detached_of, routes_of
 from midturn.compose.inquirer import InquirerParts, compose_inquirer
 from midturn.compose.models import Models
 from midturn.compose.run_parts import Prompter, RunParts, Silence
@@ -16,7 +17,6 @@ from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.names import BUILT_IN_TOOLS
 from midturn.core.plain_text import check_text
-from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.source import Source
 from midturn.core.turn.inputs import CallBegun
 from midturn.errors import CallEnded, ConfigError, Suspended
@@ -57,9 +57,9 @@ class Inquirer:
         store: ConversationStore,
         conversation: str,
         prompter: Prompter | None = None,
-        detached: DetachedPolicy = "defer",
+        detached: GivenDetached = "defer",
         *,
-        routes: Mapping[str, GivenTarget] | None = None,
+        routes: Mapping[str, GivenRoute] | None = None,
         limits: Limits | Mapping[str, object] | None = None,
         model: Model | LibraryModel | str | None = None,
         source: Source | None = None,
@@ -70,8 +70,8 @@ class Inquirer:
             store: Where the conversation is kept.
             conversation: Its id (`await store.new(…)` makes one); it is held while a turn is.
             prompter: Who answers for the user; nobody is attached where there is none.
-            detached: What happens to questions then: `defer`, `auto`, `defaults` or `deny`.
-            routes: Who is to answer, by `<tool>.<question>`, as for `Agent`.
+            detached: What happens to questions then, as for `Agent`.
+            routes: Who is to answer, or what, by `<tool>.<question>`, as for `Agent`.
             limits: As for `Agent`; how many model requests a turn takes is not counted here.
             model: Who answers where a question is routed to the assistant.
             source: Who asks in every call, such as `Source("other", "Claude Code")`; without it, each call's own tool.
@@ -80,7 +80,7 @@ class Inquirer:
         answering = None if model is None else models.named(model) if isinstance(model, str) else models.around(check_model(model))
         self._parts = InquirerParts(
             model=answering,
-            detached=policy_of(detached),
+            detached=detached_of(detached, None),
             routes=routes_of(routes, None),
             limits=limits_of(limits),
             models=models,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from midturn.core.events import AnsweredBy, InquiryRequest
 from midturn.core.plain_text import check_text_or_none
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply, Unavailable
+from midturn.core.reply import EndedTurn, Replied, Reply, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
 from midturn.core.turn.effects import ClosePrompt
 from midturn.core.turn.inputs import Happened, PromptFailed, UserReplied
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
 
 _LOG = logging.getLogger("midturn.prompts")
+_SPEAKERS = ("user", "policy")
 _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 
 
@@ -42,6 +43,7 @@ class OpenPrompts:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._shown: dict[str, Prompt] = {}
         self._answered_by: dict[str, str] = {}
+        self._speakers: dict[str, Prompter] = {}
 
     @property
     def any_open(self) -> bool:
@@ -55,7 +57,7 @@ class OpenPrompts:
 
     def expect_answer(self, event_id: str, who: AnsweredBy) -> None:
         """Note who answers a question elsewhere, for the prompt that closes because of it."""
-        self._answered_by[event_id] = who.user or who.via or who.by
+        self._answered_by[event_id] = who.user or who.name or who.via or who.by
 
     def expect_nothing(self, event_id: str) -> None:
         """Forget who answered elsewhere: the prompt is closed, or the answer did not fit."""
@@ -68,7 +70,7 @@ class OpenPrompts:
             return
         task.cancel()
         by = self._answered_by.get(prompt.event)
-        withdrawn: Callable[[str, str], object] | None = getattr(self._prompter, "withdrawn", None)
+        withdrawn: Callable[[str, str], object] | None = getattr(self._speakers.pop(effect.id, None), "withdrawn", None)
         if by is not None and withdrawn is not None:
             spawn(_tell(withdrawn, prompt.id, by))
 
@@ -76,6 +78,7 @@ class OpenPrompts:
         happened = await self._happened(id, prompt)
         self._tasks.pop(id, None)
         self._shown.pop(id, None)
+        self._speakers.pop(id, None)
         self._report(happened)
 
     async def _happened(self, id: str, prompt: Prompt) -> Happened:
@@ -87,8 +90,11 @@ class OpenPrompts:
         if self._prompter is None:
             return UserReplied(id, Unavailable())
         try:
-            reply = await self._reply(self._prompter, prompt)
-            return UserReplied(id, reply, _who(self._prompter))
+            speaker = self._speakers[id] = _speaker(self._prompter, prompt)
+            reply = await self._reply(speaker, prompt)
+            who = _who(speaker)
+            _check_its_part(who, reply)
+            return UserReplied(id, reply, who)
         except asyncio.CancelledError as error:
             if is_cancelled():
                 raise
@@ -99,7 +105,7 @@ class OpenPrompts:
             return _failed(id, error, str(error) or type(error).__name__)
 
     async def _reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
-        self._describe(prompt)
+        self._describe(prompter, prompt)
         return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
 
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:
@@ -117,9 +123,9 @@ class OpenPrompts:
                 return reply
             prompt = replace(prompt, error=said)
 
-    def _describe(self, prompt: Prompt) -> None:
+    def _describe(self, prompter: Prompter, prompt: Prompt) -> None:
         """Tell a prompter that wants to know what it asks, as everybody outside the turn sees it."""
-        about_to_ask: Callable[[OpenQuestion], object] | None = getattr(self._prompter, "about_to_ask", None)
+        about_to_ask: Callable[[OpenQuestion], object] | None = getattr(prompter, "about_to_ask", None)
         question = self._open(prompt) if about_to_ask is not None else None
         if about_to_ask is not None and question is not None:
             about_to_ask(question)
@@ -129,17 +135,37 @@ class OpenPrompts:
         return next((question for question in asked if question.id == prompt.id), None)
 
 
+def _speaker(prompter: Prompter, prompt: Prompt) -> Prompter:
+    """Return who answers a prompt: a prompter that is not derived from ours may have no way to pass it on."""
+    speaker: Callable[[Prompt], Prompter] | None = getattr(prompter, "speaker", None)
+    return prompter if speaker is None else speaker(prompt)
+
+
 def _who(prompter: Prompter) -> AnsweredBy:
     """Return who replied, as far as a prompter says it.
 
     Raises:
-        TypeError: It says it in something that is not text.
+        TypeError: It says it in something that is not text, or speaks for something else than a person or a policy.
     """
-    via: str | None = getattr(prompter, "via", None)
-    user: str | None = getattr(prompter, "user", None)
-    check_text_or_none("via", via)
-    check_text_or_none("user", user)
-    return AnsweredBy("user", via=via, user=user)
+    by: str = getattr(prompter, "by", "user")
+    if by not in _SPEAKERS:
+        raise TypeError(f"`by` of `{type(prompter).__name__}` is {by!r}: a prompter speaks for a 'user' or a 'policy'")
+    told = {name: cast("str | None", getattr(prompter, name, None)) for name in ("via", "user", "name")}
+    for name, said in told.items():
+        check_text_or_none(name, said)
+    if by == "policy":
+        return AnsweredBy("policy", via=told["via"], name=told["name"] or type(prompter).__name__)
+    return AnsweredBy("user", via=told["via"], user=told["user"])
+
+
+def _check_its_part(who: AnsweredBy, reply: Reply) -> None:
+    """Let no policy say what only a person says.
+
+    Raises:
+        TypeError: It does.
+    """
+    if who.by == "policy" and isinstance(reply, Replied | WentBack | EndedTurn):
+        raise TypeError(f"{who.name!r} speaks for a policy, and returned a `{type(reply).__name__}`, which only a person may say")
 
 
 async def _awaited(prompted: object) -> Reply:

@@ -127,7 +127,7 @@ def already_answered(id: str, decision: InquiryResponse | Approval | None) -> Al
 def taken_by(id: str, by: AnsweredBy | None, when: str) -> AlreadyAnswered:
     """Return the error for whoever comes after `by`."""
     who = describe(by)
-    answerer = Answerer(by.user or by.model or by.by if by else "", by.via if by else None, when)
+    answerer = Answerer(by.user or by.model or by.name or by.by if by else "", by.via if by else None, when)
     return AlreadyAnswered(f"The question {id} was answered before, by {who}. That answer stands.", who, answered_by=answerer)
 
 

@@ -112,7 +112,7 @@ def _answer(response: InquiryResponse | None, *, is_open: bool) -> list[str]:
 def _by(who: AnsweredBy | None) -> list[str]:
     if who is None:
         return []
-    details = ", ".join(part for part in (who.model, who.origin, who.user, who.via and f"via {who.via}") if part)
+    details = ", ".join(part for part in (who.model, who.origin, who.name, who.user, who.via and f"via {who.via}") if part)
     return [f"Answered by: {who.by}{f' ({details})' if details else ''}"]
 
 

@@ -51,4 +51,4 @@ def is_answer(event: Event) -> bool:
 
 
 def _is_human(by: AnsweredBy | None) -> bool:
-    return by is None or by.by == "user"
+    return by is None or by.was_asked

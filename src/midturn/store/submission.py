@@ -126,5 +126,6 @@ def describe(by: AnsweredBy | None) -> str:
     """Say who answered, for a person."""
     if by is None:
         return "somebody"
-    name = {"assistant": by.model or "an assistant", "user": by.user or "a person"}.get(by.by, by.by)
+    known = {"assistant": by.model or "an assistant", "user": by.user or "a person", "policy": f"the policy {by.name or '?'}"}
+    name = known.get(by.by, by.by)
     return f"{name} ({by.via})" if by.via else name

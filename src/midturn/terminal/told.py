@@ -208,12 +208,12 @@ def _named(who: AnsweredBy) -> str:
     match who.by:
         case "assistant":
             return f"by {exact(who.model or 'a model')}"
-        case "cached":
-            return "remembered"
+        case "cached" | "default" as unnamed:
+            return "remembered" if unnamed == "cached" else "by default"
         case "static":
             return _FLAG if who.origin == _FLAG else "by configuration"
-        case "default":
-            return "by default"
+        case "policy":
+            return f"by the policy {exact(who.name or 'policy')}"
         case "user":
             place = _PLACES.get(who.via or "", f"through {exact(who.via or '')}")
             return f"answered by {exact(who.user or 'the user')} {place}"
@@ -231,7 +231,7 @@ def _said_no(who: AnsweredBy) -> str:
             return f"{exact(who.user or 'the user')} said no"
         case "cached":
             return "you said no before"
-        case "static":
-            return "configuration says no"
+        case "static" | "policy" as rule:
+            return "configuration says no" if rule == "static" else f"the policy {exact(who.name or 'policy')} said no"
         case _:
             return "nobody was there to allow it"

@@ -14,7 +14,14 @@ from midturn.web.templating import lasted, moment
 
 _DAYS = 30
 _ROWS = 10
-_NAMES = {"user": "People", "assistant": "Models", "static": "Configuration", "default": "Defaults", "cached": "Remembered answers"}
+_NAMES = {
+    "user": "People",
+    "policy": "Policies of programs",
+    "assistant": "Models",
+    "static": "Configuration",
+    "default": "Defaults",
+    "cached": "Remembered answers",
+}
 
 
 class SumRow(Struct, frozen=True):

@@ -72,6 +72,8 @@ def by_whom(by: AnsweredBy | None) -> str:
     if by.by == "user":
         who = by.user or "a person"
         return f"{who} ({by.via})" if by.via else who
+    if by.by == "policy":
+        return f"the policy {by.name}" if by.name else "a policy"
     if by.by == "static":
         return f"the configuration ({by.origin})" if by.origin else "the configuration"
     return {"assistant": by.model or "an assistant", "cached": "an earlier answer", "default": "the default"}.get(by.by, by.by)

@@ -127,7 +127,7 @@ class _Trail:
         if who.by == "cached":
             since = self._remembered.get(remembered)
             return line(" (remembered from {})", _time(since)) if since else line(" (remembered)")
-        detail = who.model or who.origin or who.user
+        detail = who.model or who.origin or who.name or who.user
         return line(" by {}{}{}", who.by, line(" {}", detail) if detail else _NOTHING, line(" via {}", who.via) if who.via else _NOTHING)
 
 

@@ -60,6 +60,11 @@ def skipped(tool: str, reason: str | None) -> str:
     return f"{tool} was skipped by the user." + (f' Reason: "{reason}"' if reason else "")
 
 
+def skipped_by_policy(tool: str, name: str, reason: str | None) -> str:
+    """Say that a policy of the program did not let the call run."""
+    return f"{tool} was not run: the policy {name!r} does not allow it." + (f' Reason: "{reason}"' if reason else "")
+
+
 def not_allowed(tool: str) -> str:
     """Say that nobody was there who might have let the call run."""
     return f"{tool} was not run: nobody is here to allow it. Do not retry this tool call in this turn."
@@ -73,6 +78,11 @@ def switched_off(tool: str) -> str:
 def withheld(tool: str) -> str:
     """Say that a person keeps the result back, or the configuration on their behalf."""
     return f"The result of {tool} was withheld by the user."
+
+
+def withheld_by_policy(tool: str, name: str) -> str:
+    """Say that a policy of the program keeps the result back."""
+    return f"The result of {tool} was withheld by the policy {name!r}."
 
 
 def unknown_tool(tool: str, known: list[str]) -> str:
@@ -104,6 +114,12 @@ def rejected_by_assistant(tool: str, model: str, question: str, reason: str | No
 def rejected_by_user(tool: str, question: str, reason: str | None) -> str:
     """Head the error of a tool whose question a person answered with "no"."""
     head = f"The user reviewed the `{tool}` call and rejected it.\n\nQuestion: {question}"
+    return head + (f'\nReason: "{reason}"' if reason else "")
+
+
+def rejected_by_policy(tool: str, name: str, question: str, reason: str | None) -> str:
+    """Head the error of a tool whose question a policy of the program answered with "no"."""
+    head = f"The policy {name!r} rejected the `{tool}` call.\n\nQuestion: {question}"
     return head + (f'\nReason: "{reason}"' if reason else "")
 
 

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import UNSET, Struct, UnsetType
 
 from midturn.core.json_value import Json, JsonObject
+from midturn.core.secret import SecretValue
 from midturn.core.source import Source
 
 DetachedPolicy: TypeAlias = Literal["defer", "auto", "defaults", "deny"]
@@ -45,7 +46,7 @@ class QuestionPolicy(Struct, frozen=True):
     """What configuration says about one question; `origin` is the file or flag that set `answer`."""
 
     target: Target = Target()
-    answer: Json | Words | UnsetType = UNSET
+    answer: Json | SecretValue | Words | UnsetType = UNSET
     origin: str | None = None
     exclusive: bool | None = None
     prompt_label: str | None = None

@@ -182,7 +182,10 @@ class Permission(_Approving, frozen=True):
     def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool = False) -> Closing:
         seen = self._as_foretold() if who.by == "user" else {}
         record = self._record("skipped", answered_by=who, remembered=remember, reason=reason, **seen)
-        return Closing(Respond(messages.skipped(self.view.tool, reason)), (record,))
+        by_policy = who.by == "policy"
+        tool = self.view.tool
+        said = messages.skipped_by_policy(tool, who.name or who.by, reason) if by_policy else messages.skipped(tool, reason)
+        return Closing(Respond(said), (record,))
 
 
 class Delivery(_Approving, frozen=True):
@@ -219,7 +222,10 @@ class Delivery(_Approving, frozen=True):
                 return self._deliver(self._record("approved", answered_by=who, reason=reason))
             case Answered(value=False, reason=reason):
                 record = self._record("skipped", answered_by=who, reason=reason)
-                return Closing(Respond(messages.withheld(self.view.tool)), (record,))
+                by_policy = who.by == "policy"
+                tool = self.view.tool
+                said = messages.withheld_by_policy(tool, who.name or who.by) if by_policy else messages.withheld(tool)
+                return Closing(Respond(said), (record,))
             case Edited(value) if isinstance(value, str):
                 record = self._record("edited", answered_by=who, content=value)
                 return Closing(Respond(value, self.is_error), (record,))  # the words stand for the whole result: nobody sees its pictures

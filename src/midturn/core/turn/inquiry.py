@@ -41,6 +41,7 @@ from midturn.core.routing.table import (
     UseDefault,
     route,
 )
+from midturn.core.secret import SecretValue
 from midturn.core.turn.decision import (
     BY_DEFAULT,
     AwaitPerson,
@@ -244,7 +245,7 @@ class Inquiry(Struct, frozen=True):
         is_secret = isinstance(self.question.answer_type, SecretType)
         return is_secret and isinstance(self.policy.answer, Words) and not self._is_asked_again
 
-    def _configured(self) -> Json | UnsetType:
+    def _configured(self) -> Json | SecretValue | UnsetType:
         """Return the configured answer; words are read as an answer to this question.
 
         No secret is taken from words, which were typed on a command line: there the question is asked as if nothing was configured.
@@ -282,7 +283,7 @@ class Inquiry(Struct, frozen=True):
         except AnswerError as error:
             return Misfit(error.problems)
         remember = reply.remember and may_be_remembered(self.question)
-        return self._answer(Answered(value, reason=reply.reason, remember=remember), who)
+        return self._answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
 
     def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:
         give = Give(self.request.question_id, answered, self.request.id, who.by)

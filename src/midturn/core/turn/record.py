@@ -375,7 +375,7 @@ class TurnRecord:
             self._show(attempt.request)
         if by == "assistant" and attempt.is_rejection:
             self.cycle.rejected = True
-        elif by in ("assistant", "user"):
+        elif by in ("assistant", "user", "policy"):
             self.cycle.otherwise = True
 
     def _show(self, request: InquiryRequest) -> None:

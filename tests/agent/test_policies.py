@@ -1,0 +1,302 @@
+"""What a program decides itself: configured answers, rules, policies while nobody is attached. None of it is recorded as a person."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import AnsweredBy, Approval, InquiryAnswered, InquiryRedacted, ToolCallResponse
+
+
+@mt.tool(run="unattended")
+async def deploy(env: str, ctx: mt.ToolContext) -> str:
+    """Deploy the service."""
+    if not await ctx.ask(mt.Question.boolean("confirm", f"Deploy to {env}?", exclusive=True)):
+        raise mt.Rejected("Not deployed.")
+    return f"{env} in {await ctx.ask(mt.Question.select('region', 'Which region?', ['eu-1', 'us-2']))}"
+
+
+@mt.tool(run="ask")
+async def shell(cmd: str) -> str:
+    """Run a command."""
+    return f"ran {cmd}"
+
+
+@mt.tool(run="unattended")
+async def unlock(ctx: mt.ToolContext) -> str:
+    """Unlock."""
+    return str(len((await ctx.ask(mt.Question.secret("key", "Which key?"))).reveal()))
+
+
+def of(tool: str, **arguments: Any) -> mt.ScriptedModel:
+    """Return a model that calls a tool once."""
+    return mt.ScriptedModel([{"calls": [{"name": tool, "arguments": arguments}]}, {"text": "Done."}])
+
+
+def recorded(agent: mt.Agent, result: mt.RunResult[Any]) -> list[AnsweredBy | None]:
+    """Return who answered, in order."""
+    events = agent.store.read_sync(result.conversation).events
+    return [event.answered_by for event in events if isinstance(event, InquiryAnswered | InquiryRedacted | Approval)]
+
+
+def told(agent: mt.Agent, result: mt.RunResult[Any]) -> str:
+    """Return what the model read of its calls."""
+    events = agent.store.read_sync(result.conversation).events
+    return "\n".join(event.content for event in events if isinstance(event, ToolCallResponse))
+
+
+# Routes -----------------------------------------------------------------------------------------------------------------
+
+
+def test_routes_take_what_the_configuration_takes_for_a_question() -> None:
+    routes: dict[str, Any] = {"deploy.confirm": {"answer": True}, "deploy.*": {"answer": "us-2", "exclusive": False}}
+    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], routes=routes)
+    result = agent.run_sync("Ship it.")
+    assert (result.status, told(agent, result)) == ("completed", "staging in us-2")
+    assert recorded(agent, result) == [
+        AnsweredBy("static", origin="routes['deploy.confirm']"),
+        AnsweredBy("static", origin="routes['deploy.*']"),
+    ]
+
+
+def test_a_label_reaches_the_question_that_it_is_for() -> None:
+    prompter = mt.ScriptedPrompter({"deploy.confirm": True, "deploy.region": "eu-1"})
+    routes = {"deploy.confirm": {"prompt_label": "Release"}}
+    mt.Agent(of("deploy", env="staging"), tools=[deploy], routes=routes, prompter=prompter).run_sync("Ship it.")
+    assert [prompt.label for prompt in prompter.prompts] == ["Release", None]
+
+
+def test_a_configured_secret_is_redacted() -> None:
+    agent = mt.Agent(of("unlock"), tools=[unlock], routes={"unlock.key": {"answer": mt.SecretValue("hunter2!")}})
+    result = agent.run_sync("Go.")
+    assert (told(agent, result), recorded(agent, result)) == ("8", [AnsweredBy("static", origin="routes['unlock.key']")])
+
+
+def test_a_configured_answer_that_does_not_fit_fails_the_call_as_it_does_in_a_configuration() -> None:
+    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], routes={"deploy.confirm": {"answer": "yes"}})
+    result = agent.run_sync("Ship it.")
+    assert "does not match the question's answer_type" in told(agent, result)
+
+
+@pytest.mark.parametrize(
+    ("route", "says"),
+    [
+        ({"answers": True, "exclusive": True}, r"'answers' is unknown beside 'exclusive'. Did you mean `answer`\?"),
+        ({"answer": True, "model": {"id": "x"}}, "settings of an assistant stand in its `target`"),
+        ({"exclusive": "yes"}, "Expected `bool"),
+        ({"answer": object()}, r"routes\['deploy.confirm'\]\['answer'\]: "),
+        ({"target": "asistant"}, "Did you mean `assistant`"),
+    ],
+)
+def test_a_wrong_route_says_what_is_wrong(route: Any, says: str) -> None:
+    with pytest.raises(mt.ConfigError, match=says):
+        mt.Agent(of("deploy"), tools=[deploy], routes={"deploy.confirm": route})
+
+
+# Detached ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("detached", "runs", "waits"),
+    [
+        ({"run": "deny"}, False, ["confirm"]),
+        ({"run": "auto", "tool": "deny"}, True, []),
+        ({"*": {"run": "auto"}, "deploy": {"tool": "deny"}}, True, []),
+        ({"shell": "auto"}, True, ["confirm"]),
+        ({"*": "deny", "deploy": "defer"}, False, ["confirm"]),
+    ],
+)
+def test_what_happens_while_nobody_is_attached_is_said_by_kind_and_by_tool(detached: Any, runs: bool, waits: list[str]) -> None:  # noqa: FBT001
+    calls: list[dict[str, Any]] = [{"name": "shell", "arguments": {"cmd": "ls"}}, {"name": "deploy", "arguments": {"env": "staging"}}]
+    agent = mt.Agent(mt.ScriptedModel([{"calls": calls}, {"text": "Done."}]), tools=[shell, deploy], detached=detached)
+    result = agent.run_sync("Go.")
+    assert [question.question_id for question in result.pending] == waits
+    assert ("ran ls" in told(agent, result)) is runs
+
+
+@pytest.mark.parametrize(
+    ("detached", "says"),
+    [
+        ("never", "detached='never': it is one of 'defer'"),
+        ({"run": "never"}, r"detached\['run'\]='never': it is one of"),
+        ({"shell": {"runs": "deny"}}, r"detached\['shell'\]: 'runs' is no kind of prompt. Did you mean `run`\?"),
+        ({"shel": "deny"}, r"detached\['shel'\]: there is no such kind of prompt or tool. Did you mean `shell`\?"),
+        (7, "detached=7: it is one of"),
+    ],
+)
+def test_a_wrong_policy_says_what_is_wrong(detached: Any, says: str) -> None:
+    with pytest.raises(mt.ConfigError, match=says):
+        mt.Agent(of("shell"), tools=[shell], detached=detached)
+
+
+# Prompters --------------------------------------------------------------------------------------------------------------
+
+
+class Always(mt.Prompter):
+    """A policy of a program."""
+
+    by = "policy"
+    name = "always yes"
+
+    def __init__(self, *replies: mt.Reply) -> None:
+        self.replies = list(replies)
+
+    async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+        """Reply what comes next."""
+        assert prompt.id
+        return self.replies.pop(0) if self.replies else mt.Answered(value=True)
+
+
+def test_a_prompter_that_is_a_policy_is_recorded_as_one() -> None:
+    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=Always(mt.Answered(value=True), mt.Answered("eu-1")))
+    result = agent.run_sync("Ship it.")
+    assert recorded(agent, result) == [AnsweredBy("policy", name="always yes")] * 2
+
+
+def test_what_a_policy_refuses_is_not_told_as_a_persons_no() -> None:
+    no = mt.Answered(value=False, reason="Frozen.")
+    asked = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=Always(no))
+    words = told(asked, asked.run_sync("Ship it."))
+    assert words.startswith("The policy 'always yes' rejected the `deploy` call.\n\nQuestion: Deploy to staging?\nReason: \"Frozen.\"")
+    permitted = mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=Always(no))
+    assert told(permitted, permitted.run_sync("Go.")) == "shell was not run: the policy 'always yes' does not allow it. Reason: \"Frozen.\""
+
+
+@pytest.mark.parametrize("reply", [mt.Replied("No."), mt.EndedTurn(), mt.WentBack()])
+def test_a_policy_says_nothing_that_only_a_person_says(reply: mt.Reply) -> None:
+    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=Always(reply))
+    result = agent.run_sync("Ship it.")
+    assert result.status == "completed"
+    assert f"'always yes' speaks for a policy, and returned a `{type(reply).__name__}`" in told(agent, result)
+
+
+def test_a_prompter_speaks_for_a_person_or_for_a_policy() -> None:
+    prompter = Always()
+    prompter.by = "robot"  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]  # what is tested
+    agent = mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=prompter)
+    assert "a prompter speaks for a 'user' or a 'policy'" in told(agent, agent.run_sync("Go."))
+
+
+def test_a_turn_that_a_policy_has_answered_and_that_was_cut_goes_on_as_one_that_a_person_has() -> None:
+    """The answer is used from the record, and nobody is asked again."""
+    store = mt.MemoryStore()
+    first = mt.Agent(of("deploy", env="staging"), tools=[deploy], store=store, prompter=Always(mt.Answered(value=True), mt.Unavailable()))
+    cut = first.run_sync("Ship it.")
+    assert [question.question_id for question in cut.pending] == ["region"]
+    second = mt.Agent(of("deploy", env="staging"), tools=[deploy], store=store, prompter=mt.ScriptedPrompter({"deploy.region": "us-2"}))
+    result = second.resume_sync(cut.conversation)
+    assert recorded(second, result) == [AnsweredBy("policy", name="always yes"), AnsweredBy("user")]
+
+
+# Rules ------------------------------------------------------------------------------------------------------------------
+
+
+def test_rules_answer_by_tool_and_question_and_arguments_and_are_recorded_as_a_policy() -> None:
+    rules = mt.Rules(
+        {
+            "deploy.confirm": [{"when": {"env": "prod*"}, "answer": False}, {"answer": True, "reason": "Not production."}],
+            "*.region": {"answer": "eu-1"},
+        },
+        name="staging only",
+    )
+    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=rules)
+    result = agent.run_sync("Ship it.")
+    assert told(agent, result) == "staging in eu-1"
+    assert recorded(agent, result) == [AnsweredBy("policy", name="staging only")] * 2
+    production = mt.Agent(of("deploy", env="production"), tools=[deploy], prompter=rules)
+    assert told(production, production.run_sync("Ship it.")).startswith("The policy 'staging only' rejected")
+
+
+def test_where_no_rule_holds_it_is_as_if_nobody_was_attached() -> None:
+    agent = mt.Agent(
+        of("shell", cmd="rm -r ."), tools=[shell], prompter=mt.Rules({"shell.__run__": {"when": {"cmd": "ls*"}, "answer": True}})
+    )
+    assert agent.run_sync("Go.").status == "suspended"
+
+
+def test_where_no_rule_holds_somebody_else_may_be_asked_and_is_recorded_as_who_that_is() -> None:
+    person = mt.ScriptedPrompter({"deploy.region": "us-2"})
+    person.user = "ada"
+    agent = mt.Agent(of("deploy", env="staging"), tools=[deploy], prompter=mt.Rules({"deploy.confirm": {"answer": True}}, otherwise=person))
+    result = agent.run_sync("Ship it.")
+    assert recorded(agent, result) == [AnsweredBy("policy", name="rules"), AnsweredBy("user", user="ada")]
+
+
+def test_a_star_allows_no_call() -> None:
+    agent = mt.Agent(of("shell", cmd="ls"), tools=[shell], prompter=mt.Rules({"*.*": {"answer": True}, "shell.*": {"answer": True}}))
+    assert agent.run_sync("Go.").status == "suspended"
+
+
+@pytest.mark.parametrize(
+    ("when", "arguments", "holds"),
+    [
+        ({"cmd": "git status*"}, {"cmd": "git status --short"}, True),
+        ({"cmd": "git *"}, {"cmd": "git status; rm -r ."}, False),
+        ({"cmd": "git *"}, {"cmd": "git status\nrm"}, False),
+        ({"cmd": "git *"}, {"cmd": "git $(rm)"}, False),
+        ({"cmd": "a && b"}, {"cmd": "a && b"}, True),
+        ({"cmd": {"matches": "^git (status|log)$"}}, {"cmd": "git log"}, True),
+        ({"cmd": {"matches": "^git "}}, {"cmd": "git log | sh"}, False),
+        ({"n": {"below": 100}}, {"n": 99}, True),
+        ({"n": {"below": 100}}, {"n": 100}, False),
+        ({"n": {"below": 100}}, {"n": True}, False),
+        ({"n": {"one_of": [1, "a"]}}, {"n": "a"}, True),
+        ({"n": 1}, {"n": True}, False),
+        ({"n": "1?"}, {"n": 12}, True),
+        ({"/to/0/name": "ops*"}, {"to": [{"name": "ops-1"}]}, True),
+        ({"/to/1/name": "ops*"}, {"to": [{"name": "ops-1"}]}, False),
+        ({"argv": ["git", "s*"]}, {"argv": ["git", "status"]}, True),
+        ({"argv": ["git", "s*"]}, {"argv": ["git", "status", "-s"]}, False),
+        ({"argv": "git*"}, {"argv": ["git", "status"]}, False),
+        ({"cmd": "*", "n": 1}, {"cmd": "ls"}, False),
+        ({"nothing": "*"}, {"cmd": "ls"}, False),
+        ({"cmd": "*"}, "not an object", False),
+    ],
+)
+def test_conditions_look_at_arguments(when: dict[str, Any], arguments: Any, holds: bool) -> None:  # noqa: FBT001
+    reply = asyncio.run(mt.Rules({"t.q": {"when": when, "answer": True}}).prompt(prompt_of(arguments)))
+    assert isinstance(reply, mt.Answered) is holds
+
+
+def test_a_rule_lets_any_text_through_only_if_it_says_so_and_a_no_needs_no_such_care() -> None:
+    words = {"cmd": "git status; rm -r ."}
+    allowed = mt.Rules({"t.q": {"when": {"cmd": "git *"}, "answer": True, "shell": True}})
+    refused = mt.Rules({"t.q": {"when": {"cmd": "git *"}, "answer": False}})
+    assert asyncio.run(allowed.prompt(prompt_of(words))) == mt.Answered(value=True)
+    assert asyncio.run(refused.prompt(prompt_of(words))) == mt.Answered(value=False)
+
+
+def prompt_of(arguments: Any) -> mt.Prompt:
+    """Return what is asked about a call."""
+    return mt.Prompt(question=mt.Question.boolean("q", "Really?"), tool="t", arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({"deploy": {"answer": True}}, r"rules\['deploy'\]: a rule is named `<tool>.<question>`"),
+        ({"t.q": True}, r"rules\['t.q'\]: a rule is a table, such as `{'answer': True}`"),
+        ({"t.q": [{"answer": 1}, {"reason": "?"}]}, r"rules\['t.q'\]\[1\]: Object missing required field `answer`"),
+        ({"t.q": {"answer": 1, "if": {}}}, "unknown field `if`"),
+        ({"t.q": {"answer": 1, "when": {"n": {"above": 1}}}}, r"when\['n'\]: .*unknown field `above`"),
+        ({"t.q": {"answer": 1, "when": {"n": {"below": 1, "one_of": [1]}}}}, "exactly one of"),
+        ({"t.q": {"answer": 1, "when": {"n": {"matches": "(?=a)"}}}}, "linear time"),
+    ],
+)
+def test_a_wrong_rule_says_what_is_wrong(rules: Any, says: str) -> None:
+    with pytest.raises(mt.ConfigError, match=says):
+        mt.Rules(rules)
+
+
+def test_a_configured_answer_is_used_before_a_rule() -> None:
+    agent = mt.Agent(
+        of("deploy", env="staging"),
+        tools=[deploy],
+        routes={"deploy.region": {"answer": "us-2"}},
+        prompter=mt.Rules({"deploy.*": {"answer": True}}),
+    )
+    result = agent.run_sync("Ship it.")
+    assert [who.by for who in recorded(agent, result) if who] == ["policy", "static"]
