@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from midturn.cli.chat.line import history_file
-from midturn.cli.serve.places import announce
-from midturn.web.keyring import Keyring
+from midturn.cli.serve.places import announce, door_for_codes, own_name
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +21,13 @@ def _no_umask() -> Iterator[None]:
     os.umask(before)
 
 
-def keys(place: Path) -> None:
-    Keyring(place / "state" / "midturn" / "serve" / "7478").new_code()
+def a_name(_: Path) -> None:
+    own_name(7478, new=False)
+
+
+def a_door(_: Path) -> None:
+    announce(7478, "http://127.0.0.1:7478/")
+    door_for_codes(7478, lambda: "")[0].close()
 
 
 def a_server(_: Path) -> None:
@@ -35,7 +39,7 @@ def a_record(_: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-@pytest.mark.parametrize("kept", [keys, a_server, history_file, a_record])
+@pytest.mark.parametrize("kept", [a_name, a_door, a_server, history_file, a_record])
 def test_it_is_private_with_every_folder_above_it_that_was_made(
     kept: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,4 +50,4 @@ def test_it_is_private_with_every_folder_above_it_that_was_made(
     made = list(tmp_path.rglob("*"))
     assert any(path.is_file() for path in made)
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
-    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
+    assert {path.stat().st_mode & 0o777 for path in made if not path.is_dir()} == {0o600}

@@ -15,7 +15,7 @@ import midturn as mt
 from midturn.core.question import Question
 from midturn.store.store import ConversationStore
 
-HOST = "127.0.0.1:7478"
+HOST = "qwertyuiopasdfgh.localhost:7478"  # a name of the page's own
 OWN = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}  # what a browser says of a form on a page without referrers
 
 

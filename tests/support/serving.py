@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -30,6 +31,12 @@ def serve_here(app: ASGIApp) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)  # noqa: T201
         uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listener])
+
+
+def asked_here(address: str) -> tuple[str, dict[str, str]]:
+    """Return where a client asks that does not resolve the page's own name, and with which header."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=f"127.0.0.1:{parts.port}").geturl(), {"Host": parts.netloc}
 
 
 def free_port() -> int:

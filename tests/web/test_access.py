@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import re
 from collections.abc import Generator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,10 +14,9 @@ from starlette.types import Message
 import midturn as mt
 from midturn.core.question import Question
 from midturn.store.memory_store import MemoryStore
-from midturn.web.access import CookieAccess, HeaderAccess
 from midturn.web.app import application, inbox
 from midturn.web.board import Board
-from midturn.web.gate import MOST_BYTES
+from midturn.web.gate import MOST_BYTES, CookieAccess, HeaderAccess, Names, is_shared
 from midturn.web.keyring import CODE_SECONDS, SIGN_IN_SECONDS, Keyring
 from midturn.web.library import Library
 from midturn.web.port import Port
@@ -26,7 +24,8 @@ from midturn.web.site import Site
 from support.pages import HOST, OWN, ada, agent_with, asking, browsing, send, wait_for
 
 COOKIE = "midturn-7478"
-HOSTS = {HOST, "localhost:7478", "[::1]:7478"}
+SHARED = frozenset({"127.0.0.1:7478", "localhost:7478", "[::1]:7478"})
+NAMES = Names(own=frozenset({HOST}), shared=SHARED)
 
 
 class Clock:
@@ -46,9 +45,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def keyring(tmp_path: Path, clock: Clock) -> Keyring:
+def keyring(clock: Clock) -> Keyring:
     """Return the keys of the server."""
-    return Keyring(tmp_path / "keys", clock)
+    return Keyring(clock)
 
 
 @pytest.fixture
@@ -64,7 +63,7 @@ def client(store: MemoryStore, keyring: Keyring, waiting: mt.OpenQuestion) -> Ge
     site = Site(
         board=Board(Port(store)), library=Library(Port(store)), access=CookieAccess(keyring, cookie=COOKIE, name="ada"), signs_in=True
     )
-    with browsing(application(site, HOSTS)) as browser:
+    with browsing(application(site, NAMES)) as browser:
         yield browser
 
 
@@ -94,7 +93,7 @@ def test_under_tls_the_cookie_is_secure(store: MemoryStore, keyring: Keyring) ->
         access=CookieAccess(keyring, cookie="__Host-midturn-7478", secure=True),
         signs_in=True,
     )
-    with browsing(application(site, HOSTS)) as browser:
+    with browsing(application(site, NAMES)) as browser:
         assert "Secure" in browser.get(f"/enter?code={keyring.new_code()}").headers["set-cookie"]
 
 
@@ -138,14 +137,13 @@ def test_whoever_signs_out_is_out(signed_in: TestClient) -> None:
     assert signed_in.get("/", headers={"Cookie": f"{COOKIE}={token}"}).status_code == 401
 
 
-def test_the_keys_are_on_no_disk(signed_in: TestClient, keyring: Keyring, tmp_path: Path) -> None:
-    """What lies in the directory opens no door, and only its owner can look."""
-    code, token = keyring.new_code(), signed_in.cookies[COOKIE]
-    found = [Path(folder) / name for folder, _, names in os.walk(tmp_path) for name in names]
-    assert len(found) == 2
-    assert all(code not in str(file) and token not in str(file) and file.read_bytes() == b"" for file in found)
-    assert {file.stat().st_mode & 0o777 for file in found} == {0o600}
-    assert {file.parent.stat().st_mode & 0o777 for file in found} == {0o700}
+def test_no_key_is_on_a_disk_and_none_shows_itself(signed_in: TestClient, keyring: Keyring) -> None:
+    """A sign-in is in the server's memory: no file that somebody writes makes one."""
+    entered = keyring.redeem(keyring.new_code())
+    assert entered is not None
+    assert entered.token not in repr(entered)
+    assert entered.key not in f"{entered} {keyring.sign_ins()} {vars(keyring)}"
+    assert signed_in.cookies[COOKIE] not in f"{vars(keyring)}"
 
 
 def test_what_was_typed_before_the_sign_in_ran_out_can_be_sent_again(signed_in: TestClient, waiting: mt.OpenQuestion, clock: Clock) -> None:
@@ -185,9 +183,125 @@ def test_a_page_is_not_shown_under_another_name(signed_in: TestClient, host: str
     assert signed_in.get("/", headers={"Host": host}).status_code == 421
 
 
-@pytest.mark.parametrize("host", sorted(HOSTS))
-def test_it_is_shown_under_its_own(signed_in: TestClient, host: str) -> None:
-    assert signed_in.get("/", headers={"Host": host}).status_code == 200
+def test_it_is_shown_under_its_own(signed_in: TestClient) -> None:
+    shown = signed_in.get("/")
+    assert (shown.status_code, "Sure?" in shown.text) == (200, True)
+
+
+# Names that other servers share ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def at_an_address(client: TestClient) -> TestClient:
+    """Return a browser that asks for the page by an address, whose cookies every port of this machine is sent."""
+    client.headers["Host"] = "127.0.0.1:7478"
+    return client
+
+
+def entered_at(client: TestClient, keyring: Keyring, **fields: str) -> str:
+    """Sign in there; return the key that the page holds."""
+    shell = client.post("/enter", data={"code": keyring.new_code(), **fields}, headers=OWN)
+    assert shell.status_code == 200
+    return re.findall(r'data-key="([^"]{20,})"', shell.text)[0]
+
+
+def test_at_an_address_the_cookie_opens_an_empty_page_and_the_key_the_rest(
+    at_an_address: TestClient, keyring: Keyring, waiting: mt.OpenQuestion
+) -> None:
+    key = {"X-Midturn-Key": entered_at(at_an_address, keyring)}
+    for path in ("/", f"/q/{waiting.id}", "/c", "/stats", "/devices"):
+        shell = at_an_address.get(path)
+        assert (shell.status_code, "data-shell" in shell.text, "Sure?" in shell.text, key["X-Midturn-Key"] in shell.text) == (
+            200,
+            True,
+            False,
+            False,
+        )
+        assert at_an_address.get(path, headers={"X-Midturn-Key": ""}).status_code == 401
+        assert "data-shell" not in at_an_address.get(path, headers=key).text
+    assert "Sure?" in at_an_address.get(f"/q/{waiting.id}", headers=key).text
+    for path in ("/api/questions", f"/api/questions/{waiting.id}", "/api/events", "/api/conversations"):
+        assert at_an_address.get(path).status_code == 401
+    body = {"value": True}
+    assert at_an_address.post(f"/q/{waiting.id}", data={"answer": "yes"}, headers=OWN).status_code == 401
+    assert at_an_address.post("/leave", headers=OWN).status_code == 401
+    assert at_an_address.post(f"/api/questions/{waiting.id}/answer", json=body).status_code == 401
+    assert at_an_address.post(f"/api/questions/{waiting.id}/answer", json=body, headers=key).status_code == 200
+
+
+def test_a_cookie_of_an_address_opens_nothing_under_the_pages_own_name(at_an_address: TestClient, keyring: Keyring) -> None:
+    """Who was sent the cookie, and learned the name, has no more than the cookie."""
+    entered_at(at_an_address, keyring)
+    token = at_an_address.cookies[COOKIE]
+    headers = {"Host": HOST, "Cookie": f"{COOKIE}={token}"}
+    assert at_an_address.get("/", headers=headers).status_code == 401
+    assert at_an_address.get("/", headers={**headers, "X-Midturn-Key": token}).status_code == 401
+
+
+def test_a_cookie_of_the_own_name_opens_nothing_at_an_address(signed_in: TestClient) -> None:
+    shell = signed_in.get("/api/questions", headers={"Host": "127.0.0.1:7478"})
+    assert shell.status_code == 401
+
+
+def test_without_scripts_each_answer_at_an_address_takes_a_code(
+    at_an_address: TestClient, keyring: Keyring, waiting: mt.OpenQuestion, store: MemoryStore
+) -> None:
+    opened = at_an_address.post("/enter", data={"code": keyring.new_code(), "to": f"/q/{waiting.id}", "bare": "yes"}, headers=OWN)
+    assert (opened.status_code, "Sure?" in opened.text, "set-cookie" in opened.headers) == (200, True, False)
+    (key,) = set(re.findall(r'name="midturn_key" value="([^"]{20,})"', opened.text))
+    assert at_an_address.post(f"/q/{waiting.id}", data={"answer": "yes"}, headers=OWN).status_code == 401
+    assert store.pending_sync()
+    assert at_an_address.post(f"/q/{waiting.id}", data={"answer": "yes", "midturn_key": key}, headers=OWN).status_code == 303
+    assert not store.pending_sync()
+    assert at_an_address.get("/").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("host", "shared"),
+    [
+        ("127.0.0.1:7478", True),
+        ("[::1]:7478", True),
+        ("localhost", True),
+        ("192.0.2.7:443", True),
+        ("abc.localhost:7478", False),
+        ("questions.example.org", False),
+    ],
+)
+def test_an_address_is_a_name_that_other_servers_share(host: str, shared: bool) -> None:  # noqa: FBT001  a row of a table
+    assert is_shared(host) is shared
+
+
+# Signing out ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_is_signed_out_from_another(client: TestClient, keyring: Keyring) -> None:
+    other = keyring.redeem(keyring.new_code(), "An old <telephone>")
+    assert other is not None
+    client.get(f"/enter?code={keyring.new_code()}", headers={"User-Agent": "This one"})
+    page = client.get("/devices").text
+    assert "An old &lt;telephone&gt;" in page
+    assert "This one" in page
+    other_id = next(one.id for one in keyring.sign_ins() if one.device != "This one")
+    assert client.post("/leave", data={"device": other_id}, headers=OWN).status_code == 303
+    assert keyring.by_token(other.token) is None
+    assert client.get("/").status_code == 200
+
+
+def test_every_page_leads_to_signing_out(signed_in: TestClient, waiting: mt.OpenQuestion) -> None:
+    for path in ("/", "/c", "/stats", f"/q/{waiting.id}"):
+        assert 'action="/leave"' in signed_in.get(path).text
+
+
+def test_a_link_is_where_one_comes_to_after_signing_in(client: TestClient, keyring: Keyring, waiting: mt.OpenQuestion) -> None:
+    asked = client.get(f"/q/{waiting.id}")
+    assert f'name="to" value="/q/{waiting.id}"' in asked.text
+    entered = client.post("/enter", data={"code": keyring.new_code(), "to": f"/q/{waiting.id}"}, headers=OWN)
+    assert entered.headers["location"] == f"/q/{waiting.id}"
+
+
+@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/leave", "x", "/q\r\nX: y"])
+def test_signing_in_leads_to_no_other_site(client: TestClient, keyring: Keyring, to: str) -> None:
+    assert client.post("/enter", data={"code": keyring.new_code(), "to": to}, headers=OWN).headers["location"] == "/"
 
 
 @pytest.mark.parametrize(
@@ -394,10 +508,21 @@ def test_a_program_may_say_so_asynchronously_and_have_the_last_word(store: Memor
     assert store.pending_sync()
 
 
-def test_a_proxy_names_people_in_a_header_and_only_once(store: MemoryStore) -> None:
-    site = Site(board=Board(Port(store)), library=Library(Port(store)), access=HeaderAccess("X-Remote-User"))
-    with browsing(application(site, HOSTS)) as client:
-        assert client.get("/").status_code == 401
-        assert client.get("/", headers={"X-Remote-User": " "}).status_code == 401
-        assert client.get("/", headers=[("X-Remote-User", "ada"), ("X-Remote-User", "eve")]).status_code == 401
-        assert client.get("/", headers={"X-Remote-User": "ada"}).status_code == 200
+SECRET = "a secret of the proxy's"
+
+
+def test_a_proxy_names_people_in_a_header_only_once_and_only_with_its_secret(store: MemoryStore) -> None:
+    site = Site(board=Board(Port(store)), library=Library(Port(store)), access=HeaderAccess("X-Remote-User", SECRET))
+    shown, ada_ = ("X-Midturn-Proxy-Secret", SECRET), ("X-Remote-User", "ada")
+    with browsing(application(site, NAMES)) as client:
+        for headers in (
+            [shown],
+            [ada_],
+            [shown, ("X-Remote-User", " ")],
+            [shown, ada_, ("X-Remote-User", "eve")],
+            [shown, shown, ada_],
+            [("X-Midturn-Proxy-Secret", ""), ada_],
+            [("X-Midturn-Proxy-Secret", f"{SECRET} "), ("X-Midturn-Proxy-Secret", "x"), ada_],
+        ):
+            assert client.get("/", headers=headers).status_code == 401
+        assert client.get("/", headers=[shown, ada_]).status_code == 200

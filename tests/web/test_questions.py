@@ -15,10 +15,10 @@ from midturn.core.events import InquiryAnswered, InquiryCancelled
 from midturn.core.question import Question
 from midturn.store.memory_store import MemoryStore
 from midturn.web import inbox
-from midturn.web.access import ProgramAccess
 from midturn.web.app import application
 from midturn.web.board import Board
 from midturn.web.drafts import Drafts
+from midturn.web.gate import ProgramAccess
 from midturn.web.library import Library
 from midturn.web.port import Port
 from midturn.web.site import Site
@@ -216,7 +216,7 @@ def kept_in(store: MemoryStore, directory: Path, who: str = "ada") -> ASGIApp:
     """Return the pages of a server that keeps drafts in a directory."""
     port = Port(store)
     access = ProgramAccess(lambda _: who)
-    return application(Site(board=Board(port), library=Library(port), access=access, drafts=Drafts(directory / "drafts")), hosts=None)
+    return application(Site(board=Board(port), library=Library(port), access=access, drafts=Drafts(directory / "drafts")), names=None)
 
 
 def test_a_review_that_waits_on_its_own_leads_back_to_its_answers(store: MemoryStore) -> None:

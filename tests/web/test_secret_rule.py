@@ -14,6 +14,7 @@ from midturn.web.secret_rule import is_private
         ("https", "203.0.113.5", "public.example", True),
         ("http", "127.0.0.1", "127.0.0.1:7478", True),
         ("http", "127.0.0.1", "localhost:7478", True),
+        ("http", "127.0.0.1", "qwertyuiopasdfgh.localhost:7478", True),
         ("http", "::1", "[::1]:7478", True),
         ("http", "127.0.0.1", "public.example", False),  # a proxy on this machine, and a browser anywhere
         ("http", "127.0.0.1", "localhost.evil.example", False),

@@ -16,7 +16,7 @@ import pytest
 from midturn.core.question import Question
 from midturn.store.file_store import FileStore
 from support.pages import OWN, agent_with, asking, wait_for
-from support.serving import free_port
+from support.serving import asked_here, free_port
 
 MIDTURN = [sys.executable, "-m", "midturn"]
 
@@ -51,19 +51,20 @@ def test_the_address_that_is_printed_leads_in_once_and_another_code_can_be_had(
     waiting = wait_for(agent_with(FileStore(tmp_path / "conversations"), asking(Question.boolean("q", "Deploy?"))))
     assert server.stdout
     address = server.stdout.readline().strip()
-    assert re.fullmatch(rf"http://127\.0\.0\.1:{port}/enter\?code=[A-Z2-9]{{4}}(-[A-Z2-9]{{4}}){{3}}", address)
-    with httpx2.Client(headers=OWN) as browser:
+    assert re.fullmatch(rf"http://[a-z]{{16}}\.localhost:{port}/enter\?code=[A-Z2-9]{{4}}(-[A-Z2-9]{{4}}){{3}}", address)
+    entrance, host = asked_here(address)
+    with httpx2.Client(headers=OWN | host) as browser:
         assert browser.get(f"http://127.0.0.1:{port}/").status_code == 401
-        assert browser.get(address).status_code == 303
+        assert browser.get(entrance).status_code == 303
         assert "Deploy?" in browser.get(f"http://127.0.0.1:{port}/").text
         assert browser.post(f"http://127.0.0.1:{port}/q/{waiting.id}", data={"answer": "no"}).status_code == 303
         assert "answered by ada (web)" in browser.get(f"http://127.0.0.1:{port}/q/{waiting.id}").text
     code = subprocess.run(
         [*MIDTURN, "serve", "code"], env=environment, capture_output=True, text=True, timeout=60, check=True
     ).stdout.strip()
-    with httpx2.Client() as telephone:
-        assert telephone.get(address).status_code == 401
-        assert telephone.get(code).status_code == 303
+    with httpx2.Client(headers=host) as telephone:
+        assert telephone.get(entrance).status_code == 401
+        assert telephone.get(asked_here(code)[0]).status_code == 303
     server.send_signal(signal.SIGINT)
     printed, errors = server.communicate(timeout=60)
     assert server.returncode == 0, errors

@@ -14,7 +14,7 @@ import segno
 import trustme
 
 from support.pty_session import PtySession
-from support.serving import free_port
+from support.serving import asked_here, free_port
 
 WAITS = "Ctrl-C ends the server"
 
@@ -69,9 +69,10 @@ def test_the_picture_is_the_address_and_enter_draws_another(terminal: PtySession
     assert drawn[: len(expected)] == expected
     assert b"\x1b[97;40m" in terminal.raw
     for address in (first, second):
-        with httpx2.Client() as browser:
-            assert browser.get(address).status_code == 303
-            assert browser.get(address).status_code == 401
+        entrance, host = asked_here(address)
+        with httpx2.Client(headers=host) as browser:
+            assert browser.get(entrance).status_code == 303
+            assert browser.get(entrance).status_code == 401
 
 
 def test_where_no_phone_gets_to_the_address_that_is_said(terminal: PtySession) -> None:
@@ -100,8 +101,10 @@ def test_with_a_certificate_the_page_is_reached_over_tls_alone(tmp_path: Path, e
         assert address.startswith("https://127.0.0.1:")
         with httpx2.Client(verify=trusting) as browser:
             entered = browser.get(address)
-            assert (entered.status_code, "Secure" in entered.headers["set-cookie"]) == (303, True)
+            assert (entered.status_code, "Secure" in entered.headers["set-cookie"]) == (200, True)
             assert entered.headers["set-cookie"].startswith("__Host-")
-            assert browser.get(address.partition("/enter")[0] + "/").status_code == 200
+            key = re.findall(r'data-key="([^"]{20,})"', entered.text)[0]
+            page = browser.get(address.partition("/enter")[0] + "/", headers={"X-Midturn-Key": key})
+            assert (page.status_code, "Nothing waits for you" in page.text) == (200, True)
         with httpx2.Client() as plain, pytest.raises(httpx2.HTTPError):
             plain.get(address.replace("https://", "http://"))

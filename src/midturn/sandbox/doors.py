@@ -9,7 +9,7 @@ from typing import Final
 from midturn.core.asker import Asker
 from midturn.errors import PersonNeeded
 from midturn.sandbox.ancestry import ancestors
-from midturn.sandbox.marks import tool_above
+from midturn.sandbox.marks import environment_of, tool_above
 from midturn.sandbox.served import agent_above
 
 _AFTER: Final = "A person has to do it, at a terminal of their own."
@@ -28,6 +28,11 @@ def for_people_only(what: str) -> None:
 def not_a_persons(environment: Mapping[str, str]) -> str | None:
     """Say why this process counts as a tool's or an agent's: a sentence's end; None where nothing says so."""
     return agent_above() or tool_above(environment)
+
+
+def not_a_persons_process(pid: int) -> str | None:
+    """Say why another process of this user counts as a tool's or an agent's, as `not_a_persons` does of this one."""
+    return agent_above(pid) or tool_above(environment_of(pid), pid)
 
 
 def not_for_its_own_agent(asker: Asker | None) -> None:

@@ -15,6 +15,7 @@ import resource
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from midturn.sandbox.ancestry import Process, ancestors, process
@@ -31,16 +32,25 @@ _RLIMIT_LOCKS: Final = 10  # the same number on every architecture; Python has n
 _MARKED: Final = 1
 
 
-def tool_above(environment: Mapping[str, str]) -> str | None:
-    """Say why this process counts as a tool's: a sentence's end; None where nothing says so."""
+def tool_above(environment: Mapping[str, str], pid: int = 0) -> str | None:
+    """Say why a process (by default this one) counts as a tool's: a sentence's end; None where nothing says so."""
     if name := environment.get(VARIABLE):
         return f"it was started by `{name}`"
-    if _is_marked():
+    if _is_marked(pid):
         return "it was started by a tool or an agent"
-    here = process(os.getpid())
-    if here is not None and any(_runs_tools(one, here) for one in ancestors()):
+    here = process(pid or os.getpid())
+    if here is not None and any(_runs_tools(one, here) for one in ancestors(here.pid)):
         return "it descends from a turn that is running"
     return None
+
+
+def environment_of(pid: int) -> Mapping[str, str]:
+    """Return the environment that a process was started with; nothing where it may not be read."""
+    try:
+        text = Path("/proc", str(pid), "environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return {}
+    return {name: value for name, _, value in (entry.partition("=") for entry in text.split("\0"))}
 
 
 def marked(argv: Sequence[str]) -> tuple[str, ...]:
@@ -55,12 +65,15 @@ def mark(pid: int) -> None:
             resource.prlimit(pid, _RLIMIT_LOCKS, (_MARKED, _MARKED))
 
 
-def _is_marked() -> bool:
+def _is_marked(pid: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
-    hard = resource.getrlimit(_RLIMIT_LOCKS)[1]
+    try:
+        hard = resource.prlimit(pid, _RLIMIT_LOCKS)[1]
+    except OSError:  # it has ended, or is another user's
+        return False
     return hard != resource.RLIM_INFINITY and hard <= _MARKED
 
 
 def _runs_tools(one: Process, here: Process) -> bool:
-    return one.name == NAME and one.session != here.session
+    return one.name == NAME and one.session != here.session and one.pid != os.getpid()  # a browser that we open is no tool of ours

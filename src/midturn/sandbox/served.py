@@ -6,7 +6,9 @@ state directory. The mark holds for what it starts from then on, whatever that d
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -34,12 +36,13 @@ def remember(agent: ProcessMark | None, name: str) -> None:
             create_private(note, f"{agent.boot}\n{name}".encode())
 
 
-def agent_above() -> str | None:
-    """Say which agent that we serve this process descends from: a sentence's end; None where there is none."""
+def agent_above(pid: int | None = None) -> str | None:
+    """Say which agent that we serve a process (by default this one) is, or descends from: a sentence's end; None where there is none."""
     notes = _notes()
     if not notes.is_dir():
         return None
-    for one in ancestors():
+    itself = process(os.getpid() if pid is None else pid)
+    for one in chain([itself] if itself else [], ancestors(pid)):
         written = read_private(notes / _named(one.pid, str(one.started)))
         since, _, name = (written or b"").decode(errors="replace").partition("\n")
         if written and since == boot():

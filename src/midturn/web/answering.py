@@ -25,9 +25,9 @@ from midturn.prompts.content import pretty
 from midturn.prompts.keys import scope
 from midturn.store.ids import event_ids
 from midturn.store.outside_answers import Receipt
-from midturn.web.access import Visitor
 from midturn.web.body import Fields
 from midturn.web.controls import control_of
+from midturn.web.gate import Visitor
 from midturn.web.question_pages import DecisionPage, PageAgain, QuestionPage, ReviewPage, ShownPage
 from midturn.web.sent_answer import sent_answer
 from midturn.web.site import Site

@@ -13,9 +13,9 @@ from midturn.core.events import AnsweredBy
 from midturn.core.json_value import Json, pointer_to
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, AnswerError, NotAllowed, NotOpen, PersonNeeded, Problem, StoreError
-from midturn.web.access import Visitor
 from midturn.web.body import read_object
 from midturn.web.closed import closed, recorded
+from midturn.web.gate import Visitor
 from midturn.web.reading import read_named
 from midturn.web.secret_rule import secret_elsewhere
 from midturn.web.shapes import WAYS

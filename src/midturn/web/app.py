@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -20,9 +20,20 @@ from midturn.errors import StoreError
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
 from midturn.web import api
-from midturn.web.access import CookieAccess, ProgramAccess, Visitor, WhoIsIt
 from midturn.web.board import Board
-from midturn.web.gate import RequestGate, TooLarge, is_for_programs, too_large
+from midturn.web.gate import (
+    CookieAccess,
+    Names,
+    Peers,
+    ProgramAccess,
+    RequestGate,
+    TooLarge,
+    Visitor,
+    WhoIsIt,
+    admitted,
+    is_for_programs,
+    too_large,
+)
 from midturn.web.library import Library
 from midturn.web.openapi import openapi
 from midturn.web.pages.conversations import conversation, conversations, export
@@ -31,7 +42,7 @@ from midturn.web.pages.stats import stats
 from midturn.web.pages.waiting import waiting
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
-from midturn.web.sign_in import enter, leave, stranger
+from midturn.web.sign_in import devices, enter, leave, stranger
 from midturn.web.site import Site
 from midturn.web.stream import events
 from midturn.web.templating import STATIC, page, version
@@ -55,11 +66,11 @@ def inbox(agent_or_store: Agent | ConversationStore, *, user: WhoIsIt, may_answe
     guarded = store if may_answer is None else store.guarded(may_answer)
     port = Port(guarded)
     resumer = Resuming(port, agent_or_store.resume) if resume and isinstance(agent_or_store, Agent) else None
-    return application(Site(board=Board(port), library=Library(port), access=ProgramAccess(user), resumer=resumer), hosts=None)
+    return application(Site(board=Board(port), library=Library(port), access=ProgramAccess(user), resumer=resumer), names=None)
 
 
-def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
-    """Return the application of a site; `hosts` are the names under which it may be asked for."""
+def application(site: Site, names: Names | None, peers: Peers = "any") -> ASGIApp:
+    """Return the application of a site; `names` are those under which it may be asked for, `peers` whose connections it takes."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -93,12 +104,12 @@ def application(site: Site, hosts: Collection[str] | None) -> ASGIApp:
     ]
     handlers = {TooLarge: _too_large, HTTPException: _problem, StoreError: _unavailable}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)  # type: ignore[arg-type]  # of exactly these errors
-    return RequestGate(app, hosts)
+    return RequestGate(app, names, peers)
 
 
 def _for_visitors(site: Site, show: _Page) -> Callable[[Request], Awaitable[Response]]:
     async def shown(request: Request) -> Response:
-        visitor = await site.access.visitor(request)
+        visitor = await admitted(request, site.access)
         if site.resumer:
             site.resumer.begin()  # here, too: an application that is mounted hears of no start
         return await stranger(request, site) if visitor is None else await show(request, visitor, site)
@@ -114,10 +125,11 @@ def _sign_in(site: Site) -> list[Route]:
     async def entering(request: Request) -> Response:
         return await enter(request, access)
 
-    async def leaving(request: Request) -> Response:
-        return await leave(request, access)
-
-    return [Route("/enter", entering, methods=["GET", "POST"]), Route("/leave", leaving, methods=["POST"])]
+    return [
+        Route("/enter", entering, methods=["GET", "POST"]),
+        Route("/leave", _for_visitors(site, leave), methods=["POST"]),
+        Route("/devices", _for_visitors(site, devices), methods=["GET"]),
+    ]
 
 
 async def _static(request: Request) -> Response:

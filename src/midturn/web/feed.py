@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -69,9 +70,9 @@ class Feed:
                 after = change.number
             if missed:
                 continue
-            try:
-                await asyncio.wait_for(news.wait(), _QUIET)
-            except TimeoutError:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), _TICK)
+            if after == self._last:
                 yield None
 
     def close(self) -> None:
@@ -79,9 +80,13 @@ class Feed:
         self.closed = True
         self._wake()
 
+    def look(self) -> None:
+        """Let everybody who listens find out whether they still may."""
+        self._wake()
+
     def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
 
-_QUIET = 15.0  # seconds after which something is sent, so that proxies and telephones keep the line
+_TICK = 0.5  # seconds after which who listens looks whether they still may

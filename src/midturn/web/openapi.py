@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from midturn import __version__
-from midturn.web.access import CookieAccess, Visitor
+from midturn.web.gate import CookieAccess, Visitor
 from midturn.web.shapes import WAYS, AnswerShape, ConversationShape, ErrorShape, QuestionShape, ReceiptShape, SummaryShape
 from midturn.web.site import Site
 

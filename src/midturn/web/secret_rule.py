@@ -37,7 +37,7 @@ def is_private(request: Request) -> bool:
 
 def is_loopback(name: str) -> bool:
     """Say whether a name is this machine's own."""
-    if name == "localhost":
+    if name.rpartition(".")[2] == "localhost":
         return True
     try:
         return ipaddress.ip_address(name).is_loopback

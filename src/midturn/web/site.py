@@ -11,9 +11,9 @@ from starlette.responses import Response
 
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion
-from midturn.web.access import Access, Visitor
 from midturn.web.board import Board
 from midturn.web.drafts import Drafts
+from midturn.web.gate import Access, Visitor
 from midturn.web.library import Library
 from midturn.web.secret_replies import Vault
 

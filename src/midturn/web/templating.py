@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -22,15 +23,23 @@ from midturn.prompts.answer_text import value_text
 from midturn.web.markup import block, rich_text
 
 STATIC: Final = files("midturn.web") / "static"
+KEY_IN_FORMS: Final = "midturn.key_in_forms"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _JUST_NOW = 45
 
 
 def page(request: Request, template: str, values: Mapping[str, object], status: int = 200) -> HTMLResponse:
-    """Return a page, or the part of one."""
+    """Return a page, or the part of one. A key in the scope goes on in its forms."""
     base = str(request.scope.get("root_path", "")).rstrip("/")
-    html = _ENVIRONMENT.get_template(template).render(base=base, asset=f"{base}/static/{_VERSION}", **values)
+    key = str(request.scope.get(KEY_IN_FORMS, ""))
+    common = {"base": base, "asset": f"{base}/static/{_VERSION}", "path": request.url.path, "key_field": _key_field(key)}
+    html = _ENVIRONMENT.get_template(template).render({**common, **values})
     return HTMLResponse(html, status)
+
+
+def _key_field(key: str) -> Markup:
+    """Return what a form holds on a page that was opened without scripts, and with a key."""
+    return Markup('<input type="hidden" name="midturn_key" value="{}">').format(key) if key else Markup()
 
 
 def version() -> str:
@@ -63,6 +72,11 @@ def lasted(seconds: float) -> str:
             count = max(1, round(seconds / unit))
             return f"{count} {name}" + ("s" if count > 1 else "")
     return "a moment"
+
+
+def _since(begun: float) -> str:
+    """Say how long ago something was, by the clock of this process."""
+    return lasted(time.time() - begun)
 
 
 def by_whom(by: AnsweredBy | None) -> str:
@@ -113,6 +127,7 @@ def _environment() -> Environment:
     environment.filters.update(
         ago=ago,
         lasted=lasted,
+        since=_since,
         block=block,
         rich=rich_text,
         typed=_as_typed,

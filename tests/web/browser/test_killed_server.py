@@ -21,6 +21,12 @@ from support.browser import Elsewhere
 from support.pages import agent_with, asking
 from support.serving import free_port
 
+
+def at(entrance: str, path: str) -> str:
+    """Return the address of a page of the server that one enters there."""
+    return entrance.partition("/enter")[0] + path
+
+
 NOTE = Question.text("q", "What should it say?")
 _KILLS = int(os.environ.get("MIDTURN_KILLS", "4"))
 
@@ -69,15 +75,19 @@ def test_an_answer_that_never_arrived_is_said_to_be_missing_and_can_be_sent_agai
     page: Page, server: Server, disk: ConversationStore, elsewhere: Elsewhere[Any]
 ) -> None:
     waiting = elsewhere(agent_with(disk, asking(NOTE)).run("Ship it.")).pending[0]
-    page.goto(server.start())
-    page.goto(f"http://127.0.0.1:{server.port}/q/{waiting.id}")
+    entrance = server.start()
+    page.goto(entrance)
+    page.goto(at(entrance, f"/q/{waiting.id}"))
     page.locator("textarea#answer").fill("half a sentence")
     server.signal(signal.SIGSTOP)
     page.get_by_role("button", name="Answer").click()
     server.kill()
     expect(page.locator("[data-lost]")).to_contain_text("cannot be reached", timeout=30_000)
-    server.start()
+    entrance = server.start()
+    expect(page.locator("[data-signed-out]")).to_be_visible(timeout=60_000)
+    page.context.new_page().goto(entrance)
     expect(page.locator("[data-lost]")).to_contain_text("was not recorded", timeout=60_000)
+    expect(page.locator("[data-signed-out]")).to_be_hidden()
     expect(page.locator("textarea#answer")).to_have_value("half a sentence")
     page.get_by_role("button", name="Answer").click()
     expect(page.locator(".done")).to_contain_text("half a sentence", timeout=30_000)
@@ -88,15 +98,17 @@ def test_whenever_it_is_killed_the_page_says_what_is_on_record(
 ) -> None:
     """The moment is drawn; `MIDTURN_KILLS` says how often. What the page says is held against the store."""
     draws = random.Random(17)
-    page.goto(server.start())
+    page.goto(entrance := server.start())
     for number in range(_KILLS):
         waiting = elsewhere(agent_with(disk, asking(NOTE)).run("Ship it.")).pending[0]
-        page.goto(f"http://127.0.0.1:{server.port}/q/{waiting.id}")
+        page.goto(at(entrance, f"/q/{waiting.id}"))
         page.locator("textarea#answer").fill(f"answer {number}")
         page.evaluate("() => { setTimeout(() => document.querySelector('button.primary').click(), 5) }")
         page.wait_for_timeout(draws.uniform(0, 60))
         server.kill()
-        server.start()
+        other = page.context.new_page()
+        other.goto(entrance := server.start())
+        other.close()
         expect(page.locator(".done, [data-lost]:not([hidden]):has-text('was not recorded')").first).to_be_visible(timeout=60_000)
         said = page.locator(".done").count() > 0
         ((_, response),) = elsewhere(disk.read(waiting.conversation)).pairs()

@@ -9,22 +9,27 @@ import os
 import signal
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 import click
+from msgspec.structs import replace
 
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import is_terminal, note, say, tell
 from midturn.cli.place import find_place
-from midturn.cli.serve.given import LOOPBACK, SCHEMES, Serve
-from midturn.cli.serve.places import announce, directory_of, find_running, withdraw
+from midturn.cli.serve.given import SCHEMES, Serve
+from midturn.cli.serve.places import OPENED, announce, directory_of, door_for_codes, find_running, own_name, withdraw
 from midturn.cli.shown import presented
 from midturn.cli.watching import without_echo
 from midturn.errors import ConfigError
 from midturn.sandbox.doors import for_people_only
+
+if TYPE_CHECKING:
+    from midturn.web.site import Site
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104  named to be refused
 
@@ -42,7 +47,11 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="The certificate, for another host than this machine.")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy with TLS stands in front.")
-@click.option("--user-header", metavar="NAME", help="With --behind-proxy: the header in which it says who somebody is.")
+@click.option("--user-header", metavar="NAME", help="The header in which the proxy says who somebody is.")
+@click.option("--proxy-secret-file", type=_FILE, metavar="FILE", help="What the proxy sends as `X-Midturn-Proxy-Secret` with it.")
+@click.option("--unix-socket", type=click.Path(path_type=Path), metavar="FILE", help="Listen there, for the proxy, and at no port.")
+@click.option("--forwarded", is_flag=True, help="Take connections through SSH or into a container, too.")
+@click.option("--new-name", is_flag=True, help="Give the page a new host name; the old one is forgotten.")
 @click.option("--url", metavar="URL", help="How people reach the page, where that is another address.")
 @with_store
 @click.pass_context
@@ -61,11 +70,9 @@ def command(context: click.Context, **given: object) -> ExitStatus:
 def code(*, port: int | None) -> ExitStatus:
     """Print a new address with a code, for another device, or after a night."""
     _check_extra()
-    from midturn.web.keyring import Keyring
-
     for_people_only("sign in for one")
     running = find_running(port)
-    show_address(entrance(running.url, Keyring(running.directory).new_code()))
+    show_address(entrance(running.url, running.new_code()))
     return ExitStatus.DONE
 
 
@@ -75,37 +82,57 @@ def run_serve(given: Serve) -> ExitStatus:
     _check(given)
     _check_extra()
     place = find_place(given.store)
-    from midturn.cli.serve.turns import site_of  # loads what the page needs
-    from midturn.web.access import CookieAccess
+    if given.takes_own_name:
+        given = replace(given, name=own_name(given.port, new=given.new_name))
+    from midturn.cli.serve.turns import names_of, peers_of, site_of  # loads what the page needs
+    from midturn.http.listening import bound
+    from midturn.http.server import serve
     from midturn.web.app import application
-    from midturn.web.server import Listening, bound, serve
 
-    listening = Listening(host=given.host, port=given.port, certificate=_text(given.tls_cert), key=_text(given.tls_key))
-    listener = bound(listening)
+    listeners = bound(given.listening)
     site = site_of(place, given)
     announce(given.port, given.address)
-
-    def invite() -> None:
-        if isinstance(site.access, CookieAccess):
-            show_address(entrance(given.address, site.access.keyring.new_code()))
-
-    def ready() -> None:
-        invite()
-        if given.open and isinstance(site.access, CookieAccess):
-            _open(given, entrance(given.address, site.access.keyring.new_code()))
-        if given.is_here_alone and is_terminal():
-            note("Only this machine reaches it. For a phone, have a tunnel lead here, and start again with `--url` and its address.")
-        another = "Enter prints another code; " if _on_enter(invite) else ""
-        note(f"{another}Ctrl-C ends the server, and turns stay open.")
-
+    application_ = application(site, names_of(given), peers_of(given))
     try:
         with without_echo():
-            received = asyncio.run(serve(application(site, given.hosts), site, listening, listener, ready))
+            serving = serve(application_, given.listening, listeners, lambda: _begun(given, site), site.board.feed.close)
+            received = asyncio.run(serving)
     finally:
         withdraw(given.port)
     if received in (signal.SIGTERM, signal.SIGHUP):
         raise SystemExit(128 + received)
     return ExitStatus.DONE
+
+
+def _begun(given: Serve, site: Site) -> None:
+    """Print the address, and have codes at hand: at the terminal's Enter, and for `midturn serve code`."""
+    from midturn.web.gate import CookieAccess
+
+    another = ""
+    if isinstance(site.access, CookieAccess):
+        keyring = site.access.keyring
+
+        def invite() -> None:
+            show_address(entrance(given.address, keyring.new_code()))
+
+        invite()
+        listener, take = door_for_codes(given.port, keyring.new_code)
+        asyncio.get_running_loop().add_reader(listener, take)
+        if given.open:
+            _open(given, entrance(given.address, keyring.new_code()))
+        another = "Enter prints another code; " if _on_enter(invite) else ""
+    for line in _notes(given):
+        note("{}", line)
+    note(f"{another}Ctrl-C ends the server, and turns stay open.")
+
+
+def _notes(given: Serve) -> Iterator[str]:
+    if given.fallback:
+        yield f"If your browser does not find that name, open {given.fallback}/enter and type the code."
+    if given.is_here_alone and is_terminal():
+        yield "Only this machine reaches it. For a phone, have a tunnel lead here, and start again with `--url` and its address."
+    if given.listening.is_here_alone and not given.behind_proxy and not sys.platform.startswith("linux"):
+        yield "This system does not say whose a connection is, so tools that run as you can reach the page; they have no sign-in."
 
 
 def entrance(address: str, code: str) -> str:
@@ -139,28 +166,26 @@ def _check_extra() -> None:
 
 
 def _check(given: Serve) -> None:
-    if (given.tls_cert is None) != (given.tls_key is None):
-        raise click.UsageError("A certificate and its key belong together: give both `--tls-cert` and `--tls-key`.")
     if given.user_header and not given.behind_proxy:
         raise click.UsageError("`--user-header` is believed only where a proxy sets it: add `--behind-proxy`.")
-    if given.host not in LOOPBACK and not given.tls_cert and not given.behind_proxy:
+    if given.user_header and not (given.proxy_secret_file or given.unix_socket):
         raise click.UsageError(
-            f"At {given.host} others on the network could read questions, answers and your cookie. Give a certificate (`--tls-cert`, "
-            "`--tls-key`), or put a proxy with TLS in front and say `--behind-proxy`."
+            f"Every user of this machine can send the header {given.user_header}. Have the proxy send a secret, too "
+            "(`--proxy-secret-file`), or let it alone reach the page (`--unix-socket`)."
         )
+    if given.unix_socket and not (given.behind_proxy and given.url):
+        raise click.UsageError("Only a proxy reaches a Unix socket: add `--behind-proxy`, and its address with `--url`.")
+    if refusal := given.listening.refusal:
+        raise click.UsageError(refusal)
     if given.host in _EVERYWHERE and not given.url:
         raise click.UsageError(f"{given.host} is every address of this machine: say under which one people reach it with `--url`.")
     if given.url and urlsplit(given.url).scheme not in SCHEMES:
         raise click.UsageError("`--url` is a whole address, such as `https://questions.example.org`.")
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
 def _open(given: Serve, address: str) -> None:
     """Open the page by a file that only the user can read: on a command line, everybody could read the code."""
-    file = directory_of(given.port) / "open.html"
+    file = directory_of(given.port) / OPENED
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(descriptor, "w") as writing:

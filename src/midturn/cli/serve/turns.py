@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from midturn.cli.loading import Flags, load_for, load_here, said_of_ignored
@@ -21,15 +22,17 @@ from midturn.foreign.told import ADOPT
 from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
-from midturn.web.access import Access, CookieAccess, HeaderAccess
 from midturn.web.board import Board
 from midturn.web.drafts import Drafts
+from midturn.web.gate import Access, CookieAccess, HeaderAccess, Names, Peers, is_shared
 from midturn.web.keyring import Keyring
 from midturn.web.library import Library
 from midturn.web.notifying import Notifying, NotifyServices, NotifyWhen
 from midturn.web.port import Port
 from midturn.web.resuming import Resuming
 from midturn.web.site import Site
+
+_SHORTEST_SECRET = 16
 
 
 def site_of(place: Place, given: Serve) -> Site:
@@ -100,9 +103,36 @@ def _notifying(settings: NotificationSettings, given: Serve) -> Callable[[Board]
     return run
 
 
+def names_of(given: Serve) -> Names:
+    """Return the names of the page; where a connection's other end is not known, none of them keeps a cookie to ourselves."""
+    shared = frozenset(host for host in given.hosts if given.forwarded or is_shared(host))
+    return Names(own=frozenset(given.hosts) - shared, shared=shared)
+
+
+def peers_of(given: Serve) -> Peers:
+    """Return whose connections the page takes."""
+    if given.behind_proxy:
+        return "any"
+    return "forwarded" if given.forwarded else "own"
+
+
 def _access(given: Serve) -> Access:
     if given.user_header:
-        return HeaderAccess(given.user_header)
+        return HeaderAccess(given.user_header, _proxy_secret(given.proxy_secret_file) if given.proxy_secret_file else None)
     secure = given.address.startswith("https://")
     cookie = f"{'__Host-' if secure else ''}midturn-{given.port}"
-    return CookieAccess(Keyring(directory_of(given.port)), cookie=cookie, name=given.user, secure=secure)
+    return CookieAccess(Keyring(), cookie=cookie, name=given.user, secure=secure)
+
+
+def _proxy_secret(file: Path) -> str:
+    """Read what the proxy shows.
+
+    Raises:
+        ConfigError: Others can read it, or it is too short to keep them out.
+    """
+    if file.stat().st_mode & 0o007:
+        raise ConfigError(f"Other users of this machine can read {file}: set its mode to 0600, or 0640 for the proxy's group.")
+    secret = file.read_text(errors="replace").strip()
+    if len(secret) < _SHORTEST_SECRET or not secret.isascii():
+        raise ConfigError(f"The secret in {file} is too short: write at least {_SHORTEST_SECRET} random letters and digits.")
+    return secret

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from midturn.store.conversation import Conversation
 from midturn.store.export import export_jp, export_jsonl, export_markdown
-from midturn.web.access import Visitor
+from midturn.web.gate import Visitor
 from midturn.web.library import fitting
 from midturn.web.pages.waiting import frame
 from midturn.web.reading import read_named

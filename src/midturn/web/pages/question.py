@@ -12,10 +12,10 @@ from midturn.core.events import ChatRequest, ChatResponse, Event
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.errors import AlreadyAnswered, MidturnError, NotAllowed, NotOpen, PersonNeeded, Problem, QuestionError, StoreError
 from midturn.store.outside_answers import Receipt
-from midturn.web.access import Visitor
 from midturn.web.answering import Answering
 from midturn.web.body import Fields, read_fields
 from midturn.web.closed import recorded
+from midturn.web.gate import Visitor
 from midturn.web.pages.waiting import frame
 from midturn.web.question_pages import PageAgain, ShownPage
 from midturn.web.secret_rule import secret_elsewhere

@@ -6,7 +6,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from midturn.web.access import Visitor
+from midturn.web.gate import Visitor
 from midturn.web.library import NEWEST
 from midturn.web.pages.waiting import frame
 from midturn.web.site import Site

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from midturn.core.stream import OpenQuestion
-from midturn.web.access import Visitor
 from midturn.web.board import Board
 from midturn.web.closed import recorded
+from midturn.web.gate import Visitor
 from midturn.web.site import Site
 from midturn.web.templating import page
 

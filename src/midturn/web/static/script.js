@@ -1,7 +1,31 @@
 // What the page gains where scripts run: it changes when something is asked or answered, options can be searched, and it can call.
 "use strict";
 
-(() => {
+const keyName = `midturn${document.body.dataset.base}:key`;
+
+// Every request of the script. Where the page shares its name with other servers of the machine, a key opens it, which only the script has.
+function ask(path, options = {}) {
+  const key = localStorage.getItem(keyName);
+  return fetch(path, { ...options, headers: { ...options.headers, ...(key && { "X-Midturn-Key": key }) } });
+}
+
+// An empty page, which the cookie alone opens: it takes its key, or fills itself with what is here.
+async function fill() {
+  const { key, to } = document.body.dataset;
+  if (key) {
+    localStorage.setItem(keyName, key);
+    return location.replace(to);
+  }
+  const known = localStorage.getItem(keyName) ?? "";
+  const response = await fetch(location.href, { headers: { Accept: "text/html", "X-Midturn-Key": known } }).catch(() => null);
+  if (!response) return setTimeout(fill, 2000);
+  const next = new DOMParser().parseFromString(await response.text(), "text/html");
+  document.title = next.title;
+  document.body.replaceWith(document.importNode(next.body, true));
+  if (document.querySelector("[data-list], main[tabindex]")) start();
+}
+
+function start() {
   const base = document.body.dataset.base;
   const list = document.querySelector("[data-list]");
   const said = document.querySelector("[data-said]");
@@ -27,7 +51,7 @@
   const parsed = (html) => new DOMParser().parseFromString(html, "text/html").body;
 
   async function part(query) {
-    const response = await fetch(`${base}/?${query}`, { headers: { Accept: "text/html" } });
+    const response = await ask(`${base}/?${query}`, { headers: { Accept: "text/html" } });
     if (response.status === 401) return signedOut(true);
     return response.ok ? parsed(await response.text()) : null;
   }
@@ -101,7 +125,7 @@
   const shownConversation = document.body.dataset.conversationPage;
   const place = document.querySelector("[data-timeline]");
   async function showTimeline() {
-    const response = await fetch(`${base}/c/${encodeURIComponent(shownConversation)}?part=timeline`, { headers: { Accept: "text/html" } });
+    const response = await ask(`${base}/c/${encodeURIComponent(shownConversation)}?part=timeline`, { headers: { Accept: "text/html" } });
     if (!response.ok) return;
     const html = await response.text();
     if (html === showTimeline.last) return;
@@ -117,7 +141,7 @@
 
   async function closeQuestion() {
     if (sending) return;
-    const response = await fetch(`${base}/q/${encodeURIComponent(openQuestion)}`, { headers: { Accept: "text/html" } });
+    const response = await ask(`${base}/q/${encodeURIComponent(openQuestion)}`, { headers: { Accept: "text/html" } });
     if (!response.ok && response.status !== 404) return;
     const done = parsed(await response.text()).querySelector(".done");
     const place = document.querySelector("[data-closed]");
@@ -138,9 +162,11 @@
     lost.firstElementChild.textContent = text;
   }
 
-  if (openQuestion) addEventListener("submit", async (event) => {
+  const hasKey = () => localStorage.getItem(keyName) !== null;
+  if (openQuestion || hasKey()) addEventListener("submit", async (event) => {
     const form = event.target;
-    if (form.method !== "post") return;
+    const to = form.getAttribute("action") ?? location.pathname;
+    if (form.method !== "post" || to.endsWith("/enter") || (to !== location.pathname && !hasKey())) return;
     event.preventDefault();
     if (sending) return;
     sending = true;
@@ -148,7 +174,7 @@
     if (event.submitter?.name) body.append(event.submitter.name, event.submitter.value);
     tell("");
     try {
-      await received(await fetch(location.pathname, { method: "POST", body, headers: { Accept: "text/html" } }));
+      await received(await ask(to, { method: "POST", body, headers: { Accept: "text/html" } }));
     } catch {
       tell("The server cannot be reached. What you typed is still here, but it may not have arrived. This page finds out as soon as the server is back.");
       await whatBecameOfIt();
@@ -173,15 +199,28 @@
   async function whatBecameOfIt() {
     for (;;) {
       await new Promise((done) => { setTimeout(done, 1000); });
-      const response = await fetch(location.pathname, { headers: { Accept: "text/html" } }).catch(() => null);
+      const response = await ask(location.pathname, { headers: { Accept: "text/html" } }).catch(() => null);
       if (!response || response.status >= 500) continue;
-      if (response.status === 401) { tell(""); return signedOut(true); }
+      signedOut(response.status === 401); // a server that was started again knows nobody: once signed in, one learns what became of it
+      if (response.status === 401) { tell(""); continue; }
       const closed = !parsed(await response.clone().text()).querySelector("form.answer, form.decide");
       tell(closed ? "" : "The server is back, and your answer was not recorded. What you typed is still here: send it again.");
       if (closed) await received(response);
       return;
     }
   }
+
+  addEventListener("click", async (event) => {
+    const link = event.target.closest?.("a[download]");
+    if (!link || !hasKey() || link.href.startsWith("blob:")) return;
+    event.preventDefault();
+    const response = await ask(link.href).catch(() => null);
+    if (!response?.ok) return signedOut(response?.status === 401);
+    const name = /filename="?([^";]+)/.exec(response.headers.get("Content-Disposition") ?? "")?.[1] ?? "";
+    const file = Object.assign(document.createElement("a"), { href: URL.createObjectURL(await response.blob()), download: name });
+    file.click();
+    URL.revokeObjectURL(file.href);
+  });
 
   function handle(kind, data) {
     handlers[kind]?.(data);
@@ -199,23 +238,35 @@
     if (tell) channel?.postMessage(["again"]);
   }
 
-  function listen() {
-    const source = new EventSource(`${base}/api/events`);
-    for (const kind of kinds)
-      source.addEventListener(kind, (event) => {
-        const data = JSON.parse(event.data);
-        handle(kind, data);
-        channel?.postMessage([kind, data]);
-      });
-    source.onopen = () => again(true); // what happened between drawing the page and listening is told to nobody
-    source.onerror = async () => {
-      if (source.readyState !== EventSource.CLOSED) return;
-      source.close();
-      const reached = await fetch(`${base}/api/questions`, { method: "HEAD" }).catch(() => null);
-      signedOut(reached?.status === 401);
-      setTimeout(listen, 2000 + Math.random() * 1000);
-    };
-    return source;
+  async function listen() {
+    let seen = null;
+    for (;;) {
+      const resuming = seen ? { "Last-Event-ID": seen } : {};
+      const response = await ask(`${base}/api/events`, { headers: { Accept: "text/event-stream", ...resuming } }).catch(() => null);
+      if (response?.ok) {
+        again(true); // what happened between drawing the page and listening is told to nobody
+        seen = await hear(response.body.pipeThrough(new TextDecoderStream()).getReader(), seen);
+      } else signedOut(response?.status === 401);
+      await new Promise((done) => { setTimeout(done, response?.ok ? 1000 : 2000 + Math.random() * 1000); });
+    }
+  }
+
+  async function hear(reader, seen) {
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read().catch(() => ({ done: true }));
+      if (done) return seen;
+      const events = (text + value).split("\n\n");
+      text = events.pop();
+      for (const event of events) {
+        const field = (name) => event.split("\n").find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+        seen = field("id") ?? seen;
+        if (!kinds.includes(field("event"))) continue;
+        const data = JSON.parse(field("data"));
+        handle(field("event"), data);
+        channel?.postMessage([field("event"), data]);
+      }
+    }
   }
 
   function signedOut(isOut) {
@@ -223,7 +274,7 @@
     return null;
   }
 
-  if (navigator.locks && channel) navigator.locks.request(key("listening"), () => new Promise(() => listen()));
+  if (navigator.locks && channel) navigator.locks.request(key("listening"), listen);
   else listen();
 
   // Calling -------------------------------------------------------------------------------------------------------------------
@@ -315,4 +366,7 @@
       if (Number.isFinite(since) && !time.hasAttribute("data-fixed")) time.textContent = lasted(since);
     }
   }, 20000);
-})();
+}
+
+if ("shell" in document.body.dataset) fill();
+else start();

@@ -1,0 +1,304 @@
+"""A click is its person's: no other server of the machine is sent the sign-in, and none has an answer given with it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from playwright.sync_api import Browser, Page, expect
+
+import midturn as mt
+from midturn.core.question import Question
+from midturn.store.store import ConversationStore
+from support.browser import Elsewhere
+from support.pages import agent_with, asking
+from support.served import Served
+from support.serving import free_port
+
+CONFIRM = Question.boolean("q", "Deploy to production?")
+Serve = Callable[..., Served]
+
+# What a page of another server tries: to send the answer in every way that a page has, with whatever the browser adds.
+ATTACK = """<!doctype html><title>other</title><script>
+const origins = %s, id = %s, tried = [];
+for (const origin of origins) {
+  const options = { method: "POST", mode: "no-cors", credentials: "include" };
+  tried.push(fetch(`${origin}/api/questions/${id}/answer`, { ...options, body: '{"value": true}' }));
+  tried.push(fetch(`${origin}/q/${id}`, { ...options, body: new URLSearchParams({ answer: "yes" }) }));
+  const reading = fetch(`${origin}/api/questions`, { credentials: "include" });
+  tried.push(reading.then((one) => one.text()).then((text) => { window.read = text; }));
+  const frame = Object.assign(document.createElement("iframe"), { name: `f${tried.length}` });
+  const form = Object.assign(document.createElement("form"), { method: "post", action: `${origin}/q/${id}`, target: frame.name });
+  form.append(Object.assign(document.createElement("input"), { name: "answer", value: "yes" }));
+  addEventListener("load", () => { document.body.append(frame, form); form.submit(); });
+}
+Promise.allSettled(tried).then(() => { document.title = "done"; });
+</script><body>"""
+OTHER_USER = """
+import http.server, sys
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        print("cookie", self.headers.get("Cookie", ""), flush=True)
+        self.send_response(200); self.send_header("Content-Type", "text/html"); self.end_headers()
+        self.wfile.write(sys.argv[1].encode())
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+
+
+class OtherServer:
+    """Another server of this machine: what an agent shows, or anything else."""
+
+    def __init__(self, address: str) -> None:
+        sent = self.cookies = list[str]()
+        shown = self.shown = [""]
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                sent.extend(self.headers.get_all("Cookie", []))
+                self.send_response(200)
+                self.send_header("Content-Type", "text/html")
+                self.end_headers()
+                self.wfile.write(shown[0].encode())
+
+            def log_message(self, format: str, *args: object) -> None:
+                del format, args
+
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+        self._server = Server((address, 0), Handler)
+        self.port = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Generator[Serve]:
+    """Start servers over one store."""
+    with ExitStack() as stack:
+
+        def start(*options: str, prefix: Sequence[str] = ()) -> Served:
+            served = Served(tmp_path, ["--no-resume", *options], prefix=prefix)
+            stack.callback(served.end)
+            return served
+
+        yield start
+
+
+@contextmanager
+def other_server(address: str) -> Generator[OtherServer]:
+    """Run another server of this machine."""
+    server = OtherServer(address)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+def waiting_for(disk: ConversationStore, elsewhere: Elsewhere[Any]) -> mt.OpenQuestion:
+    return elsewhere(agent_with(disk, asking(CONFIRM)).run("Ship it.")).pending[0]
+
+
+def origin_of(entrance: str) -> str:
+    return entrance.partition("/enter")[0]
+
+
+@pytest.mark.parametrize(
+    ("address", "name"), [("127.0.0.1", "127.0.0.1"), ("127.0.0.1", "localhost"), ("127.0.0.1", "other.localhost"), ("::1", "[::1]")]
+)
+def test_another_server_of_the_machine_is_sent_no_cookie_and_gets_no_answer_given(
+    page: Page, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any], address: str, name: str
+) -> None:
+    waiting = waiting_for(disk, elsewhere)
+    served = serve()
+    page.goto(entrance := served.address())
+    expect(page.locator("a.item")).to_contain_text("Deploy to production?")
+    with other_server(address) as other:
+        origins = [origin_of(entrance), f"http://127.0.0.1:{served.port}", f"http://[::1]:{served.port}"]
+        other.shown[0] = ATTACK % (json.dumps(origins), json.dumps(waiting.id))
+        page.goto(f"http://{name}:{other.port}/")
+        expect(page).to_have_title("done")
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("window.read ?? ''") == ""
+        assert other.cookies == []
+    assert len(elsewhere(disk.pending())) == 1
+    page.goto(origin_of(entrance))
+    expect(page.locator("a.item")).to_contain_text("Deploy to production?")
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root becomes another user")
+def test_a_server_of_another_user_is_sent_no_cookie_and_gets_no_answer_given(
+    page: Page, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    waiting = waiting_for(disk, elsewhere)
+    served = serve()
+    page.goto(entrance := served.address())
+    attack = ATTACK % (json.dumps([origin_of(entrance)]), json.dumps(waiting.id))
+    another = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "/usr/bin/python3", "-c", OTHER_USER, attack]
+    with subprocess.Popen(another, stdout=subprocess.PIPE, text=True, cwd="/") as other:
+        assert other.stdout
+        page.goto(f"http://127.0.0.1:{other.stdout.readline().strip()}/")
+        expect(page).to_have_title("done")
+        other.kill()
+        assert set(other.stdout.read().split("\n")) <= {"cookie ", ""}
+    assert len(elsewhere(disk.pending())) == 1
+
+
+def test_at_an_address_the_page_works_and_its_cookie_opens_nothing_for_the_server_that_is_sent_it(
+    page: Page, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any], tmp_path: Path
+) -> None:
+    """The fallback of a browser that does not find the page's own name."""
+    served = serve()
+    code = served.address().partition("code=")[2]
+    origin = f"http://127.0.0.1:{served.port}"
+    page.goto(f"{origin}/enter")
+    page.get_by_label("Code").fill(code)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("h1")).to_have_text("Nothing waits for you")
+    waiting = waiting_for(disk, elsewhere)
+    expect(page.locator("a.item")).to_contain_text("Deploy to production?")  # what happens is heard of
+    with other_server("127.0.0.1") as other:
+        other.shown[0] = ATTACK % (json.dumps([origin]), json.dumps(waiting.id))
+        stolen = page.context.new_page()
+        stolen.goto(f"http://127.0.0.1:{other.port}/")
+        expect(stolen).to_have_title("done")
+        assert other.cookies, "cookies ignore ports"
+    assert read_with(served.port, other.cookies[0], "/api/questions")[0] == 401
+    status, shell = read_with(served.port, other.cookies[0], "/")
+    assert (status, "Deploy" in shell, 'data-key=""' in shell) == (200, False, True)
+    assert len(elsewhere(disk.pending())) == 1
+    page.locator("a.item").click()
+    page.get_by_role("button", name="Yes").click()
+    expect(page.locator(".done").first).to_contain_text("answered by ada (web)")
+    page.goto(f"{origin}/c/{waiting.conversation}")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Markdown").click()
+    assert "Deploy to production?" in Path(download.value.path()).read_text()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("You are signed out.")).to_be_visible()
+    page.goto(f"{origin}/")
+    expect(page.get_by_label("Code")).to_be_visible()
+    assert tmp_path
+
+
+def read_with(port: int, cookie: str, path: str) -> tuple[int, str]:
+    """Ask as a server that was sent the cookie, and says whatever a browser would."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection.request("GET", path, headers={"Cookie": cookie, "Sec-Fetch-Site": "same-origin", "Accept": "text/html"})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def test_without_scripts_an_answer_at_an_address_takes_a_code(
+    chromium: Browser, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    waiting_for(disk, elsewhere)
+    served = serve()
+    code = served.address().partition("code=")[2]
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"http://127.0.0.1:{served.port}/enter?code={code}")
+    for place in ("list", "question"):
+        page.get_by_label("Code").fill(code_of(served))
+        page.get_by_role("button", name="Open the page").click()
+        if place == "list":
+            page.locator("a.item").click()
+    page.get_by_role("button", name="Yes").click()
+    expect(page.get_by_label("Code")).to_be_visible()
+    assert elsewhere(disk.pending()) == []
+    context.close()
+
+
+def code_of(served: Served) -> str:
+    """Get another code."""
+    command = [sys.executable, "-m", "midturn", "serve", "code", "--port", str(served.port)]
+    done = subprocess.run(command, env=served.environment, cwd=served.directory, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.strip().partition("code=")[2]
+
+
+def test_a_telephone_reaches_it_by_address_over_tls(
+    chromium: Browser, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any], tmp_path: Path
+) -> None:
+    issued = trustme.CA().issue_cert("127.0.0.2")
+    issued.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    issued.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    waiting_for(disk, elsewhere)
+    served = serve("--host", "127.0.0.2", "--tls-cert", "cert.pem", "--tls-key", "key.pem")
+    context = chromium.new_context(ignore_https_errors=True, viewport={"width": 360, "height": 740})
+    _answered(context.new_page(), served.address(), "https://127.0.0.2:")
+    assert elsewhere(disk.pending()) == []
+    context.close()
+
+
+RELAY = """
+import asyncio, ctypes, sys
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # as SSH is: no other process of the same user looks into it
+async def pump(reading, writing):
+    while data := await reading.read(65536):
+        writing.write(data)
+        await writing.drain()
+    writing.close()
+async def relay(reading, writing):
+    there = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+    await asyncio.gather(pump(reading, there[1]), pump(there[0], writing), return_exceptions=True)
+async def main():
+    server = await asyncio.start_server(relay, "127.0.0.1", int(sys.argv[1]))
+    print("there", flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say whose a connection is")
+def test_through_a_tunnel_the_page_is_reached_with_forwarded_alone(
+    page: Page, serve: Serve, disk: ConversationStore, elsewhere: Elsewhere[Any]
+) -> None:
+    """What comes out of a tunnel belongs to a process that nobody looks into; here it is one that behaves as SSH does."""
+    waiting_for(disk, elsewhere)
+    far = free_port()
+    plain = ["setpriv", "--bounding-set=-sys_ptrace"] if os.geteuid() == 0 else []
+    for options in ((), ("--forwarded",)):
+        served = serve("--url", f"http://localhost:{far}", *options, prefix=plain)
+        entrance = served.address()
+        command = [*plain, sys.executable, "-c", RELAY, str(far), str(served.port)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as relay:
+            assert relay.stdout
+            relay.stdout.readline()
+            if options:
+                _answered(page, entrance, f"http://localhost:{far}")
+            else:
+                page.goto(entrance)
+                expect(page.locator("body")).to_contain_text("start `midturn serve --forwarded`")
+            relay.kill()
+        served.end()
+    assert elsewhere(disk.pending()) == []
+
+
+def _answered(page: Page, entrance: str, origin: str) -> None:
+    assert entrance.startswith(origin)
+    page.goto(entrance)
+    page.locator("a.item").click()
+    page.get_by_role("button", name="Yes").click()
+    expect(page.locator(".done").first).to_contain_text("answered by ada (web)")

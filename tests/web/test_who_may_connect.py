@@ -1,0 +1,315 @@
+"""Whose connections `midturn serve` takes, at which addresses, and how many: against the server as a process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from midturn.cli.serve.places import announce, door_for_codes
+from midturn.core.question import Question
+from midturn.http.server import HEAD_SECONDS, MOST_STRANGERS
+from midturn.sandbox.marks import marked
+from midturn.store.file_store import FileStore
+from support.pages import OWN, agent_with, asking, wait_for
+from support.served import MIDTURN, Served
+from support.serving import asked_here, free_port
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say whose a connection is")
+CROWD = 1_500
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Generator[Callable[..., Served]]:
+    """Start servers of one directory."""
+    started: list[Served] = []
+
+    def start(*options: str, port: int | None = None) -> Served:
+        started.append(Served(tmp_path, options, port))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end()
+
+
+@contextmanager
+def signed_in(served: Served) -> Generator[httpx2.Client]:
+    """Yield a client with a sign-in."""
+    entrance, host = asked_here(served.address())
+    with httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=20) as client:
+        assert client.get(entrance).status_code == 303
+        yield client
+
+
+ASK = """
+import http.client, json, sys
+port, headers = int(sys.argv[1]), json.loads(sys.argv[2])
+asking = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+asking.request("GET", "/api/questions", headers=headers)
+answer = asking.getresponse()
+print(answer.status, answer.read().decode())
+"""
+
+
+def asked_by(served: Served, client: httpx2.Client, *command: str) -> str:
+    """Have another process send a request of a client's, with its sign-in; return what it got."""
+    cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    headers = json.dumps({"Host": client.headers["host"], "Cookie": cookie})
+    asking = [*command, sys.executable, "-c", ASK, str(served.port), headers]
+    return subprocess.run(asking, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+# Whose it is ----------------------------------------------------------------------------------------------------------------------
+
+
+@on_linux
+def test_a_tools_process_is_refused_whatever_cookie_it_has(serve: Callable[..., Served]) -> None:
+    served = serve()
+    with signed_in(served) as client:
+        assert asked_by(served, client).startswith("200 []")
+        refused = asked_by(served, client, *marked(()))
+        assert refused.startswith("403 ")
+        assert "it was started by a tool or an agent. Open the page in a browser that you have started yourself" in refused
+        assert client.get("/api/questions").status_code == 200
+
+
+@on_linux
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root becomes another user")
+@pytest.mark.parametrize("options", [(), ("--forwarded",)])
+def test_another_user_is_refused(serve: Callable[..., Served], options: Sequence[str]) -> None:
+    served = serve(*options)
+    _, host = asked_here(served.address())
+    with httpx2.Client(headers=host) as client:
+        said = asked_by(served, client, "setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups")
+    assert said.startswith("403 ")
+    assert "it belongs to another user (54321)" in said
+    assert "--forwarded" not in said
+
+
+@on_linux
+@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root looks into every process")
+@pytest.mark.parametrize(("options", "status"), [((), "403"), (("--forwarded",), "401")])
+def test_a_process_that_cannot_be_looked_at_is_taken_only_as_a_forwarded_one(tmp_path: Path, options: Sequence[str], status: str) -> None:
+    """Such a one is SSH's: it forwards for its user, and no process of that user looks into it."""
+    plain = ["setpriv", "--bounding-set=-sys_ptrace"] if os.geteuid() == 0 else []
+    script = HIDDEN.format(midturn=[*plain, *MIDTURN], options=list(options), port=free_port())
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    hidden = [sys.executable, "-c", script]
+    printed = subprocess.run(hidden, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert printed.startswith(status)
+    assert ("the process that opened the connection cannot be identified" in printed) is (status == "403")
+    assert ("start `midturn serve --forwarded`" in printed) is (status == "403")
+
+
+HIDDEN = """
+import ctypes, http.client, subprocess, sys, urllib.parse
+command = [*{midturn}, "serve", "--store", "conversations", "--port", "{port}", *{options}]
+server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+host = urllib.parse.urlsplit(server.stdout.readline()).netloc
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # as SSH is: no other process of the same user looks into it
+asking = http.client.HTTPConnection("127.0.0.1", {port}, timeout=30)
+asking.request("GET", "/api/questions", headers={{"Host": host}})
+answer = asking.getresponse()
+print(answer.status, answer.read().decode())
+server.kill()
+"""
+
+
+def test_both_addresses_of_the_machine_are_taken(serve: Callable[..., Served]) -> None:
+    served = serve()
+    host = asked_here(served.address())[1]
+    for address in ("127.0.0.1", "[::1]"):
+        assert httpx2.get(f"http://{address}:{served.port}/", headers=host).status_code == 401
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_it_does_not_start_where_another_server_has_one_of_them(tmp_path: Path, address: str) -> None:
+    """A browser would try the other server, too, and hand it the cookie."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family) as other:
+        port = str(other.getsockname()[1])
+        command = [*MIDTURN, "serve", "--store", str(tmp_path / "conversations"), "--port", port]
+        homes = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+        done = subprocess.run(command, env=homes, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"Nothing can listen at {address} port {port}" in done.stderr
+
+
+def test_the_name_is_kept_until_a_new_one_is_wanted_and_sign_ins_are_not(serve: Callable[..., Served]) -> None:
+    first = serve()
+    with signed_in(first) as client:
+        cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+        host = client.headers["host"]
+    kept = first.directory / "XDG_STATE_HOME" / "midturn" / "serve" / str(first.port)
+    assert (kept / "name").stat().st_mode & 0o777 == 0o600
+    first.process.send_signal(signal.SIGINT)
+    assert first.ended()[0] == 0
+    assert {file.name for file in kept.iterdir()} == {"name"}, "nothing is left but the name"
+    hosts: list[str] = []
+    for options in ((), ("--new-name",)):
+        again = serve(*options, port=first.port)
+        hosts.append(asked_here(again.address())[1]["Host"])
+        stale = httpx2.get(f"http://127.0.0.1:{first.port}/", headers={"Host": hosts[-1], "Cookie": cookie})
+        assert stale.status_code == 401
+        again.process.send_signal(signal.SIGINT)
+        assert again.ended()[0] == 0
+    assert hosts[0] == host
+    assert hosts[1] != hosts[0]
+
+
+# Codes ----------------------------------------------------------------------------------------------------------------------------
+
+
+@on_linux
+def test_the_door_for_codes_is_not_for_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks in the tool's own process would be no boundary: the server looks who asks."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / ("a long name " * 12)))  # longer than the address of a socket may be
+    announce(7478, "http://127.0.0.1:7478/")
+    listener, take = door_for_codes(7478, lambda: "2222-3333-4444-5555")
+    listener.setblocking(True)
+    running = "from midturn.cli.serve.places import find_running; print(find_running(None).new_code())"
+    pipe = subprocess.PIPE
+    with listener:
+        for command, said in (((), "2222-3333-4444-5555"), (marked(()), "The server gives no code to this process: it was started by")):
+            asking = subprocess.Popen([*command, sys.executable, "-c", running], stdout=pipe, stderr=pipe, text=True)
+            take()
+            assert said in "".join(asking.communicate(timeout=60))
+
+
+def test_what_lies_in_the_servers_directory_opens_no_door(serve: Callable[..., Served]) -> None:
+    served = serve()
+    with signed_in(served) as client:
+        kept = served.directory / "XDG_STATE_HOME" / "midturn" / "serve" / str(served.port)
+        token = next(iter(client.cookies.values()))
+        assert all(token not in file.read_text() for file in kept.rglob("*") if file.is_file())
+        client.cookies.clear()
+        (kept / "sign-ins").mkdir()
+        (kept / "sign-ins" / hashlib.sha256(b"invented").hexdigest()).touch(mode=0o600)
+        assert client.get("/", headers={"Cookie": f"midturn-{served.port}=invented"}).status_code == 401
+
+
+# Crowds ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_crowd_that_finishes_nothing_is_not_noticed_by_who_is_signed_in(serve: Callable[..., Served], tmp_path: Path) -> None:
+    """Each of the user's requests comes over a connection of its own, which begins as a stranger's."""
+    wait_for(agent_with(FileStore(tmp_path / "conversations"), asking(Question.boolean("q", "Deploy?"))))
+    served = serve()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 3 * CROWD)), hard))
+    crowd: list[socket.socket] = []
+    slowest = 0.0
+    try:
+        with signed_in(served) as client, client.stream("GET", "/api/events") as stream:
+            heard = stream.iter_lines()
+            assert next(heard).startswith("retry")
+            for number in range(CROWD):
+                crowd.append(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+                crowd[-1].send(b"GET / HTTP/1.1\r\nHost: ")
+                if number % 50 == 0:
+                    begun = time.monotonic()
+                    assert "Deploy?" in client.get("/", headers={"Connection": "close"}).text
+                    slowest = max(slowest, time.monotonic() - begun)
+            assert "Deploy?" in client.get("/").text
+            wait_for(agent_with(FileStore(tmp_path / "conversations"), asking(Question.boolean("q", "And now?"))))
+            assert "And now?" in "".join(line for line, _ in zip(heard, range(4), strict=False)), "the stream goes on"
+            dropped = sum(_is_closed(one) for one in crowd)
+        assert dropped >= CROWD - MOST_STRANGERS - 2
+    finally:
+        for one in crowd:
+            one.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    print(f"slowest page among {CROWD} unfinished connections: {slowest:.2f} s")  # noqa: T201
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: x", b"GET / HTTP/1.1\r\nHost: x\r\n\r\nGET / HTTP/1.1\r\n"])
+def test_a_head_that_is_not_whole_in_time_ends_its_connection(serve: Callable[..., Served], begun: bytes) -> None:
+    served = serve()
+    served.address()
+    with socket.create_connection(("127.0.0.1", served.port), timeout=HEAD_SECONDS * 3) as slow:
+        slow.sendall(begun)
+        began = time.monotonic()
+        while slow.recv(65536):
+            pass
+        assert time.monotonic() - began > HEAD_SECONDS * 0.4, "it has its time"
+
+
+# Proxies --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--user-header", "X-User", "--behind-proxy"], "Every user of this machine can send the header X-User"),
+        (["--unix-socket", "page.sock"], "Only a proxy reaches a Unix socket"),
+        (["--behind-proxy", "--user-header", "X-User", "--proxy-secret-file", "open"], "Other users of this machine can read open"),
+        (["--behind-proxy", "--user-header", "X-User", "--proxy-secret-file", "short"], "too short"),
+    ],
+)
+def test_a_header_that_anyone_could_send_is_refused(serve: Callable[..., Served], tmp_path: Path, options: list[str], said: str) -> None:
+    for name, mode, text in (("open", 0o644, "a secret of some length"), ("short", 0o600, "short")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
+    status, errors = serve(*options).ended()
+    assert status == 2
+    assert said in errors
+
+
+def test_who_a_proxy_names_is_believed_with_its_secret(serve: Callable[..., Served], tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("mprBV8aQ9YfQkP0d\n")
+    (tmp_path / "secret").chmod(0o600)
+    served = serve("--behind-proxy", "--user-header", "X-User", "--proxy-secret-file", "secret", "--url", "https://questions.example.org")
+    _until_it_listens(served)
+    address, host = f"http://127.0.0.1:{served.port}/", {"Host": "questions.example.org"}
+    assert httpx2.get(address, headers={**host, "X-User": "the boss"}).status_code == 401
+    secret = {"X-Midturn-Proxy-Secret": "mprBV8aQ9YfQkP0d"}
+    assert httpx2.get(address, headers={**host, **secret, "X-User": "the boss"}).status_code == 200
+
+
+def test_over_a_unix_socket_the_proxy_is_believed(serve: Callable[..., Served], tmp_path: Path) -> None:
+    path = tmp_path / "page.sock"
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(path))
+    served = serve("--behind-proxy", "--user-header", "X-User", "--unix-socket", "page.sock", "--url", "https://questions.example.org")
+    _until_it_listens(served, path)
+    assert path.stat().st_mode & 0o777 == 0o660
+    with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), headers={"Host": "questions.example.org"}) as proxy:
+        assert proxy.get("http://questions.example.org/").status_code == 401
+        assert proxy.get("http://questions.example.org/", headers={"X-User": "ada"}).status_code == 200
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", served.port))
+
+
+def _until_it_listens(served: Served, path: Path | None = None) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with socket.socket(socket.AF_INET if path is None else socket.AF_UNIX) as trying:
+            if trying.connect_ex(("127.0.0.1", served.port) if path is None else str(path)) == 0:
+                return
+        assert served.process.poll() is None, served.ended()
+        time.sleep(0.05)
+    pytest.fail("it does not listen")
