@@ -1,4 +1,4 @@
-"""The server , in three processes: one asks, one takes the answer, one goes on."""
+"""The server of the examples, in three processes: one asks, one takes the answer, one goes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every exit status , and what stands on stderr with it."""
+"""Every exit status, and what stands on stderr with it."""
 
 from __future__ import annotations
 

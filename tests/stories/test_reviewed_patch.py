@@ -16,13 +16,13 @@ from support.wire_models import OnWire, on_every_wire
 from support.wire_prefix import rendered, shared
 
 REJECTED = "The proposed file changes were reviewed and rejected. Changes were not applied. You may retry with different changes."
-REJECTED_BY_MAIN = f"""\
+REJECTED_BY_MAIN = """\
 The `fs_modify_file` call was reviewed by a secondary assistant (anthropic/claude-sonnet-5-5) and rejected.
 
 Question: Apply the changes to plan.md?
 Reason: "The patch drops a test."
 
-{REJECTED}
+The proposed file changes were reviewed and rejected. Changes were not applied.
 You may retry with different input, or ask the user to review."""
 REJECTED_BY_USER = f"""\
 The user reviewed the `fs_modify_file` call and rejected it.

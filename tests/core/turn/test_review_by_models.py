@@ -51,6 +51,16 @@ def test_a_rejection_by_a_model_is_explained_to_the_main_model() -> None:
     )
 
 
+def test_a_tool_that_says_itself_that_one_may_retry_is_not_followed_by_the_same_again() -> None:
+    played, call = asked(reviewed("assistant"))
+    says(played, False)
+    played.fails(call, "Not applied. You may retry with different changes.")
+
+    (response,) = played.recorded(ToolCallResponse)
+    assert response.content.endswith("\n\nNot applied.\nYou may retry with different input, or ask the user to review.")
+    assert response.content.count("You may retry") == 1
+
+
 def test_a_rejection_by_the_user_reads_differently() -> None:
     played = Played()
     (call,) = played.model_calls("deploy")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 from midturn.core.events import InquiryAnswered
 from midturn.core.form.steps import Cancelled
@@ -12,6 +13,8 @@ from midturn.core.outcome import Success, ToolError
 from midturn.core.routing import messages
 from midturn.core.turn.record import Attempt, CallRecord, Chain
 from midturn.core.turn.replay import Replay
+
+_RETRY: Final = r"\s+You may retry[^.\n]*\.\s*\Z"  # a tool's own last sentence, where ours says the same after it
 
 
 def for_model(call: CallRecord, outcome: Success | ToolError, run: Replay) -> tuple[str, bool]:
@@ -59,7 +62,7 @@ def _explained(call: CallRecord, message: str, attempt: Attempt | None) -> tuple
     match who.by:
         case "assistant":
             head = messages.rejected_by_assistant(tool, who.model or "unknown", text, response.reason)
-            return f"{head}\n\n{message}\n{messages.RETRY_OR_REVIEW}", attempt
+            return f"{head}\n\n{re.sub(_RETRY, '', message)}\n{messages.RETRY_OR_REVIEW}", attempt
         case "user":
             return f"{messages.rejected_by_user(tool, text, response.reason)}\n\n{message}", attempt
         case "policy":
