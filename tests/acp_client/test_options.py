@@ -20,12 +20,13 @@ PROJECT, USER = option("project", "allow_always", "Always in project: touch"), o
 SHOWN = 'in the words of the agent, "Always in project: touch"'
 
 
-def test_the_first_of_several_rules_is_offered_and_chosen() -> None:
-    assert kept([PROJECT, USER, ONCE, NO]) == SHOWN
-    assert choice(Approved(always=SHOWN), [PROJECT, USER, ONCE, NO]) == "project"
+@pytest.mark.parametrize("options", [[PROJECT, USER, ONCE, NO], [USER, PROJECT, ONCE, NO]])
+def test_each_of_several_rules_is_offered_by_itself_and_is_what_is_chosen(options: list[schema.PermissionOption]) -> None:
+    assert set(kept(options)) == {SHOWN, 'in the words of the agent, "Always for user: touch"'}
+    assert choice(Approved(always=SHOWN), options) == "project"
 
 
-@pytest.mark.parametrize("options", [[ONCE, NO], [USER, PROJECT, ONCE, NO]])
+@pytest.mark.parametrize("options", [[ONCE, NO], [USER, ONCE, NO]])
 def test_another_rule_than_the_one_that_was_shown_is_never_kept(options: list[schema.PermissionOption]) -> None:
     assert choice(Approved(always=SHOWN), options) == "once"
 
@@ -39,5 +40,5 @@ def test_a_decision_is_the_option_that_goes_no_further(outcome: Any, chosen: str
 
 
 def test_what_the_agent_does_not_offer_is_not_chosen() -> None:
-    assert kept([NO]) == ""
+    assert kept([NO]) == []
     assert choice(Approved(), [PROJECT, NO]) is None

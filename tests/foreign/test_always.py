@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from midturn.core.events import Approval
+from midturn.core.prompt import Prompt
+from midturn.core.question import Question
+from midturn.core.question.answer_type import BooleanType
+from midturn.core.reply import Answered
 from midturn.errors import AnswerError
 from midturn.foreign.agents import AGENTS
 from midturn.foreign.claude import suggested
+from midturn.prompts.keys import commands, find, find_named, remembering
 from midturn.store.file_store import FileStore
 from midturn.web import inbox
 from support.cli import CommandLine
@@ -26,7 +31,9 @@ RULE: dict[str, Any] = {
     "destination": "localSettings",
 }
 CALL: dict[str, Any] = {"tool_name": "Bash", "tool_input": {"command": "touch made"}}
-SHOWN = "allow Bash(touch *) (localSettings)"
+SHOWN = "run Bash calls that fit `touch *` without asking, in this project, for you alone"
+FOLDER: dict[str, Any] = {"type": "addDirectories", "directories": ["/srv"], "destination": "session"}
+MODE: dict[str, Any] = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
 
 
 @pytest.fixture
@@ -48,7 +55,7 @@ def test_the_inbox_names_it_and_always_hands_it_back(midturn: CommandLine, claud
 
     answered = midturn.ok("answer", question["id"], "always")
 
-    assert question["asker"]["always"] == SHOWN
+    assert question["asker"]["always"] == [SHOWN]
     assert '[y | n | always | {"edit": …}]' in shown
     assert f"always: {SHOWN}" in shown
     assert "yes, from now on" in answered.stderr
@@ -98,9 +105,9 @@ def test_the_page_offers_it_whatever_is_in_it(hooks: HookRuns) -> None:
 
     with browsing(inbox(hooks.store, user=ada)) as client:
         page = client.get(f"/q/{question.id}").text
-        assert send(client, question, act="approve", remember="yes").status_code == 303
+        assert send(client, question, act="approve", remember="1").status_code == 303
 
-    assert "With a yes, from now on: allow Bash(&lt;script&gt;⟨U+202E⟩ *) (localSettings)." in page
+    assert "With a yes, from now on: run Bash calls that fit `&lt;script&gt;⟨U+202E⟩ *` without asking" in page
     assert "for this turn" not in page
     assert asyncio.run(asked(hooks, evil)) == {"behavior": "allow", "updatedPermissions": [evil]}
 
@@ -110,28 +117,75 @@ def test_the_page_offers_it_whatever_is_in_it(hooks: HookRuns) -> None:
     [
         [],
         [{"type": "fromTheFuture"}],
-        [RULE, {"type": "fromTheFuture"}],
         [{**RULE, "behavior": "deny"}],
         [{**RULE, "rules": []}],
-        [RULE, 7],
         "all of it",
         None,
     ],
 )
 def test_what_cannot_be_named_is_not_offered(suggestions: Any) -> None:
-    assert suggested(suggestions) == ""
+    assert suggested(suggestions) == ()
 
 
-def test_every_kind_is_named_in_its_own_terms() -> None:
-    folders = {"type": "addDirectories", "directories": ["/srv", "/opt"], "destination": "session"}
-    mode = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+def test_every_kind_is_named_by_what_it_lets_through_and_stands_by_itself() -> None:
+    folders = {**FOLDER, "directories": ["/srv", "/opt"]}
+    every = {**RULE, "rules": [{"toolName": "WebFetch"}], "destination": "userSettings"}
 
-    named = suggested([RULE, folders, mode, {**RULE, "rules": [{"toolName": "WebFetch"}]}])
+    named = suggested([RULE, {"type": "fromTheFuture"}, folders, MODE, every, 7, {**MODE, "mode": "new", "destination": "there"}])
 
     assert named == (
-        "allow Bash(touch *) (localSettings); work in /srv, /opt, too (session); permission mode acceptEdits (session); "
-        "allow every call of WebFetch (localSettings)"
+        SHOWN,
+        "work in /srv and /opt as in its own directory, until its session ends",
+        "change files without asking (its mode acceptEdits), until its session ends",
+        "run every call of WebFetch without asking, in all of your projects",
+        "change to its permission mode new, kept in there",
     )
+
+
+def test_of_several_only_the_one_is_kept_that_was_chosen(midturn: CommandLine, claude: Session) -> None:
+    hook = claude.start("PermissionRequest", **CALL, permission_suggestions=[FOLDER, MODE])
+    (question,) = wait_for(midturn)
+    shown = midturn.ok("inbox").stdout
+
+    which = midturn.run("answer", question["id"], "always")
+    midturn.ok("answer", question["id"], "always 1")
+
+    assert '[y | n | always 1 | always 2 | {"edit": …}]' in shown
+    assert "always 1: work in /srv as in its own directory, until its session ends" in shown
+    assert "always 2: change files without asking (its mode acceptEdits), until its session ends" in shown
+    assert which.status == 1
+    assert "Say which of these is to be kept" in which.stderr
+    assert hook.decision()["hookSpecificOutput"]["decision"] == {"behavior": "allow", "updatedPermissions": [FOLDER]}
+
+
+def test_the_page_offers_each_by_itself(hooks: HookRuns) -> None:
+    asyncio.run(asked(hooks, FOLDER, MODE))
+    (question,) = asyncio.run(hooks.store.pending())
+
+    with browsing(inbox(hooks.store, user=ada)) as client:
+        page = client.get(f"/q/{question.id}").text
+        assert send(client, question, act="approve", remember="2").status_code == 303
+
+    assert page.count('type="radio" name="remember"') == 3
+    assert asyncio.run(asked(hooks, FOLDER, MODE)) == {"behavior": "allow", "updatedPermissions": [MODE]}
+
+
+def test_at_the_terminal_each_has_a_key_of_its_own() -> None:
+    prompt = Prompt(
+        question=Question.unchecked(id="__run__", text="Run Bash?", answer_type=BooleanType()),
+        kind="run",
+        may_remember=True,
+        always=("work in /srv", "change files without asking"),
+    )
+    offered = commands(prompt)
+
+    assert [find(offered, key).does for key in ("1", "2")] == [  # type: ignore[union-attr]
+        Answered(True, remember="work in /srv"),
+        Answered(True, remember="change files without asking"),
+    ]
+    assert find(offered, "Y") is None
+    assert find_named(offered, "always 2") == find(offered, "2")
+    assert remembering(prompt) == "Always: 1 work in /srv; 2 change files without asking"
 
 
 @pytest.mark.parametrize(("suggestions", "approve"), [([], True), ([RULE], False)])

@@ -175,10 +175,9 @@ def test_its_own_dialog_opens_when_nobody_has_answered_and_what_is_decided_there
     hurried(midturn, key)
     with at_a_terminal(midturn, agent, [[call(agent, "touch made")], "All done."]) as (session, provider):
         session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
-        watched(session, midturn)
+        watched(session, midturn, 0)
         session.send(TERMINALS[key].yes)
         session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
-        watched(session, midturn, 0)
 
     assert (midturn.root / "made").exists()
     assert "said no" not in provider.said
@@ -221,19 +220,24 @@ def test_a_no_in_its_own_dialog_is_told_in_its_own_words_and_has_no_name(midturn
 
 
 @pytest.mark.parametrize("key", HIDDEN)
-def test_an_answer_that_comes_while_its_own_dialog_is_open_is_kept_and_never_pressed_there(midturn: CommandLine, key: str) -> None:
+def test_a_no_in_its_own_dialog_is_overridden_by_no_answer_here_when_the_same_call_comes_again(midturn: CommandLine, key: str) -> None:
     agent = found(key, midturn)
     hurried(midturn, key)
-    with at_a_terminal(midturn, agent, [[call(agent, "touch made")], "All done."]) as (session, provider):
-        session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
+    replies: list[Reply] = [[call(agent, "touch made")], [call(agent, "touch made")], "All done."]
+    with at_a_terminal(midturn, agent, replies) as (session, _):
         (question,) = watched(session, midturn)
-        said = midturn.ok("answer", question["id"], "y").stderr
-        assert "answered and kept" in " ".join(said.split())
-        assert TERMINALS[key].dialog in session.text
-        session.send(TERMINALS[key].yes)
-        session.wait_until(lambda: len(provider.results) == 1, "the result", seconds=PATIENCE)
+        session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
+        late = midturn.run("answer", question["id"], "y")
+        assert late.status == 1
+        assert "own dialog now" in " ".join(late.stderr.split())
+        press(session, REFUSED[key][0], lambda: TERMINALS[key].dialog not in session.text)
+        session.send("Then go on")
+        session.wait_for("Then go on", seconds=PATIENCE)
+        press(session, "\r", lambda: len(stored(midturn)) == 2)
+        session.wait_for(TERMINALS[key].dialog, seconds=PATIENCE)
 
-    assert (midturn.root / "made").exists()
+    assert not (midturn.root / "made").exists()
+    assert [event["state"] for event in answers(stored(midturn)[0])] == ["superseded"]
 
 
 def test_gemini_is_asked_about_in_the_inbox_where_it_asks_nobody_itself(midturn: CommandLine) -> None:

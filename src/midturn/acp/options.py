@@ -30,13 +30,9 @@ class Option(Protocol):
         ...
 
 
-def kept(options: Sequence[Option]) -> str:
-    """Say in the agent's own words what it keeps of a yes that goes beyond this once; nothing where it offers no such thing.
-
-    Where it offers several, it is the first of them: agents list what reaches less far before what reaches farther.
-    """
-    offered = _first("allow_always", options)
-    return f'in the words of the agent, "{one_line(offered.name)}"' if offered else ""
+def kept(options: Sequence[Option]) -> Sequence[str]:
+    """Return in the agent's own words what it offers to keep of a yes that goes beyond this once, each by itself."""
+    return [*dict.fromkeys(_words(option) for option in options if option.kind == "allow_always")]
 
 
 def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
@@ -47,13 +43,20 @@ def choice(outcome: Decided | None, options: Sequence[Option]) -> str | None:
     """
     match outcome:
         case Approved(arguments=None, always=always):
-            wanted: OptionKind = "allow_always" if always and always == kept(options) else "allow_once"
+            named = next((option for option in options if option.kind == "allow_always" and _words(option) == always), None)
+            if named:
+                return named.option_id
+            wanted: OptionKind = "allow_once"
         case Refused() | RepliedTo() | Approved():
             wanted = "reject_once"
         case _:
             return None
     chosen = _first(wanted, options)
     return chosen.option_id if chosen else None
+
+
+def _words(option: Option) -> str:
+    return f'in the words of the agent, "{one_line(option.name)}"'
 
 
 def _first(kind: OptionKind, options: Sequence[Option]) -> Option | None:

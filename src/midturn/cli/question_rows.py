@@ -44,19 +44,19 @@ def _of_form(question: OpenQuestion) -> Shown:
 
 
 def _always_row(question: OpenQuestion) -> list[Shown]:
-    always = _always(question)
-    return [line("always: {}", always)] if always else []
+    return [line("{}: {}", word, _shortened(kept)) for word, kept in _always(question)]
 
 
-def _always(question: OpenQuestion) -> str:
-    """Say what the agent that asks keeps of a yes, where it offers that."""
-    return _shortened(question.asker.always) if question.asker and question.kind == "run" else ""
+def _always(question: OpenQuestion) -> Sequence[tuple[str, str]]:
+    """Return what the agent that asks offers to keep of a yes, each with what is typed for it."""
+    offered = question.asker.always if question.asker and question.kind == "run" else ()
+    return [("always" if len(offered) == 1 else f"always {number}", kept) for number, kept in enumerate(offered, 1)]
 
 
 def _allowed(question: OpenQuestion) -> str:
     """Name the answers that there are, where they can be named."""
     if question.kind in ("run", "deliver"):
-        return 'y | n | always | {"edit": …}' if _always(question) else 'y | n | {"edit": …}'
+        return " | ".join(("y", "n", *(word for word, _ in _always(question)), '{"edit": …}'))
     if question.kind == "review":
         return "y | --reply TEXT"
     if isinstance(question.question.answer_type, SecretType):

@@ -27,9 +27,10 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `session` is the agent's own name for its session, `via` how it reached us (`hook`, `mcp`, `acp`). `process` waits for the answer,
     `serves` is the agent's process, as far as that can be told, and `waits` whether the former still runs: whoever can look has looked.
-    `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent keeps of a yes
-    to this call, in its own terms; empty where it offers nothing to keep. `refused` says that it asked more, which was not taken: it
-    asked too much. `keeps_dialog` says that a dialog of its own may be open about this, and that it hears of nothing until that is left.
+    `itself` is the agent's process where that is certain: what descends from it may not answer. `always` says what the agent would keep
+    of a yes to this call: each is an offer of its own, in words that say what it lets through. `refused` says that it asked more, which was
+    not taken: it asked too much. `keeps_dialog` says that a dialog of its own may be open about this, and that it hears of nothing until
+    that is left.
     `cancelled` says that it has cancelled its call, which leaves the question open; `round` is how often it has done that and asked the
     same again. `ends` is when its hook ends at the latest and its own dialog asks in place of us: the question is over then, whether or not
     anyone could still record that; empty where no dialog follows. `left` says that it was told that the question stays open, or went away
@@ -45,7 +46,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     serves: ProcessMark | None = None
     itself: ProcessMark | None = None
     waits: bool = False
-    always: str = ""
+    always: tuple[str, ...] = ()
     refused: bool = False
     keeps_dialog: bool = False
     cancelled: bool = False
@@ -70,7 +71,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def to_json(self) -> dict[str, Json]:
         """Return what everybody may see of it."""
-        always: dict[str, Json] = {"always": self.always} if self.always else {}
+        always: dict[str, Json] = {"always": [*self.always]} if self.always else {}
         refused: dict[str, Json] = {"refused": True} if self.refused else {}
         keeps: dict[str, Json] = {"keeps_dialog": True} if self.keeps_dialog else {}
         cancelled: dict[str, Json] = {"cancelled": True} if self.cancelled else {}

@@ -232,6 +232,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     bytes; `edited` carries the new `arguments` or `content`; a waiting delivery carries its `content`, `is_error` and `images`.
     `form` says which form a review is about, where its call asked several at once: the id of the form's first inquiry.
     `question`, with its `question_id`, is what the tool foretold that it would ask: who decides about the run sees it instead of our words.
+    `kept` is what another agent keeps of a yes that is `remembered`, as it was shown.
     A review that a person `skipped` was replied to, in the words of `reason`: nothing was sent.
     """
 
@@ -241,6 +242,7 @@ class Approval(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="
     state: str
     reason: str | None = None
     remembered: bool = False
+    kept: str = ""
     answered_by: AnsweredBy | None = None
     arguments_sha256: str | None = None
     arguments: Json | UnsetType = UNSET

@@ -24,7 +24,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     request; `asked_by` is the header, computed from the source, and `label` a configured name that is only shown beside it.
     `error` says why the last reply did not fit; `index` and `total` count in the form as submitted. `verdict` is what a reviewer said,
     which is the beginning of the question's context: somebody else's words, to be quoted. `parameters` is what edited arguments must fit.
-    `always` is what another agent keeps of a yes that is to be remembered; empty where the turn does so.
+    `always` is what another agent offers to keep of a yes, each by itself; empty where the turn remembers.
 
     Args:
         kind: `tool` (a question), `run`, `deliver` (approvals) or `review` (of the answers of a form).
@@ -50,7 +50,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     can_go_back: bool = False
     can_reply: bool = True
     may_remember: bool = False
-    always: str = ""
+    always: tuple[str, ...] = ()
     id: str = ""
     event: str = ""
     conversation: str = ""

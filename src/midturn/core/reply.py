@@ -12,7 +12,9 @@ from midturn.core.secret import SecretValue
 
 
 class Answered(Struct, frozen=True):
-    """An answer. `reason` explains it, `remember` keeps it for the turn, `automatic` marks one that no human gave.
+    """An answer. `reason` explains it, `automatic` marks one that no human gave.
+
+    `remember` keeps it for the turn. A yes to the call of another agent may name what that keeps of it: one of `Prompt.always`.
 
     Args:
         value: The answer; a secret as a `SecretValue`.
@@ -20,7 +22,7 @@ class Answered(Struct, frozen=True):
 
     value: Json | SecretValue
     reason: str | None = None
-    remember: bool = False
+    remember: bool | str = False
     automatic: bool = False
 
     def __post_init__(self) -> None:

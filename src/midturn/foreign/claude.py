@@ -61,8 +61,8 @@ class Claude(SpeaksLikeClaude):
         del occasion
         match outcome:
             case Approved(arguments=None, always=always):
-                kept: JsonObject = {"updatedPermissions": document.get("permission_suggestions")} if always else {}
-                return permission({"behavior": "allow", **kept})
+                chosen: Json = [one for one in objects(document.get("permission_suggestions")) if always and _suggestion(one) == always][:1]
+                return permission({"behavior": "allow", **({"updatedPermissions": chosen} if chosen else {})})
             case Approved(arguments=arguments):
                 return permission({"behavior": "allow", "updatedInput": arguments})
             case Refused(reason):
@@ -115,30 +115,44 @@ def is_alone(environment: Mapping[str, str]) -> bool:
 # What it keeps of a yes -------------------------------------------------------------------------------------------------
 
 
-def suggested(suggestions: Json) -> str:
-    """Say in its own terms what it would keep of a yes; nothing where it offers something that we cannot name, or that is no yes."""
-    said = [_suggestion(one) for one in objects(suggestions)]
-    return "; ".join(said) if said and all(said) and len(said) == len(items(suggestions)) else ""
+def suggested(suggestions: Json) -> tuple[str, ...]:
+    """Say what each thing lets through that it offers to keep of a yes; what we cannot name, or is no yes, is not offered."""
+    return tuple(dict.fromkeys(filter(None, map(_suggestion, objects(suggestions)))))
+
+
+_MODES = {
+    "acceptEdits": "change files without asking (its mode acceptEdits)",
+    "bypassPermissions": "run everything without asking (its mode bypassPermissions)",
+}
+_WHERE = {
+    "session": "until its session ends",
+    "localSettings": "in this project, for you alone",
+    "projectSettings": "in this project, for everyone who works on it",
+    "userSettings": "in all of your projects",
+}
 
 
 def _suggestion(suggestion: JsonObject) -> str:
-    where = f" ({text(suggestion.get('destination'))})"
+    destination = text(suggestion.get("destination"))
+    where = _WHERE.get(destination, f"kept in {destination or 'a place that it does not name'}")
     match suggestion.get("type"):
         case "addRules" if suggestion.get("behavior") == "allow":
             rules = [_rule(rule) for rule in objects(suggestion.get("rules"))]
-            return f"allow {', '.join(rules)}{where}" if rules else ""
+            return f"run {' and '.join(rules)} without asking, {where}" if rules else ""
         case "addDirectories":
             folders = [text(folder) for folder in items(suggestion.get("directories"))]
-            return f"work in {', '.join(folders)}, too{where}" if folders else ""
+            return f"work in {' and '.join(folders)} as in its own directory, {where}" if folders else ""
         case "setMode":
-            return f"permission mode {text(suggestion.get('mode'))}{where}"
+            mode = text(suggestion.get("mode"))
+            return f"{_MODES.get(mode, f'change to its permission mode {mode}')}, {where}" if mode else ""
         case _:
             return ""
 
 
 def _rule(rule: JsonObject) -> str:
     content = text(rule.get("ruleContent"))
-    return f"{text(rule.get('toolName'))}({content})" if content else f"every call of {text(rule.get('toolName'))}"
+    tool = text(rule.get("toolName"))
+    return f"{tool} calls that fit `{content}`" if content else f"every call of {tool}"
 
 
 # Its own questions ------------------------------------------------------------------------------------------------------

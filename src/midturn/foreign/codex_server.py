@@ -28,7 +28,7 @@ from midturn.foreign.occasion import PutForm, Unaskable
 COMMAND: Final = ("codex", "app-server")
 COMPLETED: Final = "completed"
 _NAME, _AGENT, _VIA = "Codex", "codex", "hook"
-_ALWAYS = "allow this, and the same again, until this session of Codex ends"
+_ALWAYS = ("run this, and the same again, without asking, until this session of Codex ends",)
 _KEPT = "acceptForSession"
 _ELICITS = "mcp_elicitation"
 _CALLS: Final[Mapping[str, str]] = {

@@ -128,7 +128,7 @@ def decided(turn: Sequence[Event]) -> Decided | None:
         return TurnStopped()
     permissions = _permissions(turn)
     if permissions:
-        return _permitted(permissions[-1], asker_of(turn))
+        return _permitted(permissions[-1])
     closed = [response for _, response in pairs(turn) if isinstance(response, InquiryCancelled)]
     reasons = {response.reason for response in closed}
     if "reply" in reasons:
@@ -199,10 +199,10 @@ def _permissions(turn: Sequence[Event]) -> list[Approval]:
     return [event for event in turn if isinstance(event, Approval) and event.kind == "run"]
 
 
-def _permitted(approval: Approval, asker: Asker | None) -> Decided | None:
+def _permitted(approval: Approval) -> Decided | None:
     match approval.state:
         case "approved":
-            return Approved(always=asker.always if asker and approval.remembered else "")
+            return Approved(always=approval.kept)
         case "edited":
             return Approved(members(approval.arguments))
         case "skipped":

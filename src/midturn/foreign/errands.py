@@ -86,7 +86,7 @@ class Errands:
         """Return what asks for the same agent in another way: see `Asker.ends` and `Asker.defers`."""
         return Errands(self._store, replace(self._asker, ends=ends, defers=defers), self._clock, self._room)
 
-    async def permission(self, id: str, tool: str, arguments: JsonObject, always: str = "", left: Find | None = None) -> Errand:
+    async def permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str] = (), left: Find | None = None) -> Errand:
         """Ask whether a call may run; a call that was asked about before is not asked about again, whichever process asked.
 
         Args:
@@ -112,8 +112,8 @@ class Errands:
     async def _before(self, id: str, tool: str, arguments: JsonObject, left: Find | None) -> Errand | None:
         return await self._asked_before(id, tool, arguments) or (await left(tool, arguments) if left else None)
 
-    async def _new_permission(self, id: str, tool: str, arguments: JsonObject, always: str) -> Errand:
-        asker = replace(self._asker, always=always)
+    async def _new_permission(self, id: str, tool: str, arguments: JsonObject, always: Sequence[str]) -> Errand:
+        asker = replace(self._asker, always=tuple(always))
         errand = Errand(conversation="", call="", id=id, tool=tool, arguments=arguments, asker=asker)
         async with self._room_for(errand):
             return await self._opened(errand, f"{tool}: {_shortened(arguments)}", permission)

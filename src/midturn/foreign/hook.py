@@ -145,7 +145,7 @@ class HookRun(Struct, frozen=True, kw_only=True):
         if isinstance(outcome, DecidedElsewhere) and occasion.gates:  # silence would let it run
             self.say(self._without_answer(occasion, words.FAILED))
             return
-        if isinstance(outcome, Approved) and outcome.always != occasion.always:  # what was shown is kept, and nothing else
+        if isinstance(outcome, Approved) and outcome.always not in occasion.always:  # what was shown is kept, and nothing else
             outcome = replace(outcome, always="")
         self.say(self.agent.permitted(self.document, occasion, outcome))
         await self.errands.close(errand, words.decided(outcome))

@@ -14,8 +14,8 @@ class Permit(Struct, frozen=True, kw_only=True):
     """May this call run? `gates`: without an answer of ours nobody is asked, so silence would decide; else the agent's own dialog asks.
 
     `seconds`: how long the agent's own dialog may be kept from its user; None where both are open at the same time. `always`: what the
-    agent keeps of a yes that goes beyond this once, in its own terms. `defers`: without an answer its run ends with this call, and it makes
-    the very same call again, under the same id, when it is resumed.
+    agent offers to keep of a yes, each by itself, in words that say what it lets through. `defers`: without an answer its run ends with
+    this call, and it makes the very same call again, under the same id, when it is resumed.
     """
 
     id: str
@@ -23,7 +23,7 @@ class Permit(Struct, frozen=True, kw_only=True):
     arguments: JsonObject
     gates: bool
     seconds: float | None = None
-    always: str = ""
+    always: tuple[str, ...] = ()
     defers: bool = False
 
 

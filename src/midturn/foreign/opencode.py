@@ -208,7 +208,7 @@ class Bridge:
         patterns: Json = [text(pattern) for pattern in items(asked.get("patterns"))]
         arguments: JsonObject = {"patterns": patterns, **members(asked.get("metadata"))}
         kept = [text(pattern) for pattern in items(asked.get("always"))]
-        always = f"allow {', '.join(kept)} until opencode ends" if kept else ""
+        always = [f"run {', '.join(kept)} without asking, until opencode ends"] if kept else []
         tool = text(asked.get("permission")) or "tool"
         errand = await errands.permission(id, tool, arguments, always, errands.taken_up)
         outcome = await self._waited(errands, errand)

@@ -60,7 +60,7 @@ def covered_text(prompt: Prompt, reply: Reply) -> str:
     if not isinstance(reply, Answered) or not reply.remember:
         return ""
     if prompt.always:
-        return f"From now on: {scope(prompt)}."
+        return f"From now on: {one_line(reply.remember) if isinstance(reply.remember, str) else scope(prompt)}."
     return f"From now on {'yes' if reply.value is True else 'no'} to {scope(prompt)}."
 
 

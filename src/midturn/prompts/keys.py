@@ -108,7 +108,8 @@ def leaves(prompt: Prompt) -> str:
 def scope(prompt: Prompt) -> str:
     """Say what a remembered answer covers."""
     if prompt.always:
-        return one_line(prompt.always)
+        offered = offers(prompt)
+        return "; ".join(f"{key} {one_line(kept)}" if len(offered) > 1 else one_line(kept) for key, kept in offered)
     tool = one_line(prompt.tool or prompt.asked_by)
     if prompt.kind in {"run", "deliver"}:
         return f"every call of {tool} in this turn"
@@ -120,16 +121,23 @@ def covered(prompt: Prompt) -> str:
     return f"{scope(prompt)}{', whatever its arguments' if prompt.kind == 'run' else ''}"
 
 
+def offers(prompt: Prompt) -> list[tuple[str, str]]:
+    """Return what another agent offers to keep of a yes, each with its key: `Y` where it is one thing alone, else a digit."""
+    return [("Y", prompt.always[0])] if len(prompt.always) == 1 else [*zip("123456789", prompt.always, strict=False)]
+
+
 def remembering(prompt: Prompt) -> str:
     """Say what the keys of an answer that is remembered would let through; empty where there are none."""
     if not prompt.may_remember:
         return ""
+    if len(prompt.always) > 1:
+        return f"Always: {scope(prompt)}"
     return f"Y always: {scope(prompt)}" if prompt.always else f"Y yes, N no to {covered(prompt)}"
 
 
 def is_remembered(command: Command) -> bool:
     """Tell whether a key gives an answer that is remembered."""
-    return isinstance(command.does, Answered) and command.does.remember
+    return isinstance(command.does, Answered) and bool(command.does.remember)
 
 
 def find(offered: Commands, key: str) -> Command | None:
@@ -139,7 +147,9 @@ def find(offered: Commands, key: str) -> Command | None:
 
 def find_named(offered: Commands, typed: str) -> Command | None:
     """Return the command of a key, or of a word for it: `yes`, `always`, `back`, `end turn`."""
-    return find(offered, typed) or find(offered, _NAMES.get(" ".join(typed.casefold().split()), ""))
+    words = " ".join(typed.casefold().split())
+    kept = words.removeprefix("always ") if words.startswith("always ") else ""
+    return find(offered, typed) or find(offered, _NAMES.get(words, kept))
 
 
 END = Command("s", "end the turn, after asking once more", EndedTurn(), "End Turn", "end turn")
@@ -185,7 +195,7 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
     if prompt.always:
         return (
             Command("y", f"{words.yes}, just this once", Answered(True), word=words.y),
-            Command("Y", f"{words.yes}, and always: {every}", Answered(True, remember=True), spoken="always"),
+            *(_keeping(words, key, kept) for key, kept in offers(prompt)),
             Command("n", words.no, Answered(False), word=words.n),
         )
     return (
@@ -194,3 +204,8 @@ def _yes_no(prompt: Prompt, words: _Words) -> Commands:
         Command("n", f"{words.no}, just this once", Answered(False), word=words.n),
         Command("N", f"{words.no}, and so for {every}", Answered(False, remember=True), spoken="never"),
     )
+
+
+def _keeping(words: _Words, key: str, kept: str) -> Command:
+    spoken = "always" if key == "Y" else f"always {key}"
+    return Command(key, f"{words.yes}, and always: {one_line(kept)}", Answered(True, remember=kept), spoken=spoken)

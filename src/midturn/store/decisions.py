@@ -159,8 +159,6 @@ def _check_memory(visit: Visit, submission: Submission) -> None:
     reply = submission.as_reply()
     if not isinstance(reply, Answered) or not isinstance(reply.value, bool):
         raise AnswerError([Problem("", "Only a plain yes or no can be remembered for the turn.")])
-    if prompt.always and reply.value is False:
-        raise AnswerError([Problem("", "Only a yes can be kept: this agent offers nothing for a no.")])
 
 
 def _nothing_to_record(turn: Sequence[Event], event_id: str) -> Problem:

@@ -176,7 +176,7 @@ class ConversationStore:
         back: bool = False,
         cancel: bool = False,
         reason: str | None = None,
-        remember: bool = False,
+        remember: bool | str = False,
         user: str | None = None,
         via: str = "api",
     ) -> Receipt:
@@ -192,7 +192,8 @@ class ConversationStore:
             back: Ask the question before this one again, in a form or at its review.
             cancel: End the turn.
             reason: Why; recorded with a value or a decision.
-            remember: Keep a yes or a no for the rest of the turn: for this question of this tool, or for every call of it.
+            remember: Keep a yes or a no for the rest of the turn: for this question of this tool, or for every call of it. Of the call of
+                another agent, what it keeps of a yes: one of `asker.always`; `True` where it offers one thing alone.
             user: Who answers, as the calling program knows them.
             via: How: `inbox`, `web`, `api`, `mcp`.
 
@@ -281,7 +282,7 @@ class ConversationStore:
         back: bool = False,
         cancel: bool = False,
         reason: str | None = None,
-        remember: bool = False,
+        remember: bool | str = False,
         user: str | None = None,
         via: str = "api",
     ) -> Receipt:

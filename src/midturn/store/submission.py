@@ -19,7 +19,8 @@ _WAYS = ("value", "approve", "arguments", "content", "reply", "back", "cancel")
 class Submission(Struct, frozen=True, omit_defaults=True):
     """Exactly one of `value`, `approve`, `arguments`, `content`, `reply`, `back` and `cancel` says what the person did.
 
-    `reason` explains a value or a decision, `remember` keeps it for the turn; `user` and `via` say who it was and how. `approve=True` may
+    `reason` explains a value or a decision, `remember` keeps it for the turn, or names what another
+    agent keeps of it; `user` and `via` say who it was and how. `approve=True` may
     come with `arguments` or `content`.
     """
 
@@ -31,7 +32,7 @@ class Submission(Struct, frozen=True, omit_defaults=True):
     back: bool = False
     cancel: bool = False
     reason: str | None = None
-    remember: bool = False
+    remember: bool | str = False
     user: str | None = None
     via: str = "api"
 
@@ -47,11 +48,13 @@ class Submission(Struct, frozen=True, omit_defaults=True):
         check_text("via", self.via)
         if self.content is not UNSET:
             check_text("content", self.content)
-        if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel), type(self.remember))):
+        if not _YES_OR_NO.issuperset((type(self.approve), type(self.back), type(self.cancel))):
             self._refuse_what_is_no_yes_or_no()
+        if not isinstance(self.remember, bool):
+            check_text("remember", self.remember)
 
     def _refuse_what_is_no_yes_or_no(self) -> None:
-        for name in ("approve", "back", "cancel", "remember"):
+        for name in ("approve", "back", "cancel"):
             given = getattr(self, name)
             if type(given) not in _YES_OR_NO:
                 raise TypeError(f"`{name}` takes True or False, not {given!r:.80}.")

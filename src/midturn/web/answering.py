@@ -160,7 +160,7 @@ class Answering:
     async def _decide(self, sent: Fields) -> Receipt:
         match sent.one("act"):
             case "approve":
-                return await self._answer(approve=True, reason=_reason(sent), remember=_remember(sent))
+                return await self._answer(approve=True, reason=_reason(sent), remember=_kept(self._question, sent) or _remember(sent))
             case "refuse":
                 return await self._answer(approve=False, reason=_reason(sent), remember=_remember(sent))
             case "back" if self._question.kind == "review":
@@ -256,6 +256,12 @@ def _edited(text: str) -> Json:
 
 def _covers(prompt: Prompt) -> str:
     return scope(prompt) if prompt.may_remember and not prompt.always else ""
+
+
+def _kept(question: OpenQuestion, sent: Fields) -> str:
+    """Return which of the things was chosen that another agent offers to keep; empty where none was."""
+    offered = {str(number): kept for number, kept in enumerate(question.asker.always, 1)} if question.asker else {}
+    return offered.get(sent.one("remember") or "", "")
 
 
 def _remember(sent: Fields) -> bool:

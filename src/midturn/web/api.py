@@ -29,11 +29,11 @@ _SHAPES = {
     "back": bool,
     "cancel": bool,
     "reason": str,
-    "remember": bool,
+    "remember": bool | str,
     "content": str,
     "arguments": Mapping,
 }
-_NAMES = {bool: "true or false", str: "a string", Mapping: "an object"}
+_NAMES = {bool | str: "true, false or a string", bool: "true or false", str: "a string", Mapping: "an object"}
 
 
 async def questions(request: Request, visitor: Visitor, site: Site) -> Response:

@@ -48,7 +48,7 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     answers: Sequence[tuple[Question[Any], Json | SecretValue]] = ()
     covers: str = ""
-    always: str = ""
+    always: Sequence[str] = ()
     pictures: Sequence[str] = ()
     editable: str | None = None
 

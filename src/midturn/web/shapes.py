@@ -49,7 +49,8 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
     `value` is the answer (of a form, an object by question id), `approve` a decision, `arguments` what a call shall run with instead,
     `content` what shall be delivered instead of a result, `reply` words for the model instead of an answer, `back` asks the question before
-    this one again, `cancel` ends the turn. `remember` keeps a yes or a no for the rest of the turn.
+    this one again, `cancel` ends the turn. `remember` keeps a yes or a no for the rest of the turn; of the
+    call of another agent, it is one of what that offers to keep (`asker.always`).
     """
 
     value: Any = UNSET
@@ -60,7 +61,7 @@ class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
     back: Literal[True] | UnsetType = UNSET
     cancel: Literal[True] | UnsetType = UNSET
     reason: str | UnsetType = UNSET
-    remember: bool | UnsetType = UNSET
+    remember: bool | str | UnsetType = UNSET
 
 
 class ReceiptShape(Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 
 from msgspec import Struct
@@ -33,7 +34,7 @@ class TypedDecision(Struct, frozen=True):
     """Whether a call may run, a result may be delivered, answers may be sent; `remember` goes beyond this once."""
 
     approve: bool
-    remember: bool = False
+    remember: bool | str = False
 
 
 class TypedEdit(Struct, frozen=True):
@@ -106,19 +107,27 @@ class Submitting:
 
 
 def _decision(question: OpenQuestion, words: str) -> Typed:
-    said = words.strip().lower()
+    said = " ".join(words.lower().split())
     if question.kind == "review":
         if YES_OR_NO.get(said):
             return TypedDecision(approve=True)
         raise AnswerError([Problem("", _SEND_OR_NOT)])
     if said in YES_OR_NO:
         return TypedDecision(YES_OR_NO[said])
+    if kept := _offered(question).get(said):
+        return TypedDecision(approve=True, remember=kept)
     if said in _FROM_NOW_ON:
         return TypedDecision(_FROM_NOW_ON[said], remember=True)
     edit = _json(words) if words.lstrip().startswith("{") else None
     if isinstance(edit, dict) and list(edit) == ["edit"]:
         return TypedEdit(edit["edit"])
     raise AnswerError([Problem("", 'This is an approval: it takes y, n, always, never, or {"edit": …} with what to use instead.')])
+
+
+def _offered(question: OpenQuestion) -> Mapping[str, str]:
+    """Return what another agent offers to keep, by what is typed: `always`, or where there are several `always 1`, `always 2`."""
+    offered = question.asker.always if question.asker else ()
+    return {"always": offered[0]} if len(offered) == 1 else {f"always {number}": kept for number, kept in enumerate(offered, 1)}
 
 
 def _json(words: str) -> Json:

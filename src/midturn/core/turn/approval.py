@@ -173,15 +173,16 @@ class Permission(_Approving, frozen=True):
         """Return the same decision as if nobody was attached."""
         return replace(self, attached=False)
 
-    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool = False) -> Closing:
+    def _approve(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
         digest = arguments_sha256(self.view.call.arguments)
         seen = self._as_foretold() if who.by == "user" else {}
-        record = self._record("approved", answered_by=who, remembered=remember, reason=reason, arguments_sha256=digest, **seen)
+        kept = {"remembered": bool(remember), "kept": remember if isinstance(remember, str) else ""}
+        record = self._record("approved", answered_by=who, reason=reason, arguments_sha256=digest, **kept, **seen)
         return Closing(Run(), (record,))
 
-    def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool = False) -> Closing:
+    def _skip(self, who: AnsweredBy, reason: str | None = None, *, remember: bool | str = False) -> Closing:
         seen = self._as_foretold() if who.by == "user" else {}
-        record = self._record("skipped", answered_by=who, remembered=remember, reason=reason, **seen)
+        record = self._record("skipped", answered_by=who, remembered=bool(remember), reason=reason, **seen)
         by_policy = who.by == "policy"
         tool = self.view.tool
         said = messages.skipped_by_policy(tool, who.name or who.by, reason) if by_policy else messages.skipped(tool, reason)

@@ -282,7 +282,7 @@ class Inquiry(Struct, frozen=True):
             value = self.question.check(reply.value)
         except AnswerError as error:
             return Misfit(error.problems)
-        remember = reply.remember and may_be_remembered(self.question)
+        remember = bool(reply.remember) and may_be_remembered(self.question)
         return self._answer(Answered(value, reason=reply.reason, remember=remember, automatic=who.by != "user"), who)
 
     def _answer(self, answered: Answered, who: AnsweredBy) -> Closing:

@@ -11,7 +11,7 @@ from midturn.core.events import AnsweredBy, Approval, Event, InquiryAnswered, In
 from midturn.core.form import Form
 from midturn.core.json_value import Json
 from midturn.core.prompt import Prompt
-from midturn.core.reply import EndedTurn, Reply, Unavailable, WentBack
+from midturn.core.reply import Answered, EndedTurn, Reply, Unavailable, WentBack
 from midturn.core.routing.policy import DetachedPolicies, ToolPolicy
 from midturn.core.secret import SecretValue
 from midturn.core.source import Source
@@ -89,7 +89,7 @@ class Visit:
         asker = asker_of(self._window)
         if prompt is None or asker is None:
             return prompt
-        always = asker.always if prompt.kind == "run" else ""
+        always = asker.always if prompt.kind == "run" else ()
         return replace(prompt, may_remember=bool(always), always=always)  # a call of somebody else's agent is a turn of its own
 
     def take(self, reply: Reply, who: AnsweredBy) -> tuple[Event, ...]:
@@ -104,6 +104,7 @@ class Visit:
         ticket = self._ticket()
         if ticket is None:
             raise NotOpen("The visit is over: nothing of this call waits any more.")
+        reply = self._naming_what_is_kept(reply)
         keeps_all = isinstance(reply, WentBack)
         match reply:
             case EndedTurn():
@@ -122,6 +123,26 @@ class Visit:
         now = len(events) if keeps_all else asked
         batch, self._held = (*self._held, *events[:now]), events[now:]
         return batch
+
+    def _naming_what_is_kept(self, reply: Reply) -> Reply:
+        """Have a yes that another agent is to keep name one of the things that it offers; it offers none of them with another.
+
+        Raises:
+            AnswerError: It names none of them, or none where there are several.
+        """
+        prompt = self.prompt()
+        if prompt is None or not isinstance(reply, Answered) or not reply.remember:
+            return reply
+        if not prompt.always and isinstance(reply.remember, str):
+            raise AnswerError([Problem("", "Nothing is offered here that could be kept by name.")])
+        if not prompt.always:
+            return reply
+        if reply.value is not True:
+            raise AnswerError([Problem("", "Only a yes can be kept: this agent offers nothing for a no.")])
+        kept = prompt.always[0] if reply.remember is True and len(prompt.always) == 1 else reply.remember
+        if kept not in prompt.always:
+            raise AnswerError([Problem("", f"Say which of these is to be kept: {'; '.join(map(repr, prompt.always))}.")])
+        return replace(reply, remember=kept)
 
     def catch_up(self, window: Sequence[Event]) -> None:
         """Bring the same call up anew: somebody else has written to the turn since the visit began.
