@@ -17,6 +17,7 @@ SMALLEST = {
     "inquiry_request": b',"id":"i","source":{"source":"user"},"question":{"text":"?","answer_type":{"type":"text"}}',
     "inquiry_response": b',"id":"i","outcome":"cancelled"',
     "approval": b',"id":"a","call":"e","kind":"run","state":"waiting"',
+    "suspended": b',"through":"e"',
     "config_delta": b',"delta":{}',
     "some_future_kind": b"",
 }

@@ -13,7 +13,7 @@ from midturn.store.decisions import decision_about
 from midturn.store.open_requests import OpenRequests
 from midturn.store.port import LastTurn
 from midturn.store.postgres.turn_row import TurnRow
-from midturn.store.readiness import was_answered
+from midturn.store.readiness import is_ready
 from support.tapes import Tape
 
 STEPS = st.sampled_from(["start", "end", "call", "ask", "answer", "cancel", "approve", "decide", "respond", "say", "legacy", "between"])
@@ -96,10 +96,10 @@ def test_what_the_inbox_shows_is_among_what_waits(steps: list[tuple[str, int]]) 
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(STEPS, st.integers(0, 5)), max_size=30))
-def test_whether_somebody_answered_last_is_known_without_the_turn(steps: list[tuple[str, int]]) -> None:
+def test_whether_a_turn_can_go_on_is_known_batch_by_batch(steps: list[tuple[str, int]]) -> None:
     events = recorded(steps)
     kept = TurnRow()
     for place, event in enumerate(events):
         kept.follow(events[:place], [event])
         window = open_turn(events[: place + 1])
-        assert kept.answered == (window is not None and was_answered(LastTurn(window.events)))
+        assert kept.answered == (window is not None and is_ready(LastTurn(window.events)))

@@ -30,6 +30,8 @@ def cut_everywhere(world: World, oracle: Expected) -> None:
         resumed = play(world.script, world.events[:place])
         check(resumed, oracle)
         check_same_stream(resumed, whole)
+        if world.script.attached:  # a process that comes by first leaves everything to the person
+            check(play(world.script, world.events[:place], comes_by=True), oracle)
         later = resumed.batches[len(resumed.batches) // 2 :]
         if later:
             again = play(world.script, resumed.events[: later[0]])

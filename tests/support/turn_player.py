@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from midturn.core.events import AnsweredBy, Approval, Event, InquiryRequest, TurnEnd
 from midturn.core.reply import Reply
+from midturn.core.routing.policy import DetachedPolicies
 from midturn.core.stream import OpenQuestion
 from midturn.core.turn.effects import EndTurn, LeaveOpen, SuspendTurn
 from midturn.core.turn.inputs import TurnRequested
 from midturn.core.turn.pending import pending
+from midturn.core.turn.readiness import is_due, is_ready, recorded_turn
 from midturn.core.turn.turn import Turn
 from midturn.core.turn.visit import Visit
 from midturn.errors import AnswerError
@@ -23,10 +27,12 @@ from support.turn_world import World, decision, ids_after
 MOST_PROCESSES = 300
 
 
-def play(script: Script, events: Sequence[Event] = ()) -> World:
-    """Play a script from wherever its events end, until its turn has ended."""
+def play(script: Script, events: Sequence[Event] = (), *, comes_by: bool = False) -> World:
+    """Play a script from wherever its events end, until its turn has ended; first with no one attached, if a process just `comes_by`."""
     world = World(script, events)
     attached = script.attached
+    if comes_by and isinstance(_comes_by(world), EndTurn):
+        return world
     for _ in range(MOST_PROCESSES):
         match _process(world, attached=attached):
             case EndTurn():
@@ -53,6 +59,21 @@ def _process(world: World, *, attached: bool) -> SuspendTurn | LeaveOpen | EndTu
         turn = Turn(given, ids)
         effects = turn.step(TurnRequested("Ship it"))
     return Process(world, turn).run(effects)
+
+
+def _comes_by(world: World) -> SuspendTurn | LeaveOpen | EndTurn:
+    """Run one process that has no one to ask, and leaves everything to a person: what it leaves cannot go on without one."""
+    given = settings(world.script, attached=False)
+    everything = DetachedPolicies("defer", "defer", "defer")
+    tools = {name: replace(policy, detached=everything) for name, policy in given.tools.items()}
+    turn, effects = Turn.resume(world.events, replace(given, tools=tools), ids_after(world.events))
+    ending = Process(world, turn).run(effects)
+    if isinstance(ending, SuspendTurn):
+        record = recorded_turn(world.events)
+        assert record is not None
+        assert not is_ready(record), "what is left waits for a person"
+        assert not is_due(record), "as above"
+    return ending
 
 
 # Somebody answers while no process runs --------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, environment
 from midturn.cli.shown import block, line
 from midturn.config.assign import Assignment
+from midturn.config.layers import RECORDED
 from midturn.config.load import Loaded, LoadRequest, load
 from midturn.config.settings import Settings
+from midturn.config.tree import branch, dotted, entry
 from midturn.core.enabling import Toggle
 from midturn.core.events import ConfigDelta, Event
 from midturn.core.json_value import Json
@@ -27,14 +29,19 @@ _SAID: set[str] = set()
 
 
 class Flags(Struct, frozen=True, kw_only=True):
-    """What a command's flags set: `--cfg`, `-t` and `-T`, every flag that stands for a key. `defer` makes every question wait."""
+    """What a command's flags set: `--cfg`, `-t` and `-T`, every flag that stands for a key.
+
+    `defer` makes every question wait. So does `resumed` where no one is attached, but for what the flags that began the turn decide.
+    """
 
     cfg: Sequence[str] = ()
     toggles: Sequence[Toggle] = ()
     assignments: Sequence[Assignment] = ()
     defer: bool = False
+    resumed: bool = False
 
 
+_KINDS = ("run", "deliver", "tool")
 _EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 
 
@@ -51,11 +58,22 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = (), conversat
         recorded=[event.delta for event in events if isinstance(event, ConfigDelta)],
     )
     loaded = load(request)
+    if flags.resumed:
+        return load(replace(request, resumed=list(_deferred_on_resuming(loaded))))
     if not flags.defer:
         return loaded
     names = ["'*'", *(name for name in loaded.settings.tools if name != "*")]
     deferred = [Assignment(f"conversation.tools.{name}.detached", _EVERYTHING, "--defer") for name in names]
     return load(replace(request, flags=[*flags.assignments, *deferred]))
+
+
+def _deferred_on_resuming(loaded: Loaded) -> Iterator[Assignment]:
+    """Yield what makes everything wait for a person that the flags of the turn do not decide for those who are absent."""
+    recorded = [branch(layer.tree, "conversation", "tools") for layer in loaded.layers if layer.name.startswith(RECORDED)]
+    for name in {"*", *loaded.settings.tools}:
+        for kind in _KINDS:
+            if not any(entry(tools, tool, "detached", kind) for tools in recorded for tool in ("*", name)):
+                yield Assignment(dotted(("conversation", "tools", name, "detached", kind)), "defer", "resumed")
 
 
 def load_here() -> Loaded:

@@ -47,7 +47,7 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 @click.command
 @with_conversation
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
-@click.option("--ready", is_flag=True, help="Go on with every turn whose question was answered.")
+@click.option("--ready", is_flag=True, help="Go on with every turn that can, and ask no one.")
 @click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
 @click.option("--adopt", is_flag=True, help="Look at an open turn that came from elsewhere, and take it over.")
 @click.option("--all", is_flag=True, help="With --adopt: every such turn.")
@@ -100,7 +100,7 @@ def resume_held(place: Place, held: Held, *, attached: bool, output: OutputForma
 
 
 def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat) -> TurnRunner:
-    loaded = load_for(place, Flags(), held.events, held.conversation)
+    loaded = load_for(place, Flags(resumed=True), held.events, held.conversation)
     report_ignored(loaded, attached=attached)
     return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events)))
 
@@ -147,7 +147,7 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str) -> ExitSta
     note("midturn: conversation {}", conversation)
     try:
         with Held.existing(place, conversation) as held:
-            runner = _runner(place, held, attached=_attached(resume), output=resume.output)
+            runner = _runner(place, held, attached=False, output=resume.output)  # whoever looks for what is ready asks no one
             status = runner.run(held, None)
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:

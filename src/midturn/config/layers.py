@@ -23,6 +23,8 @@ from midturn.core.json_value import overlay
 from midturn.errors import ConfigError
 
 WORKSPACE = ".midturn"
+RECORDED = "recorded"
+"""How the names of the layers begin that hold what the flags of an earlier process set."""
 
 
 class Layer(Struct, frozen=True):
@@ -93,8 +95,8 @@ class Layers:
             idle = {one.key for one in enabled(weak) if one.differs}
             parts = ([without(tree, weak) for tree in parts[0]], [without(tree, weak) for tree in parts[1]])
             self._withhold(weak)
-        self.add("recorded --cfg", *parts[0])
-        self.add("recorded flags", *parts[1])
+        self.add(f"{RECORDED} --cfg", *parts[0])
+        self.add(f"{RECORDED} flags", *parts[1])
         return idle
 
     def file(self, name: str, cwd: Path) -> Assignment:

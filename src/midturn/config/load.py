@@ -30,7 +30,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
 
     `root` is the workspace (None: there is none), `cwd` where the command was given, `cfg` each `--cfg` in order, `flags` what other
     flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first, and
-    `conversation` its directory.
+    `conversation` its directory. `resumed` is what holds where a turn is resumed with no one attached, unless `recorded` says otherwise.
     """
 
     cwd: Path
@@ -40,6 +40,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     flags: Sequence[Assignment] = ()
     toggles: Sequence[Toggle] = ()
     recorded: Sequence[Json] = ()
+    resumed: Sequence[Assignment] = ()
     conversation: str = ""
     user_file: Path = msgspec.field(default_factory=user_config_file)
     state: Path = msgspec.field(default_factory=state_directory)
@@ -70,6 +71,7 @@ def load(request: LoadRequest) -> Loaded:
     layers = Layers(Layer("built-in", built_in_layer()))
     _files(layers, request)
     layers.assigned("environment", _based(environment_values(request.environment), request.cwd))
+    layers.assigned("resumed", request.resumed)
     recorded = [delta for delta in map(read_delta, request.recorded) if delta is not None]
     given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
     for place, delta in enumerate(recorded):

@@ -30,6 +30,7 @@ from midturn.core.events import (
     InquiryRequest,
     InquiryResponse,
     OpaqueEvent,
+    Suspended,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
@@ -120,6 +121,7 @@ _Wire: TypeAlias = (
     | InquiryRequest
     | ResponseWire
     | Approval
+    | Suspended
     | ConfigDelta
 )
 

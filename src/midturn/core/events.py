@@ -83,6 +83,15 @@ class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="t
     error: str | None = None
 
 
+class Suspended(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="suspended"):
+    """A run stopped for people although there were answers that it had not been told of in a new event: it has taken them all in.
+
+    `through` is the last event that the run had seen. Only an answer that comes later makes the turn ready again.
+    """
+
+    through: str = ""
+
+
 class ConfigDelta(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="config_delta"):
     """What flags set for this conversation; legacy streams write it in more than one shape."""
 

@@ -108,7 +108,7 @@ class FileConversations:
         for number, seen in self.looks():
             if len(claimed) == limit:
                 break
-            if (not seen.questions or self._is_ready(seen)) and (journal := await self._tried(number)):
+            if (seen.is_due or self._is_ready(seen)) and (journal := await self._tried(number)):
                 claimed.append(journal)
         return claimed
 
@@ -416,10 +416,11 @@ class FileConversations:
                 held.close()
 
     def _is_ready(self, seen: Seen) -> bool:
-        from midturn.store.readiness import was_answered  # only workers and lists of what is ready ask
+        from midturn.store.readiness import is_ready  # only workers and lists of what is ready ask
 
         with Folder.at(seen.path) as folder:
-            if not was_answered(LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect())) or lock.is_held(folder):
+            answered = seen.is_ready or is_ready(LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect()))
+            if not answered or lock.is_held(folder):
                 return False
             return not self._seals.last_turn(folder).needs_adoption
 

@@ -22,7 +22,7 @@ from midturn.store.ids import conversation_number, title
 from midturn.store.memory_conversation import MemoryConversation, MemoryJournal, holder_here
 from midturn.store.metadata import Metadata
 from midturn.store.port import Decide, Growth, HeldBy, Settled, Which
-from midturn.store.readiness import is_due, was_answered
+from midturn.store.readiness import is_due, is_ready
 from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
 
@@ -193,7 +193,7 @@ class MemoryConversations:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]
 
     def _is_ready(self, kept: MemoryConversation) -> bool:
-        return not kept.is_held and was_answered(kept.last_turn())
+        return not kept.is_held and is_ready(kept.last_turn())
 
     def _get(self, id: str) -> MemoryConversation:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
@@ -16,6 +17,7 @@ from midturn.core.stream.log import NO_PAST, Past
 from midturn.core.turn.pending import pending_in
 from midturn.store.folder import Folder
 from midturn.store.jp.folder import is_jp
+from midturn.store.port import LastTurn
 from midturn.store.reader import EventReader
 from midturn.store.tail import NAME
 
@@ -64,13 +66,27 @@ _MOST_TURNS = 10_000
 _State: TypeAlias = tuple[int, int, int]
 
 
-class Seen(Struct, frozen=True):
+class Seen(Struct, frozen=True, dict=True):
     """The last turn of a conversation, unless the file says that it is over, and what it waits for."""
 
     path: Path
     turn: Sequence[Event]
     is_open: bool
     questions: Sequence[OpenQuestion]
+
+    @cached_property
+    def is_ready(self) -> bool:
+        """Whether it can go on without a person who is absent."""
+        from midturn.store.readiness import is_ready  # only workers and lists of what is ready ask
+
+        return is_ready(LastTurn(self.turn))
+
+    @cached_property
+    def is_due(self) -> bool:
+        """Whether it does not wait for a person alone."""
+        from midturn.store.readiness import is_due  # as above
+
+        return is_due(LastTurn(self.turn))
 
 
 class SeenTurns:

@@ -28,7 +28,8 @@ def test_a_call_runs_when_a_person_lets_it() -> None:
     played.answer(True)
 
     assert played.run.call.event == call
-    (approval,) = played.recorded(Approval)
+    waiting, approval = played.recorded(Approval)
+    assert (waiting.id, waiting.state, waiting.kind) == ("call_1.__run__.1", "waiting", "run")
     assert (approval.id, approval.state, approval.kind) == ("call_1.__run__.1", "approved", "run")
     assert approval.arguments_sha256
 

@@ -63,7 +63,7 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
         ModelError: The model stayed down; the turn is open.
     """
     async with await place.store.open(conversation) as journal:
-        loaded = load_for(place, Flags(), journal.events, journal.conversation)
+        loaded = load_for(place, Flags(resumed=True), journal.events, journal.conversation)
         if said := said_of_ignored(loaded):
             raise ConfigError("\n".join(said))
         attached = prompter is not None

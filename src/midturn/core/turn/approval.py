@@ -18,6 +18,7 @@ from midturn.core.question import PersistedQuestion, Question
 from midturn.core.question.answer_type import BooleanType
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
+from midturn.core.routing.policy import DetachedPolicy
 from midturn.core.stream.open_question import PromptKind
 from midturn.core.subject import AnswersSubject, CallSubject, ResultSubject, Subject, approval_text
 from midturn.core.turn.decision import BY_DEFAULT, AwaitPerson, Closing, GoBack, Leave, Misfit, Respond, Run, Send, Spoken, View
@@ -41,6 +42,8 @@ class _Approving(Struct, frozen=True):
     view: View
     id: str
     attached: bool
+    is_a_persons: bool
+    """Whether it waited before this run, to which no one is attached: then no policy for those who are absent decides it."""
 
     @property
     def waiting(self) -> Approval | None:
@@ -62,6 +65,10 @@ class _Approving(Struct, frozen=True):
     def _waits(self, **fields: Any) -> Approval | None:
         """Return the record that this is waited for, unless there is one already."""
         return None if self.waiting else self._record("waiting", **fields)
+
+    def _policy(self, policy: DetachedPolicy) -> DetachedPolicy:
+        """Say what happens where no one is attached: what was put to a person stays put to a person."""
+        return "defer" if self.is_a_persons else policy
 
     def _denied(self, message: str) -> Closing:
         """Close, because nobody is there and the policy is `deny`."""
@@ -125,8 +132,8 @@ class Permission(_Approving, frozen=True):
         if remembered is not None:
             return self._approve(AnsweredBy("cached")) if remembered == "y" else self._skip(AnsweredBy("cached"))
         if self.attached:
-            return AwaitPerson("person")
-        match self.view.policy.detached.run:
+            return AwaitPerson("person", self._waits(**self._as_foretold()))
+        match self._policy(self.view.policy.detached.run):
             case "auto" | "defaults":
                 return self._approve(BY_DEFAULT)
             case "deny":
@@ -202,7 +209,7 @@ class Delivery(_Approving, frozen=True):
         """Ask, else follow the detached policy. What waits is recorded with the result that it is about."""
         if self.attached:
             return AwaitPerson("person", self._waits(content=self.content, is_error=self.is_error, images=self.images))
-        match self.view.policy.detached.deliver:
+        match self._policy(self.view.policy.detached.deliver):
             case "defer":
                 return AwaitPerson("inbox", self._waits(content=self.content, is_error=self.is_error, images=self.images))
             case "deny":
@@ -248,8 +255,7 @@ class Delivery(_Approving, frozen=True):
 class ReviewStep(_Approving, frozen=True):
     """Are the answers of this form right? `form` says which one, where that is not plain.
 
-    Recorded only where no person is attached, and where the tool hears of what a person says instead (`tells_replies`): it may have acted
-    on it when the process dies.
+    What a person says instead is recorded only where the tool hears of it (`tells_replies`): it may have acted on it when the process dies.
     """
 
     kind: ClassVar[PromptKind] = "review"
@@ -262,8 +268,8 @@ class ReviewStep(_Approving, frozen=True):
     def going(self) -> AwaitPerson | Closing:
         """Ask, else follow the policy for deliveries."""
         if self.attached:
-            return AwaitPerson("person")
-        match self.view.policy.detached.deliver:
+            return AwaitPerson("person", self._waits())
+        match self._policy(self.view.policy.detached.deliver):
             case "defer":
                 return AwaitPerson("inbox", self._waits())
             case "deny":

@@ -21,7 +21,7 @@ from midturn.core.turn.decision import Escalate, Give, GoBack, Leave, Refuse, Re
 from midturn.core.turn.effects import Given, NoAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.core.turn.inquiry import Inquiry
-from midturn.core.turn.record import Chain
+from midturn.core.turn.record import WITH_A_MODEL, Chain
 from midturn.core.turn.replay import Replay, recorded
 from midturn.core.turn.state import TurnState
 from midturn.core.turn.walk import Walk
@@ -118,7 +118,7 @@ class Asks:
             question=then.question.persisted(),
             escalates=previous.id,
             problem=previous.problem,
-            metadata=previous.metadata,
+            metadata=TELLS_REPLIES if walk.tells_replies else None,
         )
         return replace(self._inquiry(walk, then.ask, self._request(previous.question_id, template)), error=then.error)
 
@@ -164,6 +164,7 @@ class Asks:
         self._replay.comes_to(walk, chain)
         match outcome:
             case None:
+                walk.is_a_persons = walk.is_a_persons or self._replay.was_put_to_a_person(chain)
                 return self._inquiry(walk, ask, chain.last.request, emissions)
             case Give() | GoBack():
                 walk.follow(outcome)
@@ -178,6 +179,8 @@ class Asks:
         """
         while chain := self._replay.find(walk, question.id, persisted.key):
             response = chain.last.response
+            if response is None and chain.is_with_a_model and not self._asks_a_model(walk, question.id, chain.asked.revises):
+                break  # now a person gets it: it closes, and is asked anew
             if response is None:
                 return chain, None
             try:
@@ -232,8 +235,9 @@ class Asks:
         waiting = recorded.id if recorded and recorded.state == "waiting" else None
         walk.waits_for = waiting or self._state.approval_id(self._view.call.request.id, "review")
         form = self._replay.form_of_review(walk)
-        attached = self._view.settings.attached
-        return ReviewStep(self._view, walk.waits_for, attached, walk.asking.form.questions, shown, form, tells_replies=walk.tells_replies)
+        attached, questions = self._view.settings.attached, walk.asking.form.questions
+        is_a_persons = waiting is not None and not attached
+        return ReviewStep(self._view, walk.waits_for, attached, is_a_persons, questions, shown, form, walk.tells_replies)
 
     def _secret_again(self, walk: Walk, answers: Mapping[str, Json | SecretValue]) -> Inquiry | None:
         """Ask once more for a secret that was given before the process died: it was never written."""
@@ -261,7 +265,17 @@ class Asks:
         if walk.asking.human_only:
             policy = replace(policy, exclusive=True)
         attached = self._view.settings.attached
-        return Inquiry(self._view, ask, request, question, policy, attached, emissions, tells_replies=walk.tells_replies)
+        return Inquiry(
+            self._view,
+            ask,
+            request,
+            question,
+            policy,
+            attached,
+            emissions,
+            tells_replies=walk.tells_replies,
+            is_a_persons=walk.is_a_persons and not attached,
+        )
 
     def _review_of(self, request: InquiryRequest) -> InquiryRequest | None:
         """Return the review of a model's answer that a request is, or asks again since Back."""
@@ -286,7 +300,9 @@ class Asks:
             questions = walk.asking.form.questions
             form = AskedForm(len(questions), tuple(map(_as_persisted, questions)))
         revises = walk.inquiries.get(question.id) if walk.goes_back else None
-        metadata = TELLS_REPLIES if walk.tells_replies else None
+        note = TELLS_REPLIES if walk.tells_replies else None
+        if (self._view.policy.questions or not self._view.settings.attached) and self._asks_a_model(walk, question.id, revises):
+            note = {**(note or {}), **WITH_A_MODEL}
         template = InquiryRequest(
             id="",
             source=walk.asking.source,
@@ -294,10 +310,16 @@ class Asks:
             revises=revises,
             form=form,
             problem=walk.asking.problem,
-            metadata=metadata,
+            metadata=note,
         )
         self._request(question.id, template)
         return record.chains[-1]
+
+    def _asks_a_model(self, walk: Walk, question_id: str, revises: str | None) -> bool:
+        """Whether a model gets a question that has no answer yet, as the routing table has it."""
+        if self._view.policy.question(question_id).target.kind != "user" and revises is None and not self._view.turn.breaker_is_open:
+            return True
+        return not (self._view.settings.attached or walk.is_a_persons) and self._view.policy.detached.tool == "auto"
 
     def _request(self, question_id: str, template: InquiryRequest) -> InquiryRequest:
         """Record a request: its id is allocated here, once."""

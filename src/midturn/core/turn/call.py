@@ -129,13 +129,15 @@ class Call:
                 self._state.foretelling.add(self._approval)
                 self._state.want(Foretell(self.record.call))
             else:
-                self.route(Permission(self._view, self._approval, self._state.settings.attached, foretold_by(waiting)))
+                attached = self._state.settings.attached
+                is_a_persons = waiting is not None and not attached
+                self.route(Permission(self._view, self._approval, attached, is_a_persons, foretold_by(waiting)))
 
     def foretold(self, question: Question[bool] | None) -> None:
         """Ask whether the call may run, in the words of what its tool would ask first."""
         if self.stage is Stage.PERMIT and self._approval is not None and self._state.desk.find(self._approval) is None:
             first = Foretelling(question.id, question.persisted()) if question is not None else None
-            self.route(Permission(self._view, self._approval, self._state.settings.attached, first))
+            self.route(Permission(self._view, self._approval, self._state.settings.attached, False, first))
 
     def returned(self, asking: FormToAsk) -> None:
         """Take what the tool returned to have it answered; its run is over."""
@@ -301,7 +303,9 @@ class Call:
 
     def _deliver(self, id: str, response: Respond) -> None:
         self._approval = id
-        self.route(Delivery(self._view, id, self._state.settings.attached, response.content, response.is_error, response.images))
+        attached = self._state.settings.attached
+        is_a_persons = self.record.undecided(id) is not None and not attached
+        self.route(Delivery(self._view, id, attached, is_a_persons, response.content, response.is_error, response.images))
 
     def _respond(self, content: str, *, is_error: bool = True, images: tuple[Image, ...] = ()) -> None:
         """Give the call its one response; whatever of it is still open closes with it."""

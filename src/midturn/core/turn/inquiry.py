@@ -27,6 +27,7 @@ from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
 from midturn.core.routing.messages import LimitName
 from midturn.core.routing.policy import (
+    DetachedPolicy,
     QuestionPolicy,
     Words,
 )
@@ -72,6 +73,8 @@ class Inquiry(Struct, frozen=True):
 
     `ask` is the step of its form, `question` what is put to a person, `emissions` how often the tool has asked it. `error` is what a model
     failed with that was asked before. `tells_replies` means that the tool hears of a reply, so that its words are kept for it.
+    `is_a_persons` means that no one is attached to this run, and that it was put to a person before, or an earlier question of its form
+    was: then no policy for those who are absent closes it.
     """
 
     view: View
@@ -83,6 +86,7 @@ class Inquiry(Struct, frozen=True):
     emissions: int = 1
     error: str | None = None
     tells_replies: bool = False
+    is_a_persons: bool = False
 
     @property
     def id(self) -> str:
@@ -223,9 +227,14 @@ class Inquiry(Struct, frozen=True):
             cached=UNSET if again else self._cached(),
             configured=UNSET if again else self._configured(),
             attached=self.attached,
-            detached=self.view.policy.detached.tool,
+            detached="defer" if self.is_a_persons else self.view.policy.detached.tool,
             exclusive=True if self.request.escalates or breaker_is_open else self.policy.exclusive,
         )
+
+    @property
+    def _detached(self) -> DetachedPolicy:
+        """What happens where no one is attached: what was put to a person stays put to a person."""
+        return "defer" if self.is_a_persons else self.view.policy.detached.tool
 
     @property
     def _is_boolean(self) -> bool:
@@ -263,7 +272,7 @@ class Inquiry(Struct, frozen=True):
 
     def _without_review(self) -> Closing | None:
         """Close the review of what a model did where nobody is there: by the default, or as the model left it. None: it waits."""
-        policy, default = self.view.policy.detached.tool, self.ask.question.default
+        policy, default = self._detached, self.ask.question.default
         if policy == "defer":
             return None
         if policy == "defaults" and not isinstance(default, UnsetType):
@@ -319,7 +328,7 @@ class Inquiry(Struct, frozen=True):
         if self.policy.target.kind != "assistant_with_escalation" or not self._is_boolean or self._is_asked_again:
             return None
         original = self.ask.question
-        policy, attached, default = self.view.policy.detached.tool, self.view.settings.attached, original.default
+        policy, attached, default = self._detached, self.view.settings.attached, original.default
         if not attached and (policy in ("deny", "auto") or (policy == "defaults" and default is UNSET)):
             return None
         context = f"{heading}\n\n{original.context}" if original.context else heading

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from midturn.core.events import (
@@ -18,6 +18,7 @@ from midturn.core.events import (
     InquiryRequest,
     InquiryResponse,
     OpaqueEvent,
+    Suspended,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
@@ -29,6 +30,9 @@ from midturn.core.question.answer_type import BooleanType
 from midturn.core.stream.pairing import asking_call, is_foretold
 from midturn.core.tool_call import ToolCall
 from midturn.core.turn.memory import Memory, answer_key
+
+WITH_A_MODEL: Final[Mapping[str, Json]] = {"asks": "assistant"}
+"""Stands with a request that a model gets. Every other one that is open was put to a person."""
 
 _OF_THE_MODEL: Final = frozenset({ToolCallRequest, ChatResponse})
 
@@ -50,11 +54,15 @@ class Attempt:
 
 
 class Chain:
-    """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call."""
+    """An attempt with the escalations that follow from it; its last link says how it ended. `place` counts the chains of its call.
 
-    __slots__ = ("asked", "links", "place")
+    `asked_at` counts the events of the turn that came before its last link.
+    """
+
+    __slots__ = ("asked", "asked_at", "links", "place")
 
     def __init__(self, first: Attempt, place: int) -> None:
+        self.asked_at = 0
         self.asked = first.request
         """The request that the tool's question led to."""
         self.links = [first]
@@ -69,6 +77,11 @@ class Chain:
     def is_open(self) -> bool:
         """Whether somebody still has to answer."""
         return self.links[-1].response is None
+
+    @property
+    def is_with_a_model(self) -> bool:
+        """Whether a model was asked."""
+        return (self.last.request.metadata or {}).get("asks") == WITH_A_MODEL["asks"]
 
     @property
     def is_superseded(self) -> bool:
@@ -132,6 +145,10 @@ class CallRecord:
         self.revisions: list[Chain] = []
         self.approvals: list[Approval] = []
         self.reviews: list[tuple[Approval, int]] = []
+        self.decided_at = -1
+        """How many events of the turn came before the last thing that a person decided in the call; -1 where there is none."""
+        self.undecided_at: dict[str, int] = {}
+        """The same of each approval that waits, by its id."""
         self.foretold = False
         """Whether a person who decided about it has seen what its tool would ask."""
         self.response: ToolCallResponse | None = None
@@ -229,6 +246,14 @@ class TurnRecord:
         self.cycles = 0
         self.rejections_in_a_row = 0
         self.stopped_by_breaker = False
+        self.last = ""
+        """The id of the last event."""
+        self.suspended_at = -1
+        """How many events came before a run last said that it had taken in every answer; -1 where none has."""
+        self.has_closed_by_itself = False
+        """Whether the last batch holds a person's decision that closed its call: no run has seen it."""
+        self._at = -1
+        self._in_batch = False
         self._rejected_cycles = limits.rejected_cycles
         self._open_calls: dict[str, CallRecord] = {}
         self._attempts: dict[tuple[str, str], int] = {}
@@ -239,6 +264,10 @@ class TurnRecord:
 
     def apply(self, event: Event) -> None:  # noqa: C901  one case for each kind that matters
         """Take in one recorded event."""
+        self._at += 1
+        self.last = event.event_id
+        self.has_closed_by_itself = self.has_closed_by_itself and self._in_batch
+        self._in_batch = event.more > 0
         says = event.__class__ in _OF_THE_MODEL
         if says and not self._model_speaks:  # the first thing that an answer of the model says
             self.cycle = CycleRecord()
@@ -259,6 +288,8 @@ class TurnRecord:
                 self.ended = event
             case Approval():
                 self._approve(event)
+            case Suspended():
+                self.suspended_at = self._at
             case ConfigDelta():
                 return
             case OpaqueEvent():
@@ -331,6 +362,7 @@ class TurnRecord:
             chain.links.append(attempt)
         else:
             chain = call.begin_chain(attempt)
+        chain.asked_at = self._at
         call.take_note(chain)
         call.answers.ask(event)
         self._chains[event.id] = (call, chain)
@@ -356,21 +388,29 @@ class TurnRecord:
             call.answers.close(request, event)
         match event:
             case InquiryAnswered():
-                self._tally(attempt, event.answered_by)
+                self._tally(attempt, call, event.answered_by)
                 call = self.calls.get(request.call)
                 if event.remembered and call:
                     self.memory.remember_answer(answer_key(call.request.name, request.question_id), event.answer, event.id)
             case InquiryRedacted():
-                self._tally(attempt, event.answered_by)
-            case InquiryCancelled(reason="user" | "back" | "reply"):
+                self._tally(attempt, call, event.answered_by)
+            case InquiryCancelled(reason="user" | "back" | "reply" as reason):
                 self._show(request)
+                if call and reason != "back":
+                    self._decided(call)
             case InquiryCancelled(reason="limit_exceeded", metadata={"limit": "rejected_cycles"}):
                 self.stopped_by_breaker = True
             case InquiryCancelled():
                 pass  # nobody was shown anything
 
-    def _tally(self, attempt: Attempt, who: AnsweredBy | None) -> None:
+    def _decided(self, call: CallRecord) -> None:
+        call.decided_at = self._at
+        self.has_closed_by_itself = True
+
+    def _tally(self, attempt: Attempt, call: CallRecord | None, who: AnsweredBy | None) -> None:
         by = who.by if who else ""
+        if call and (who is None or by in ("user", "policy")):
+            self._decided(call)
         if by == "user":
             self._show(attempt.request)
         if by == "assistant" and attempt.is_rejection:
@@ -386,6 +426,12 @@ class TurnRecord:
         if call is None:
             return
         call.approvals.append(event)
+        if event.state == "waiting":
+            call.undecided_at[event.id] = self._at
+        else:
+            call.undecided_at.pop(event.id, None)
+            if event.answered_by is None or event.answered_by.was_asked:
+                self._decided(call)
         if event.kind == "run" and event.state == "edited":
             call.arguments = event.arguments  # type: ignore[assignment]  # `edited` runs carry arguments
         call.foretold = call.foretold or event.question is not None

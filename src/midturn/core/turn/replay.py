@@ -23,6 +23,7 @@ class Replay:
     def __init__(self, record: CallRecord, skip: int = 0) -> None:
         self._record = record
         self._used = set(range(skip))
+        self._before = len(record.chains)
         self._emissions: dict[tuple[str, bytes], int] = {}
         self._came_to: dict[int, int] = {}  # the number of the walk, by the place of an attempt
         self._taken_back: set[int] = set()
@@ -81,6 +82,10 @@ class Replay:
     def has_had(self, chain: Chain) -> bool:
         """Whether this run has had an attempt."""
         return chain.place in self._used
+
+    def was_put_to_a_person(self, chain: Chain) -> bool:
+        """Whether an attempt that is open was open before this run, and no model had it."""
+        return chain.place < self._before and not chain.is_with_a_model
 
     def goes_back(self, walk: Walk) -> bool:
         """Whether Back was chosen at the review: an attempt that this run has not had revises an answer of this walk."""

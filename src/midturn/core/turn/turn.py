@@ -14,6 +14,7 @@ from midturn.core.events import (
     ConfigDelta,
     Event,
     InquiryCancelled,
+    Suspended,
     ToolCallRequest,
     ToolCallResponse,
     TurnEnd,
@@ -47,6 +48,7 @@ from midturn.core.turn.inputs import (
     UserReplied,
 )
 from midturn.core.turn.limits import why_the_model_is_not_asked
+from midturn.core.turn.readiness import is_ready
 from midturn.core.turn.record import CallRecord
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import Ticket, TurnState
@@ -125,7 +127,7 @@ class Turn:
         This is not part of `step`, because a coroutine that asks several things at once asks them one after the other.
         """
         if self.only_people_can_move_it:
-            self._leave(SuspendTurn())
+            self._suspend()
         return self._state.drain()
 
     def content_of(self, call: str, outcome: Success | ToolError) -> str:
@@ -178,7 +180,7 @@ class Turn:
 
     def _loop_ended(self) -> None:
         if self.record.open_calls():
-            self._leave(SuspendTurn())
+            self._suspend()
         else:
             self._finish()
 
@@ -346,6 +348,12 @@ class Turn:
         for call in self._calls.values():
             call.abandon()
         self._leave(EndTurn(ending.status, ending.error))
+
+    def _suspend(self) -> None:
+        """Leave the turn to people. Where the log would still read as if it could go on, it says that this run has seen it all."""
+        if is_ready(self.record):
+            self._state.write(Suspended(through=self.record.last))
+        self._leave(SuspendTurn())
 
     def _leave(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> None:
         self._over = True

@@ -22,7 +22,7 @@ class Walk:
 
     `number` counts the walks of a run of its call; `screen` names the screen that a form of several questions keeps. `waits_for` is the
     id of the decision that the walk waits for, `places` say which attempts of its call it has come by. `goes_back` means that Back is
-    what happened last, `went_back` that it has happened.
+    what happened last, `went_back` that it has happened. `is_a_persons` means that a question of it was put to a person.
     """
 
     def __init__(self, number: int, ask: int | None, asking: FormToAsk, drafts: Mapping[str, Json], screen: str | None) -> None:
@@ -37,6 +37,7 @@ class Walk:
         self.placeholders: set[str] = set()
         self.goes_back = False
         self.went_back = False
+        self.is_a_persons = False
         self.places: list[int] = []
         self.form_is_recorded = len(asking.form.questions) == 1
         self._left: Cancelled | None = None
@@ -58,7 +59,7 @@ class Walk:
             case Give():
                 self._give(then)
             case GoBack():
-                self.goes_back = self.went_back = True
+                self.goes_back = self.went_back = self.is_a_persons = True
                 self._go_back()
             case Leave(replied):
                 self._leave(replied)
@@ -82,6 +83,7 @@ class Walk:
     def _give(self, give: Give) -> None:
         """Feed an answer; after the walk has ended, it is a secret that had to be asked again."""
         question_id, answered = give.question_id, give.answered
+        self.is_a_persons = self.is_a_persons or give.by == "user"
         self._given[question_id] = GivenAnswer(answered.value, give.by, answered.reason)
         self.inquiries[question_id] = give.inquiry
         if answered.value is PLACEHOLDER:

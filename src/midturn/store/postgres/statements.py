@@ -112,7 +112,8 @@ NOTIFY = "select pg_notify(%(channel)s, '')"
 SETTLE = f"""
 with own as (
   update {{s}}.conversation set {_STATE},
-      holder = null, held_since = null, fence = fence + 1, wake = case when %(unfinished)s then now() end
+      holder = null, held_since = null, fence = fence + 1,
+      wake = case when not %(unfinished)s then null when %(answered)s then now() else wake end
   where id = %(id)s and fence = %(fence)s and head = %(head)s and holder is not distinct from %(holder)s
   returning id, head
 ), {_WRITTEN}

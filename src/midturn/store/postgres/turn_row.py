@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.core.asker import asker_of
 from midturn.core.events import (
     Approval,
     Event,
@@ -17,10 +16,9 @@ from midturn.core.events import (
 )
 from midturn.core.stream import last_turn
 from midturn.core.stream.window import ends_turn, is_legacy, starts_turn
+from midturn.core.turn.readiness import is_ready, recorded_turn
 from midturn.store.batch import may_close
 from midturn.store.open_requests import OpenRequests
-from midturn.store.port import LastTurn
-from midturn.store.readiness import is_answer, was_answered
 
 _STIRRING = (TurnStart, TurnEnd, InquiryRequest, InquiryAnswered, InquiryCancelled, InquiryRedacted, Approval)
 """What whoever watches a store wants to hear of."""
@@ -39,8 +37,9 @@ class TurnRow:
         turn = window.events if window else ()
         self.turn_at += len(events) - len(turn) if window else 0
         self.unfinished = window is not None and window.open
-        self.answered = self.unfinished and was_answered(LastTurn(turn))
-        self._is_ours = asker_of(turn) is None
+        self._record = recorded_turn(turn)
+        self.answered = self._record is not None and is_ready(self._record)
+        """Whether the turn can go on without a person who is absent."""
         self._requests = OpenRequests(turn if self.unfinished else ())
 
     @property
@@ -54,7 +53,10 @@ class TurnRow:
             self._compute([*events[self.turn_at :], *batch])
             return
         self.unfinished = not any(map(ends_turn, batch))
-        self.answered = self.unfinished and self._is_ours and any(map(is_answer, batch))
+        if self._record is not None:
+            for event in batch:
+                self._record.apply(event)
+            self.answered = is_ready(self._record)
         self._requests.follow(batch)
         if not self.unfinished:
             self._requests = OpenRequests()

@@ -1,0 +1,163 @@
+"""A window that closes on a half-answered form or a decision that waits: whoever comes by later asks nobody anew, and refuses nothing."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from support.cli import CommandLine, asks, calls
+from support.pty_session import PtySession
+from support.serving import free_port
+
+FORM = [{"id": name, "text": f"{name.title()}?", "answer_type": "boolean"} for name in ("drain", "migrate")]
+POLICY = "[conversation.tools.'*'.detached]\nrun = {0}\ndeliver = {0}\ntool = {0}\n"
+Resumer = Callable[[CommandLine], None]
+
+
+def ready(midturn: CommandLine) -> None:
+    """Go on with what is ready, once."""
+    midturn.run("resume", "--ready")
+
+
+def by_id(midturn: CommandLine) -> None:
+    """Go on with the turn itself."""
+    midturn.run("resume", "--non-interactive")
+
+
+def on_a_terminal(midturn: CommandLine) -> None:
+    """Go on with what is ready, with a terminal that nobody looks at."""
+    with midturn.on_a_terminal("resume", "--ready") as terminal:
+        terminal.wait_for_end()
+
+
+def watch(midturn: CommandLine) -> None:
+    """Stay, and go on with a later turn."""
+    _goes_on_with_a_later_turn(midturn, "resume", "--ready", "--watch")
+
+
+def serve(midturn: CommandLine) -> None:
+    """Serve the page, which goes on with a later turn."""
+    _goes_on_with_a_later_turn(midturn, "serve", "--port", str(free_port()))
+
+
+RESUMERS = pytest.mark.parametrize("comes_by", [ready, by_id, on_a_terminal, watch, serve])
+
+
+def _goes_on_with_a_later_turn(midturn: CommandLine, *command: str) -> None:
+    """Run a command that stays until it has gone on with a turn that became ready after everything else."""
+    asked = {question["id"] for question in waiting(midturn)}
+    midturn.run("query", "-m", midturn.script(calls("later", ask=[asks()])), "--defer", "Something else")
+    (later,) = [question for question in waiting(midturn) if question["id"] not in asked]
+    staying = midturn.start(*command)
+    try:
+        midturn.ok("answer", later["id"], "yes")
+        while any(event["type"] != "turn_end" for event in midturn.events()[-1:]):
+            assert staying.poll() is None, staying.communicate()
+    finally:
+        staying.send_signal(signal.SIGINT)
+        staying.communicate(timeout=30)
+
+
+def waiting(midturn: CommandLine) -> list[dict[str, Any]]:
+    """Return what is in the inbox."""
+    return midturn.ok("inbox", "--json").json
+
+
+@pytest.fixture
+def begun(midturn: CommandLine) -> CommandLine:
+    """Return a workspace with two tools whose prompts take keys at once."""
+    midturn.hasty()
+    midturn.asker()
+    midturn.asker("later")
+    return midturn
+
+
+def close_at(midturn: CommandLine, shown: str, *call: dict[str, Any], answers: int = 0) -> None:
+    """Begin a turn at a terminal, answer yes so many times, and close the window when something is shown."""
+    with midturn.on_a_terminal("query", "-m", midturn.script(*call), "Go") as terminal:
+        for number in range(answers):
+            terminal.wait_for(f"question {number + 1} of")
+            terminal.wait_at(": ")
+            terminal.send("y\r")
+        terminal.wait_for(shown)
+        close(terminal)
+
+
+def close(terminal: PtySession) -> None:
+    """Close the window."""
+    terminal.wait_at(": ")
+    terminal.hang_up()
+    terminal.child.wait()
+
+
+@RESUMERS
+@pytest.mark.parametrize("policy", ["deny", "auto"])
+def test_a_half_answered_form_stays_open(begun: CommandLine, comes_by: Resumer, policy: str) -> None:
+    with begun.config.open("a") as file:
+        file.write(POLICY.format(f'"{policy}"'))
+    close_at(begun, "Migrate?", calls("ask_user", questions=FORM), answers=1)
+    (question,) = waiting(begun)
+    assert question["question"]["text"] == "Migrate?"
+
+    comes_by(begun)
+
+    assert waiting(begun) == [question]
+    begun.ok("answer", question["id"], "y")
+    begun.run("resume", "--ready")
+    (review,) = waiting(begun)
+    assert review["kind"] == "review"
+    begun.ok("answer", review["id"], "y")
+    assert begun.ok("resume", "--ready").stdout == "Done.\n"
+
+
+@RESUMERS
+@pytest.mark.parametrize(("shown", "keys"), [("Run deploy?", {"run": "ask"}), ("Deliver", {"result": "ask"})])
+def test_an_approval_that_was_shown_stays_open(midturn: CommandLine, comes_by: Resumer, shown: str, keys: dict[str, str]) -> None:
+    midturn.hasty()
+    midturn.asker(**keys)
+    midturn.asker("later")
+    with midturn.config.open("a") as file:
+        file.write(POLICY.format('"deny"'))
+    close_at(midturn, shown, calls("deploy", say="shipped"))
+    (question,) = waiting(midturn)
+
+    comes_by(midturn)
+
+    assert waiting(midturn) == [question]
+    midturn.ok("answer", question["id"], "y")
+    assert midturn.ok("resume", "--ready").stdout == "Done.\n"
+
+
+def test_a_review_that_was_shown_stays_open(begun: CommandLine) -> None:
+    close_at(begun, "Press Enter to send", calls("ask_user", questions=FORM), answers=2)
+    (review,) = waiting(begun)
+    assert review["kind"] == "review"
+
+    begun.run("resume", "--ready")
+    begun.run("resume", "--non-interactive")
+
+    assert waiting(begun) == [review]
+    begun.ok("answer", review["id"], "y")
+    assert begun.ok("resume", "--ready").stdout == "Done.\n"
+
+
+def test_who_watches_through_pipes_opens_no_prompt_on_the_terminal(begun: CommandLine) -> None:
+    begun.run("query", "-m", begun.script(calls("ask_user", questions=FORM)), "--defer", "Go")
+    (question,) = waiting(begun)
+    command = f"exec {' '.join(begun.program)} resume --ready --watch </dev/null | cat"
+    with begun.on_a_terminal_run("/bin/sh", "-c", command) as terminal:
+        terminal.wait_for("as its questions are answered")
+        begun.ok("answer", question["id"], "y")
+        terminal.wait_for("Migrate?")
+        terminal.wait_for("midturn answer")
+        (second,) = waiting(begun)
+        begun.ok("answer", second["id"], "y")
+        terminal.wait_until(lambda: terminal.text.count("the turn waits for an answer") == 2, "what waits next")
+        (review,) = waiting(begun)
+        begun.ok("answer", review["id"], "y")
+        terminal.wait_for("Done.")
+
+    assert "question 2 of 2" not in terminal.text

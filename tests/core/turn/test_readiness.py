@@ -1,0 +1,259 @@
+"""When a turn can go on, and that what was put to a person stays put to a person, whoever resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+from msgspec.structs import replace
+
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, Suspended, ToolCallResponse
+from midturn.core.question import Question
+from midturn.core.reply import Answered, EndedTurn, Reply
+from midturn.core.routing.policy import DetachedPolicies, DetachedPolicy, QuestionPolicy, ResultPolicy, RunPolicy, Target, ToolPolicy
+from midturn.core.turn.effects import ConsultAssistant, PromptUser, RunTool, SuspendTurn
+from midturn.core.turn.pending import pending
+from midturn.core.turn.readiness import is_due, is_ready, recorded_turn
+from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.visit import Visit
+from support.turns import CONFIRM, DEPLOY, Played, settings
+
+FIRST, SECOND = Question.text("first", "First?"), Question.text("second", "Second?", default="none")
+POLICIES: Sequence[DetachedPolicy] = ("deny", "auto", "defaults", "defer")
+every_policy = pytest.mark.parametrize("policy", POLICIES)
+
+
+def unattended(policy: DetachedPolicy, run: RunPolicy = "unattended", result: ResultPolicy = "unattended") -> TurnSettings:
+    """Return settings under which no one is attached."""
+    return settings(ToolPolicy(source=DEPLOY, run=run, result=result, detached=DetachedPolicies(policy, policy, policy)), attached=False)
+
+
+def attached(run: RunPolicy = "unattended", result: ResultPolicy = "unattended") -> Played:
+    """Return a turn with a person at its terminal."""
+    return Played(settings(ToolPolicy(source=DEPLOY, run=run, result=result)))
+
+
+def ready(events: Sequence[Event]) -> bool:
+    """Say whether a turn can go on."""
+    record = recorded_turn(events)
+    return record is not None and is_ready(record)
+
+
+def due(events: Sequence[Event]) -> bool:
+    """Say whether a turn does not wait for a person alone."""
+    record = recorded_turn(events)
+    return record is not None and is_due(record)
+
+
+def answered(played: Played, reply: Reply, place: int = 0) -> list[Event]:
+    """Return the events after somebody has answered what waits, in the inbox."""
+    waiting = pending(played.events, "1")[place]
+    batch = Visit(played.events, waiting.request.event_id, played.ids).take(reply, AnsweredBy("user", via="inbox"))
+    return [*played.events, *(replace(event, more=len(batch) - number) for number, event in enumerate(batch, 1))]
+
+
+# What was put to a person -----------------------------------------------------------------------------------------------------
+
+
+@every_policy
+def test_a_half_answered_form_is_left_open_by_who_resumes_with_no_one_attached(policy: DetachedPolicy) -> None:
+    played = attached()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, FIRST, SECOND)
+    played.answer("one")  # and here the window closes
+
+    assert not ready(played.events)
+    resumed = Played(unattended(policy), events=played.events)
+    resumed.asks(call, FIRST, SECOND)
+
+    assert resumed.wanted(SuspendTurn)
+    assert resumed.events == played.events
+    assert [question.question.text for question in pending(resumed.events, "1")] == ["Second?"]
+    assert not due(resumed.events)
+
+
+@every_policy
+def test_a_later_question_of_a_form_that_a_person_began_goes_to_a_person(policy: DetachedPolicy) -> None:
+    played = attached()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, FIRST, SECOND)
+    events = answered(played, Answered("one"))
+    assert ready(events)
+
+    resumed = Played(unattended(policy), events=events)
+    resumed.asks(call, FIRST, SECOND)
+
+    assert resumed.wanted(SuspendTurn)
+    assert not resumed.recorded(InquiryCancelled)
+    assert [question.question.text for question in pending(resumed.events, "1")] == ["Second?"]
+    assert not ready(resumed.events)
+
+
+def test_a_later_question_that_needs_no_person_is_answered_as_ever() -> None:
+    played = attached()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, FIRST, SECOND)
+    policies = {"second": QuestionPolicy(answer="two")}
+    given = settings(ToolPolicy(source=DEPLOY, run="unattended", questions=policies), attached=False)
+
+    resumed = Played(given, events=answered(played, Answered("one")))
+    resumed.asks(call, FIRST, SECOND)
+
+    assert resumed.run.answers == {"first": "one", "second": "two"}
+
+
+@every_policy
+def test_a_new_question_takes_the_policy_of_the_turn(policy: DetachedPolicy) -> None:
+    played = attached()
+    (call,) = played.model_calls("deploy")
+    played.asks(call, FIRST)
+    resumed = Played(unattended(policy), events=answered(played, Answered("one")))
+    resumed.asks(call, FIRST)
+    resumed.asks(call, SECOND)
+
+    assert bool(resumed.wanted(SuspendTurn)) == (policy == "defer")
+    assert bool(resumed.wanted(ConsultAssistant)) == (policy == "auto")
+
+
+@every_policy
+@pytest.mark.parametrize("kind", ["run", "deliver", "review"])
+def test_an_approval_that_was_shown_waits_for_a_person(kind: Literal["run", "deliver", "review"], policy: DetachedPolicy) -> None:
+    run: RunPolicy = "ask" if kind == "run" else "unattended"
+    result: ResultPolicy = "ask" if kind == "deliver" else "unattended"
+    played = attached(run, result)
+    (call,) = played.model_calls("deploy")
+    if kind == "deliver":
+        played.succeeds(call)
+    if kind == "review":
+        played.asks(call, FIRST, SECOND, review=True)
+        played.answer("one")
+        played.answer("two")
+    assert played.prompt.prompt.kind == kind
+    assert [(event.kind, event.state) for event in played.recorded(Approval)] == [(kind, "waiting")]
+
+    resumed = Played(unattended(policy, run, result), events=played.events)
+    if kind == "review":
+        resumed.asks(call, FIRST, SECOND, review=True)
+
+    assert resumed.wanted(SuspendTurn)
+    assert [question.kind for question in pending(resumed.events, "1")] == [kind]
+    assert [(event.kind, event.state) for event in resumed.recorded(Approval)] == [(kind, "waiting")]
+    assert not resumed.recorded(ToolCallResponse)
+
+
+def test_an_approval_before_the_terminal_is_recorded_with_its_call() -> None:
+    """It costs no sync of its own."""
+    played = attached("ask")
+    played.model_calls("deploy")
+
+    assert [event.type for event in played.events[-played.batches[-1] :]] == ["tool_call_request", "approval"]
+
+
+# What a model had -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_model_was_asked_because_no_one_was_there_is_asked_of_it_again() -> None:
+    played = Played(unattended("auto"))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+    assert played.wanted(ConsultAssistant)  # and here the process dies
+
+    assert due(played.events)
+    resumed = Played(unattended("auto"), events=played.events)
+    resumed.asks(call, CONFIRM)
+
+    assert resumed.wanted(ConsultAssistant)
+    assert len(resumed.recorded(InquiryRequest)) == 1
+
+
+def test_what_a_person_took_over_from_a_model_stays_theirs() -> None:
+    played = Played(unattended("auto"))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+    at_the_terminal = Played(settings(ToolPolicy(source=DEPLOY, run="unattended")), events=played.events)
+    at_the_terminal.asks(call, CONFIRM)
+    assert at_the_terminal.wanted(PromptUser)
+
+    resumed = Played(unattended("auto"), events=at_the_terminal.events)
+    resumed.asks(call, CONFIRM)
+
+    assert resumed.wanted(SuspendTurn)
+    assert len(pending(resumed.events, "1")) == 1
+
+
+def test_a_configured_model_is_asked_again_and_a_call_that_it_holds_up_is_due() -> None:
+    given = settings(
+        ToolPolicy(source=DEPLOY, run="unattended", questions={"*": QuestionPolicy(target=Target("assistant"))}), attached=False
+    )
+    played = Played(given)
+    (call,) = played.model_calls("deploy")
+    played.asks(call, CONFIRM)
+
+    assert due(played.events)
+    assert not ready(played.events)
+    resumed = Played(given, events=played.events)
+    resumed.asks(call, CONFIRM)
+    assert resumed.wanted(ConsultAssistant)
+
+
+# Readiness --------------------------------------------------------------------------------------------------------------------
+
+
+def test_one_of_several_asks_lets_a_call_go_on_once() -> None:
+    """A run that takes an answer in and leaves no other event says that it has."""
+    played = Played(unattended("defer"))
+    (call,) = played.model_calls("deploy")
+    played.step_only(call, FIRST, ask=1)
+    played.asks(call, SECOND, ask=2)
+    assert not ready(played.events)
+    events = answered(played, Answered("one"))
+    assert ready(events)
+
+    resumed = Played(unattended("defer"), events=events)
+    resumed.step_only(call, FIRST, ask=1)
+    resumed.asks(call, SECOND, ask=2)
+
+    (suspended,) = resumed.recorded(Suspended)
+    assert suspended.through == events[-1].event_id
+    assert not ready(resumed.events)
+    assert ready(answered(resumed, Answered("two")))
+
+
+def test_a_run_that_asks_more_needs_not_say_that_it_has_gone_on() -> None:
+    played = Played(unattended("defer"))
+    (call,) = played.model_calls("deploy")
+    played.asks(call, FIRST)
+    resumed = Played(unattended("defer"), events=answered(played, Answered("one")))
+    resumed.asks(call, FIRST)
+    resumed.asks(call, SECOND)
+
+    assert not resumed.recorded(Suspended)
+    assert not ready(resumed.events)
+
+
+def test_a_decided_approval_makes_a_turn_ready() -> None:
+    played = Played(unattended("defer", "ask"))
+    played.model_calls("deploy")
+
+    assert ready(answered(played, Answered(True)))
+    assert ready(answered(played, Answered(False)))
+    assert not ready(answered(played, EndedTurn()))
+
+
+def test_a_no_to_one_of_two_calls_leaves_the_turn_waiting() -> None:
+    played = Played(unattended("defer", "ask"))
+    played.model_calls("deploy", "deploy")
+
+    assert not ready(answered(played, Answered(False)))
+    assert ready(answered(played, Answered(True)))
+
+
+def test_a_call_whose_process_died_is_due_although_another_one_waits() -> None:
+    played = attached("unattended")
+    _, second = played.model_calls("deploy", "deploy")
+    assert len(played.wanted(RunTool)) == 2
+    played.asks(second, FIRST)
+
+    assert due(played.events)
+    assert not ready(played.events)
