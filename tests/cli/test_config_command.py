@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tomllib
 
+import pytest
+
 from support.cli import CommandLine
 
 
@@ -128,3 +130,37 @@ def test_outside_of_a_workspace_the_users_own_values_are_shown(midturn: CommandL
 
     assert midturn.ok("config", "get", "limits.cycles").stdout == "20\n"
     assert midturn.run("config", "set", "limits.cycles", "3").status == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("assistant.model.id", "5"),
+        ("assistant.model.id", "inherit"),
+        ("assistant.model", '{ id = "sonnet" }'),
+        ("conversation.tools.deploy.questions.confirm.target.model.id", "haiku/"),
+    ],
+)
+def test_set_refuses_what_is_no_model(midturn: CommandLine, key: str, value: str) -> None:
+    refused = midturn.run("config", "set", key, value)
+
+    assert refused.status == 2
+    assert "is not a model id. Write `<provider>/<model>`" in " ".join(refused.stderr.split())
+    assert not (midturn.root / ".midturn" / "config.toml").exists()
+
+
+def test_set_takes_a_model_whose_provider_is_not_there_yet_and_says_so(midturn: CommandLine) -> None:
+    said = midturn.ok("config", "set", "assistant.model.id", "local/m").stderr
+    midturn.ok("config", "set", "conversation.inquiry.assistant.model.id", "inherit")
+
+    assert "There is no provider `local`." in said
+
+
+def test_doctor_is_not_content_with_a_model_that_no_turn_can_use(midturn: CommandLine) -> None:
+    midturn.configure('[assistant]\nmodel.id = "5"\n')
+
+    report = midturn.run("doctor", "--json")
+
+    (model,) = [one for one in report.json if one["what"] == "model"]
+    assert (report.status, model["works"]) == (1, False)
+    assert model["said"].startswith("`5` is not a model id.")

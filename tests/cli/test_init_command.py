@@ -108,3 +108,28 @@ def test_each_preferred_pair_is_known_and_has_two_models() -> None:
     for writes, reviews in starter.PREFERRED.values():
         assert writes != reviews
         assert {writes, reviews} <= set(at_hand.KNOWN)
+
+
+def test_with_a_key_that_came_later_query_and_init_name_the_command_that_helps(fresh: CommandLine) -> None:
+    keys = {"OPENAI_API_KEY": "sk-x"}
+    first = fresh.ok("init").stdout
+    without = fresh.run("query", "hi")
+    told = fresh.run("query", "hi", **keys)
+    again = fresh.ok("init", **keys).stdout
+    command = "midturn config set assistant.model.id openai/gpt-6.1-sol"
+
+    assert "`midturn config set assistant.model.id anthropic/claude-sonnet-5-5`" in " ".join(first.split())
+    assert (without.status, told.status) == (2, 2)
+    assert "ANTHROPIC_API_KEY, OPENAI_API_KEY" in " ".join(without.stderr.split())
+    assert "`midturn config set assistant.model.id PROVIDER/MODEL`" in " ".join(without.stderr.split())
+    assert f"`{command}`" in " ".join(told.stderr.split())
+    assert f"`{command}`" in " ".join(again.split())
+    fresh.ok(*command.split()[1:])
+    assert '"model": "openai/gpt-6.1-sol"' in fresh.ok("query", "--dry-run", "hi", **keys).stdout
+    assert "config set" not in fresh.ok("init", **keys).stdout
+
+
+def test_outside_of_a_workspace_a_missing_model_leads_to_init(fresh: CommandLine) -> None:
+    told = fresh.run("query", "hi", ANTHROPIC_API_KEY="sk-x")
+
+    assert "`midturn init` picks one" in " ".join(told.stderr.split())

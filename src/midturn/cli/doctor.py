@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -21,8 +21,10 @@ from midturn.cli.options import with_json
 from midturn.cli.output import say, say_json
 from midturn.cli.place import environment, find_place
 from midturn.cli.shown import Shown, line
-from midturn.compose.models import providers_json
+from midturn.compose.command_line import side_models
+from midturn.compose.models import providers_json, refuse_unusable
 from midturn.config.places import shown, user_config_file
+from midturn.config.settings import Settings
 from midturn.errors import ConfigError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
@@ -145,10 +147,21 @@ def _models() -> Iterator[Finding]:
     if settings is None:
         return
     chosen = settings.assistant.model.id
-    yield Finding("model", works=chosen is not None, said=chosen or "none is set; `midturn init` picks one, `midturn models` lists them")
+    problem = _problem_of(settings, [chosen, *side_models(settings)]) if chosen else "none is set; `midturn init` says how to set one"
+    yield Finding("model", works=not problem, said=problem or chosen or "")
     for provider in providers_at_hand(Lookup(providers=providers_json(settings.llm), environment=environment())):
         said = provider.missing or f"{len(provider.models)} models"
         yield Finding(provider.provider, works=provider.missing is None, said=said)
+
+
+def _problem_of(settings: Settings, models: Iterable[str]) -> str:
+    """Return why a model that is named could not be used by any turn; empty where all of them could."""
+    try:
+        for model in models:
+            refuse_unusable(model, settings.llm)
+    except ConfigError as error:
+        return str(error)
+    return ""
 
 
 def _servers() -> Iterator[Finding]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from midturn.cli.exit_status import ExitStatus
+from midturn.cli.loading import loaded_if_right, model_to_be_trusted
 from midturn.cli.output import note, tell
 from midturn.cli.place import environment
-from midturn.cli.starter import Starter, choose
+from midturn.cli.shown import Shown, line
+from midturn.cli.starter import Starter, advice, choose
 from midturn.cli.used_workspaces import note_use
 from midturn.config.approvals import Approvals, FileSubject, sha256
 from midturn.config.places import state_directory
@@ -27,6 +30,8 @@ def command(*, review: bool) -> ExitStatus:
         tell("This is a workspace already; {} was left as it is.", _short(file))
         if review:
             note("To have patches reviewed, add what `midturn init --review` writes into an empty directory, or edit {}.", _short(file))
+        for sentence in _about_the_model():
+            tell(sentence)
         return ExitStatus.DONE
     starter = choose(environment(), review=review)
     note_use(Workspace.make(Path.cwd()))
@@ -35,6 +40,15 @@ def command(*, review: bool) -> ExitStatus:
     for sentence in starter.says:
         tell(sentence)
     return ExitStatus.DONE
+
+
+def _about_the_model() -> Sequence[Shown]:
+    """Say how the workspace that is here gets a model, where it has none."""
+    loaded = loaded_if_right()
+    if loaded is None or loaded.settings.assistant.model.id is not None:
+        return []
+    waits = model_to_be_trusted(loaded)
+    return [line("{}", waits)] if waits else advice(environment())
 
 
 def _write(file: Path, starter: Starter) -> None:

@@ -9,14 +9,7 @@ from msgspec import Struct
 
 from midturn.cli.shown import Shown, line
 from midturn.models.at_hand import AtHand, providers_at_hand
-from midturn.models.registry import KEYS, Lookup
-
-PREFERRED = {
-    "anthropic": ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"),
-    "openai": ("openai/gpt-6.1-sol", "openai/gpt-6-luna"),
-    "google": ("google/gemini-4-argon", "google/gemini-3.8-flash"),
-}
-"""Per provider: who writes, and who reviews what was written."""
+from midturn.models.registry import KEYS, PREFERRED, Lookup, preferred_here
 
 
 class FoundModels(Struct, frozen=True, kw_only=True):
@@ -42,15 +35,46 @@ def choose(environment: Mapping[str, str], *, review: bool) -> Starter:
     return Starter("\n".join([*_text(choice), *(_review(choice) if review else [])]) + "\n", [*_says(choice, review=review)])
 
 
+def advice(environment: Mapping[str, str]) -> Sequence[Shown]:
+    """Say how a workspace that is there without a model gets one."""
+    choice = _choice(providers_at_hand(Lookup(environment=environment)), environment)
+    if choice is None:
+        return [_nothing_chosen()]
+    if choice.server:
+        return [
+            line("No model is set. One is at hand, {}; to use it, add this to the file:", choice.why),
+            line(""),
+            *map(_row, _text(choice)),
+        ]
+    sets = line("No model is set. `midturn config set assistant.model.id {}` sets one, {}.", choice.writes, choice.why)
+    return [sets, *([choice.then] if choice.then else [])]
+
+
+def _row(text: str) -> Shown:
+    return line("{}", text)
+
+
+def _nothing_chosen() -> Shown:
+    names = ", ".join(KEYS[provider][0] for provider in PREFERRED)
+    sets = PREFERRED["anthropic"][0]
+    return line(
+        "No model was chosen: none of {} is set, and no local server answers. Once a key is there, "
+        "`midturn config set assistant.model.id {}` chooses one; `midturn demo` needs none.",
+        names,
+        sets,
+    )
+
+
 def _choice(at_hand: Sequence[AtHand], environment: Mapping[str, str]) -> FoundModels | None:
     """Prefer a provider whose key is set, then a local server."""
     by_name = {found.provider: found for found in at_hand}
-    for provider, (writes, reviews) in PREFERRED.items():
-        variable = next((name for name in KEYS[provider] if environment.get(name)), None)
-        if variable:
-            missing = by_name[provider].missing
-            then = line("Its library is not installed yet: {}", missing) if missing else None
-            return FoundModels(writes=writes, reviews=reviews, why=line("because {} is set", variable), then=then)
+    preferred = preferred_here(environment)
+    if preferred:
+        provider, variable = preferred
+        writes, reviews = PREFERRED[provider]
+        missing = by_name[provider].missing
+        then = line("Its library is not installed yet: {}", missing) if missing else None
+        return FoundModels(writes=writes, reviews=reviews, why=line("because {} is set", variable), then=then)
     server = next((found for found in at_hand if found.base_url and found.models), None)
     if server is None:
         return None
@@ -88,8 +112,7 @@ def _review(choice: FoundModels | None) -> Iterator[str]:
 
 def _says(choice: FoundModels | None, *, review: bool) -> Iterator[Shown]:
     if choice is None:
-        names = ", ".join(KEYS[provider][0] for provider in PREFERRED)
-        yield line("No model was chosen: none of {} is set, and no local server answers. `midturn demo` needs none.", names)
+        yield _nothing_chosen()
     else:
         yield line("The model is {}, {}.", choice.writes, choice.why)
         if choice.then:

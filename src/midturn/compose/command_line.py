@@ -29,6 +29,7 @@ from midturn.runtime.recorder import record_effects
 from midturn.runtime.session import Session, open_window
 from midturn.runtime.surroundings import Surroundings
 from midturn.store.ids import event_ids
+from midturn.store.workspace import Workspace
 
 
 class CommandParts(Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ class CommandLine:
         self._run = run
         self._toolbox = _toolbox(parts)
         self._models = Models(llm=parts.settings.llm, display=run.display)
-        self._model = parts.model or _main_model(parts.settings, self._models)
+        self._model = parts.model or _main_model(parts, self._models)
 
     def session(self, journal: Journal) -> Session:
         """Return a session in the conversation that is held."""
@@ -88,18 +89,33 @@ async def discard_turn(journal: Journal) -> None:
     await record_effects(turn.step(Interrupted()), journal, SYSTEM, Silence())
 
 
-_NO_MODEL = (
-    "No model is set. `midturn init` picks one from the keys and servers at hand, `-m PROVIDER/MODEL` names one for this turn, and "
-    "`midturn demo` needs none."
-)
 _WITHOUT_KEY = "To try midturn without any key: `midturn demo`."
 
 
-def _main_model(settings: Settings, models: Models) -> Model:
+def _no_model(root: Path) -> str:
+    """Say that no model is set, and name a command that helps here."""
+    from midturn.models.registry import KEYS, PREFERRED, Lookup, preferred_here  # only where nothing else is done any more
+
+    more = "`-m PROVIDER/MODEL` names one for this turn, and `midturn demo` needs none."
+    if Workspace.find(root) is None:
+        return f"No model is set. `midturn init` picks one from the keys and servers at hand, {more}"
+    preferred = preferred_here(Lookup().environment)
+    if preferred:
+        provider, variable = preferred
+        return f"No model is set, but {variable} is: `midturn config set assistant.model.id {PREFERRED[provider][0]}` sets one, {more}"
+    keys = ", ".join(KEYS[provider][0] for provider in PREFERRED)
+    return (
+        f"No model is set, and no key: {keys} are looked at. `midturn models` says what can be reached from here, "
+        f"`midturn config set assistant.model.id PROVIDER/MODEL` sets one, {more}"
+    )
+
+
+def _main_model(parts: CommandParts, models: Models) -> Model:
+    settings = parts.settings
     main = settings.assistant
     if main.model.id is None:
-        raise ConfigError(_NO_MODEL)
-    for model in {main.model.id, *_side_models(settings)}:
+        raise ConfigError(_no_model(parts.root))
+    for model in {main.model.id, *side_models(settings)}:
         refuse_unusable(model, settings.llm)
     try:
         return models.get(main.model.id, main.request.max_retries)
@@ -131,7 +147,7 @@ def _main_table(settings: Settings) -> JsonObject:
     return cast("JsonObject", msgspec.to_builtins(settings.assistant))
 
 
-def _side_models(settings: Settings) -> Iterator[str]:
+def side_models(settings: Settings) -> Iterator[str]:
     """Return the models that are named for questions."""
     main = _main_table(settings)
     targets = [question.target.assistant for tool in settings.tools.values() for question in tool.policy.questions.values()]

@@ -53,6 +53,18 @@ def refuse_unusable(id: str, llm: Mapping[str, LlmProvider]) -> None:
         registry.refuse_mute(id)
 
 
+def refuse_no_model(id: str) -> None:
+    """Refuse what names no model, whatever providers there are.
+
+    Raises:
+        ConfigError: It is neither `<provider>/<model>` nor a script.
+    """
+    if not id.startswith(SCRIPTED):
+        from midturn.models import registry
+
+        registry.id_parts(id)
+
+
 def providers_json(llm: Mapping[str, LlmProvider]) -> dict[str, JsonObject]:
     """Return `providers.llm` as the tables that were configured."""
     tables = {name: cast("dict[str, Json]", msgspec.to_builtins(provider)) for name, provider in llm.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,13 +19,15 @@ from midturn.config.check import Checker
 from midturn.config.files import parse, read_bytes
 from midturn.config.keys import KEYS
 from midturn.config.load import Loaded
-from midturn.config.nodes import Branch, Node
+from midturn.config.nodes import Branch, Leaf, Node
 from midturn.config.tree import KeyPath, Origin, dotted
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
 from midturn.files.private import ensure_private, write_private
 
 TomlTable: TypeAlias = MutableMapping[str, Any]
+CheckModel: TypeAlias = Callable[[KeyPath, str], None]
+"""Refuses the id of a model with a `ConfigError`; it hears the key, too."""
 
 
 class SetValue(Struct, frozen=True):
@@ -35,7 +37,7 @@ class SetValue(Struct, frozen=True):
     sha256: str
 
 
-def set_value(file: Path, name: str, key: str, words: str) -> SetValue:
+def set_value(file: Path, name: str, key: str, words: str, check: CheckModel | None = None) -> SetValue:
     """Write `key = words` (TOML, or else a string) into `file`, which messages call `name`.
 
     The file is made where there is none. A symbolic link is refused: pass what it leads to.
@@ -49,12 +51,25 @@ def set_value(file: Path, name: str, key: str, words: str) -> SetValue:
     checker.read(nested(path, value))
     if checker.problems:
         raise ConfigError("\n".join(checker.problems))
+    if check is not None:
+        for place, id in _models(KEYS, nested(path, value), ()):  # noqa: A001  the configuration's word
+            check(place, id)
     before = read_bytes(file, name, follow=False) or b""
     after = _edited(before.decode(), name, path, value)
     if (read_bytes(file, name, follow=False) or b"") != before:
         raise ConfigError(f"{name}: changed by somebody else just now; nothing was written. Try again")
     _write(file, name, after.encode())
     return SetValue(value, sha256(after.encode()))
+
+
+def _models(node: Node, value: Json, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield every id of a model in a value, with its key."""
+    if isinstance(node, Leaf):
+        if node.kind == "model" and isinstance(value, str):
+            yield path, value
+    elif isinstance(value, dict):
+        for name, below in value.items():
+            yield from _models(node.child(name), below, (*path, name))
 
 
 def keep_trust(before: Loaded, after: Loaded, edited: SetValue, approvals: Approvals) -> bool:

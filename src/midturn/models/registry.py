@@ -24,6 +24,12 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
 """The environment variables that hold the built-in providers' keys; the first one that is set counts."""
+PREFERRED: Final = {
+    "anthropic": ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"),
+    "openai": ("openai/gpt-6.1-sol", "openai/gpt-6-luna"),
+    "google": ("google/gemini-4-argon", "google/gemini-3.8-flash"),
+}
+"""Per provider, the one to be preferred first: who writes, and who reviews what was written."""
 
 
 class ProviderSettings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,15 +63,31 @@ def model_named(id: str, lookup: Lookup | None = None) -> ReachedModel:
     return ReachedModel(spec, lookup.report)
 
 
+def id_parts(id: str) -> tuple[str, str]:
+    """Return the provider and the model that an id names.
+
+    Raises:
+        ConfigError: It is no id; the nearest ones are named.
+    """
+    provider, slash, model = id.partition("/")
+    if not slash or not provider or not model:
+        raise ConfigError(f"`{id}` is not a model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
+    return provider, model
+
+
+def preferred_here(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the provider that is to be preferred among those whose key is set, with the variable that has it."""
+    found = ((provider, name) for provider in PREFERRED for name in KEYS[provider] if environment.get(name))
+    return next(found, None)
+
+
 def spec_named(id: str, lookup: Lookup) -> ModelSpec:
     """Return where the model is and how it is reached; its key may be missing.
 
     Raises:
         ConfigError: The id names no provider, or the provider's configuration is wrong.
     """
-    provider, slash, model = id.partition("/")
-    if not slash or not provider or not model:
-        raise ConfigError(f"`{id}` is not a model id. Write `<provider>/<model>`, such as `{KNOWN[1]}`.{suggested_models(id)}")
+    provider, model = id_parts(id)
     settings = provider_settings(provider, lookup.providers)
     family = _family(provider, settings)
     if family == "openai-compatible" and not settings.base_url:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from midturn.assistant.chosen import INHERIT
 from midturn.cli.completing import complete_keys, complete_values
 from midturn.cli.config.toml import toml
 from midturn.cli.exit_status import ExitStatus
@@ -13,14 +14,18 @@ from midturn.cli.loading import loaded_if_right, said_of_ignored
 from midturn.cli.output import note
 from midturn.cli.place import environment
 from midturn.cli.shown import block, line
+from midturn.compose.models import refuse_no_model, refuse_unusable
 from midturn.config.approvals import Approvals
 from midturn.config.edit import SetValue, keep_trust, set_value
 from midturn.config.explain import explain
 from midturn.config.load import Loaded
 from midturn.config.places import shown, state_directory, user_config_file
+from midturn.config.tree import KeyPath
 from midturn.errors import ConfigError
 from midturn.sandbox.doors import for_people_only
 from midturn.store.workspace import Workspace
+
+_MAIN = ("assistant", "model", "id")
 
 
 @click.command
@@ -53,9 +58,25 @@ def _set_here(workspace: Workspace, key: str, value: str) -> None:
 
 
 def _set(file: Path, name: str, key: str, value: str) -> SetValue:
-    edited = set_value(file, name, key, value)
+    edited = set_value(file, name, key, value, _check_model)
     note("midturn: {} = {} in {}.", key, toml(edited.value), name)
     return edited
+
+
+def _check_model(key: KeyPath, id: str) -> None:
+    """Refuse what is no model; one whose provider is still to be configured is only told of.
+
+    Raises:
+        ConfigError: No turn could ever ask it.
+    """
+    if id == INHERIT and key != _MAIN:
+        return
+    refuse_no_model(id)
+    loaded = loaded_if_right()
+    try:
+        refuse_unusable(id, loaded.settings.llm if loaded else {})
+    except ConfigError as error:
+        note("midturn: {}", str(error))
 
 
 def _warn_if_overridden(loaded: Loaded, key: str) -> None:
