@@ -180,3 +180,16 @@ def test_the_answers_of_a_list_are_checked_too() -> None:
     answers = cast("dict[str, Scripted]", {"apply": True, "env": 3, "note": None})
     outcome = execute(AskUserTool(), {"questions": MIGRATION}, around=Around(ask=Responder(answers)))
     assert isinstance(outcome, ToolError)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"question": "Where to?", "options": ["staging", "production"]},
+        {"questions": [{"id": "answer", "text": "Where to?", "options": ["staging", "production"]}]},
+    ],
+)
+def test_options_without_a_type_are_choices(arguments: Json) -> None:
+    (question,) = asked(arguments, {"answer": "staging"}).questions
+    assert isinstance(question.answer_type, SelectType)
+    assert [option.value for option in question.answer_type.options] == ["staging", "production"]

@@ -70,7 +70,7 @@ def select(**changes: Json) -> JsonObject:
         (select(options="backup"), "/options: `options` is missing or not an array. List 1 or more values to choose from."),
         (select(options=["a", "A"]), '/options/1: "A" reads like /options/0. Give them labels that differ.'),
         (
-            {"question": "Q?", "options": ["a"]},
+            {"question": "Q?", "answer_type": "text", "options": ["a"]},
             "/options: only for the type `select` or `multi_select`, not for `text`: leave it out or change `answer_type`.",
         ),
         (

@@ -167,7 +167,8 @@ def _who(asker: Asker | None) -> list[tuple[Shown, Shown]]:
     session = line(", session {}", asker.session) if asker.session else line("")
     waits = line(_waits(asker))
     more = line("; more of its questions were not taken, since it asked so many") if asker.refused else line("")
-    return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more))]
+    said = [(line(""), line("it said: {}", asker.said))] if asker.said else []
+    return [(line(""), line("from {}{}; {}{}", asker.cwd or asker.name, session, waits, more)), *said]
 
 
 def _waits(asker: Asker) -> LiteralString:

@@ -35,6 +35,7 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     same again. `ends` is when its hook ends at the latest and its own dialog asks in place of us: the question is over then, whether or not
     anyone could still record that; empty where no dialog follows. `left` says that it was told that the question stays open, or went away
     with it; `defers`, that its run ends with this call, and that it makes the very same call again when it is resumed.
+    `said` is what it said last, in one line; `subagent` names the one of its own agents that asks, where it is not the main one.
     """
 
     name: str
@@ -54,11 +55,13 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
     ends: str = ""
     left: bool = False
     defers: bool = False
+    said: str = ""
+    subagent: str = ""
 
     @property
     def source(self) -> Source:
         """The source of everything that it asks."""
-        return Source("other", self.name)
+        return Source("other", f"{self.name}, subagent {self.subagent}" if self.subagent else self.name)
 
     @property
     def in_own_dialog(self) -> str:
@@ -75,7 +78,9 @@ class Asker(Struct, frozen=True, omit_defaults=True, kw_only=True):
         refused: dict[str, Json] = {"refused": True} if self.refused else {}
         keeps: dict[str, Json] = {"keeps_dialog": True} if self.keeps_dialog else {}
         cancelled: dict[str, Json] = {"cancelled": True} if self.cancelled else {}
-        return {"name": self.name, "session": self.session, "waits": self.waits, **always, **refused, **keeps, **cancelled}
+        told: dict[str, Json] = {"cwd": self.cwd, "said": self.said, "subagent": self.subagent}
+        known = {key: value for key, value in told.items() if value}
+        return {"name": self.name, "session": self.session, **known, "waits": self.waits, **always, **refused, **keeps, **cancelled}
 
     def metadata(self) -> dict[str, Json]:
         """Return what the first event of its turn carries, and a later one where this has changed."""

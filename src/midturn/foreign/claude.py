@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from midturn.core.form import Form
 from midturn.core.form.elicitation import form_of, one_line
 from midturn.core.json_value import Json, JsonObject
@@ -13,14 +15,16 @@ from midturn.errors import QuestionError
 from midturn.foreign import words
 from midturn.foreign.claude_words import SpeaksLikeClaude, permission
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, DecidedElsewhere, Refused, RepliedTo, TurnStopped
-from midturn.foreign.hook_call import call_in
+from midturn.foreign.hook_call import HookCall, call_in
 from midturn.foreign.hook_seconds import HIDDEN, TIMEOUT, WAIT
 from midturn.foreign.installing import HookEntry, Installation
 from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Ran, Said, Stopping, Unaskable
+from midturn.foreign.transcript import plan
 
 _BESIDE = 60
 """Seconds for a hook that waits for nobody."""
 ASKS = "AskUserQuestion"
+_PLANNED = "ExitPlanMode"
 
 
 class Claude(SpeaksLikeClaude):
@@ -36,7 +40,7 @@ class Claude(SpeaksLikeClaude):
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:  # noqa: PLR0911  one return an event
         """Say what the document is about."""
         alone = is_alone(environment)
-        call = call_in(document)
+        call = _with_its_plan(call_in(document), document)
         match text(document.get("hook_event_name")):
             case "PermissionRequest" if call.tool == ASKS:
                 return questions_of(call.arguments, gates=alone)
@@ -110,6 +114,13 @@ def is_alone(environment: Mapping[str, str]) -> bool:
     """Say whether it runs without a person at its terminal (`claude -p`)."""
     attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED", "")
     return attended == "0" if attended else environment.get("CLAUDE_CODE_ENTRYPOINT", "cli").startswith("sdk")
+
+
+def _with_its_plan(call: HookCall, document: JsonObject) -> HookCall:
+    """Return the call that ends its plan mode with what is to be decided about: the plan itself is in a file of it."""
+    if call.tool != _PLANNED or "plan" in call.arguments or not (planned := plan(document)):
+        return call
+    return replace(call, arguments={**call.arguments, "plan": planned})
 
 
 # What it keeps of a yes -------------------------------------------------------------------------------------------------

@@ -189,12 +189,12 @@ class Errands:
         What was asked about this very call is left to `taken_up`. Nothing is closed that a process still waits for, that its run has
         ended with, or that our server has asked, whose answers are asked for by their id.
         """
-        wanted = (tool_name(tool), canonical(arguments))
+        wanted = (tool_name(tool), canonical(arguments), self._asker.subagent)
         for errand in await self.unfinished():
             asker = errand.asker
             if lives(asker.process) or asker.defers or asker.via != self._asker.via:
                 continue
-            if (errand.tool, canonical(errand.arguments)) != wanted or not _is_same_call(errand, await self.turn(errand)):
+            if (errand.tool, canonical(errand.arguments), asker.subagent) != wanted or not _is_same_call(errand, await self.turn(errand)):
                 await self.close(errand, words.ELSEWHERE if asker.ends else words.gone_on(asker.name))
 
     async def tell(self, errand: Errand, content: str) -> None:
@@ -287,7 +287,8 @@ class Errands:
 
         What somebody has answered meanwhile counts only where this must be the call that it was asked for: see `counts_later`.
         """
-        left = [errand for errand in await self.matching(tool, arguments) if not lives(errand.asker.process)]
+        own = [errand for errand in await self.matching(tool, arguments) if errand.asker.subagent == self._asker.subagent]
+        left = [errand for errand in own if not lives(errand.asker.process)]
         fitting = [errand for errand in left if _is_same_call(errand, await self.turn(errand))]
         return await self._take(next(iter(fitting), None), _is_same_call)
 

@@ -21,6 +21,7 @@ from midturn.foreign.errand import Approved, Decided, DecidedElsewhere, Errand, 
 from midturn.foreign.errands import Errands, counts_later
 from midturn.foreign.occasion import Done, MovedOn, Nothing, Occasion, Permit, PutElicitation, PutForm, Ran, Said, Stopping, Unaskable
 from midturn.foreign.running import is_above, process_of
+from midturn.foreign.transcript import last_words
 from midturn.ports import Clock
 from midturn.store.processes import lives, mark, parent
 
@@ -57,6 +58,10 @@ class HookAgent(Protocol):
 
     def process(self, environment: Mapping[str, str]) -> int:
         """Return the agent's own process, where it says so; else 0."""
+        ...
+
+    def subagent(self, document: JsonObject) -> str:
+        """Return the agent's name for the one of its own agents that asks; empty where that is the main one."""
         ...
 
     def read(self, document: JsonObject, environment: Mapping[str, str]) -> Occasion:
@@ -259,4 +264,6 @@ def asker_of(agent: HookAgent, document: JsonObject, environment: Mapping[str, s
         process=mark(os.getpid()),
         serves=mark(own or parent(os.getppid())),
         itself=mark(own) if own else None,
+        said=last_words(document),
+        subagent=agent.subagent(document),
     )

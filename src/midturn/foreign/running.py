@@ -12,6 +12,7 @@ from midturn.core.loose_json import text
 from midturn.store.processes import parent
 
 _FARTHEST = 6
+_NAME, _ID = 40, 8  # characters of what names a subagent
 _PROGRAM = 4  # arguments in which a program's name stands: an interpreter and its own options come before it
 
 
@@ -24,6 +25,11 @@ class Runs:
     def session(self, document: JsonObject, environment: Mapping[str, str]) -> str:
         """Return the session's id; empty where it does not say."""
         return text(document.get("session_id")) or environment.get(self.session_variable, "")
+
+    def subagent(self, document: JsonObject) -> str:
+        """Return what kind of subagent asks, and the beginning of its id; empty where the main agent does, which has no id."""
+        id = text(document.get("agent_id"))  # noqa: A001  the wire's word
+        return " ".join(filter(None, (text(document.get("agent_type"))[:_NAME], id[:_ID]))) if id else ""
 
     def process(self, environment: Mapping[str, str]) -> int:
         """Return the agent's own process; 0 where it does not say."""

@@ -58,7 +58,7 @@ def read_arguments(arguments: JsonObject, limits: Limits = DEFAULT_LIMITS) -> As
 
 def _read_single(given: JsonObject, limits: Limits) -> SingleQuestion:
     unknown = [Problem(f"/{key}", _unknown_beside_question(key)) for key in given if key not in SINGLE_KEYS]
-    flat = {"answer_type": "text", **given, "id": SINGLE_ID, "text": given["question"]}
+    flat = _typed({"answer_type": "text"} if "options" not in given else {}, {**given, "id": SINGLE_ID, "text": given["question"]})
     entry = _entry({key: value for key, value in flat.items() if key in _SINGLE_AS_ENTRY}, limits)
     problems = [*unknown, *(_about_question(problem) for problem in entry.problems)]
     if problems:
@@ -85,7 +85,7 @@ def _entry(obj: Json, limits: Limits) -> QuestionRead:
     """Read one question as a model writes it: flat, with the fields of its answer type beside the others."""
     if not isinstance(obj, dict):
         return QuestionRead(None, problems=(Problem("", "must be an object with `id`, `text` and `answer_type`."),))
-    given = _without_nulls(cast("JsonObject", obj))
+    given = _typed({}, _without_nulls(cast("JsonObject", obj)))
     problems = [Problem(f"/{key}", f"unknown; a question has {_listed(ENTRY_KEYS)}.") for key in given if key not in ENTRY_KEYS]
     of_type = list(_type_problems(given))
     wire: dict[str, Json] = {key: given[key] for key in _WIRE_KEYS if key in given}
@@ -100,6 +100,11 @@ def _entry(obj: Json, limits: Limits) -> QuestionRead:
         question = None
     problems = [*problems, *of_type]
     return QuestionRead(id_in(wire), when_in(wire), None if problems else question, tuple(problems))
+
+
+def _typed(default: JsonObject, given: JsonObject) -> dict[str, Json]:
+    """Return a question with its type: where options stand and no type, one of them is to be chosen."""
+    return {**default, **({"answer_type": "select"} if "options" in given else {}), **given}
 
 
 def _answer_type(given: JsonObject) -> dict[str, Json]:

@@ -21,6 +21,25 @@ class FormShape(Struct):
     questions: list[dict[str, Any]]
 
 
+class AskerShape(Struct):
+    """Somebody else's agent that asks; `waits` says whether its process waits for the answer.
+
+    `cwd` is the directory that it works in, `said` what it said last, `subagent` which of its own agents asks, `always` what it offers to
+    keep of a yes.
+    """
+
+    name: str
+    session: str
+    waits: bool
+    cwd: str | UnsetType = UNSET
+    said: str | UnsetType = UNSET
+    subagent: str | UnsetType = UNSET
+    always: list[str] | UnsetType = UNSET
+    refused: bool | UnsetType = UNSET
+    keeps_dialog: bool | UnsetType = UNSET
+    cancelled: bool | UnsetType = UNSET
+
+
 class QuestionShape(Struct):
     """An open question. `question` is what is asked, `arguments` those of the call that asks.
 
@@ -42,6 +61,7 @@ class QuestionShape(Struct):
     problem: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
     is_error: bool | UnsetType = UNSET
+    asker: AskerShape | UnsetType = UNSET
 
 
 class AnswerShape(Struct, forbid_unknown_fields=True, omit_defaults=True):
