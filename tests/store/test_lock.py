@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.folder import Folder
-from midturn.store.lock import Holder, Lock, for_a_moment, for_a_turn, is_held
+from midturn.store.lock import Holder, Lock, for_a_moment, for_a_turn, holder_now, is_held
 from midturn.store.sync_forms import drive
 from support.processes import kill, line, python
 
@@ -26,6 +31,19 @@ sys.stdin.read()
 held.release()
 print("released", flush=True)
 """
+
+NUMBERED = """
+import os, sys
+while (child := os.fork()) or os.getpid() != int(sys.argv[2]):
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    if child == int(sys.argv[2]):
+        os._exit(0)
+"""
+"""Goes on as the process that has a certain number in its namespace."""
+UNSHARE = ("unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--pid", "--mount-proc", "--fork")
+CAN_UNSHARE = shutil.which("unshare") is not None and subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
 
 
 def take(folder: Folder, holder: Holder) -> Lock:
@@ -153,3 +171,30 @@ def test_a_lock_with_another_name_is_not_written(tmp_path: Path) -> None:
     with Folder.at(conversation) as folder, pytest.raises(StoreError, match="a hard link"):
         drive(Lock.take(folder, for_a_turn()))
     assert victim.read_text() == "precious"
+
+
+@pytest.mark.skipif(not CAN_UNSHARE, reason="no namespace of processes can be made here")
+def test_a_holder_in_another_container_is_known_by_its_lock(folder: Folder) -> None:
+    """Two containers on one volume, under one host name: its number is nobody's here, or somebody else's."""
+    free = next(number for number in range(50, 5_000) if not Path("/proc", str(number)).exists())
+    command = [*UNSHARE, sys.executable, "-c", NUMBERED + HOLDER, str(folder.path), str(free)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert line(holder) == "held"
+    signed = msgspec.json.decode(folder.read("lock"), type=Holder)
+
+    with pytest.raises(StoreLocked, match=rf"written by pid {signed.pid} on "):
+        take(folder, for_a_moment())
+
+    assert signed.pid == free
+    assert holder_now(folder) == signed
+    holder.communicate("")
+    take(folder, for_a_turn()).release()
+
+
+def test_a_number_that_is_ours_is_another_process_in_another_container(folder: Folder) -> None:
+    held = take(folder, replace(for_a_turn(), namespace="pid:[1]"))
+
+    with pytest.raises(StoreLocked, match=rf"written by pid {os.getpid()} on "):
+        take(folder, for_a_turn())
+
+    held.release()

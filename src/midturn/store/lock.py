@@ -10,6 +10,7 @@ import fcntl
 import os
 import stat
 from functools import cache
+from pathlib import Path
 from typing import Self
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from midturn.clock import now, pause
 from midturn.errors import Busy, StoreError, StoreLocked
+from midturn.sandbox.ancestry import boot
 from midturn.store.folder import PRIVATE, Folder, check_regular, refusal, telling
 
 NAME = "lock"
@@ -25,11 +27,17 @@ _TRIES = 1_000
 
 
 class Holder(Struct, frozen=True, omit_defaults=True):
-    """Who holds a conversation: the process, on which host, since when (RFC 3339). Without a process, it is only for a moment."""
+    """Who holds a conversation: the process, on which host, since when (RFC 3339). Without a process, it is only for a moment.
+
+    The number of the process is for people. Whether one has it here is looked up only under the same `boot` id and in the same `namespace`
+    of processes: containers share a volume, a host's name and a kernel, and count from 1 each.
+    """
 
     pid: int | None = None
     since: str | None = None
     host: str | None = None
+    boot: str | None = None
+    namespace: str | None = None
 
     def __str__(self) -> str:
         """Say who it is."""
@@ -39,13 +47,13 @@ class Holder(Struct, frozen=True, omit_defaults=True):
 
     def is_us(self) -> bool:
         """Say whether it is this process."""
-        return self.pid == os.getpid() and self.host in (None, _host())
+        return self.pid == os.getpid() and self._is_here()
 
     def stays(self) -> bool:
         """Say whether it holds the conversation for long: not where nobody signed, or where the text is older than the lock."""
         if not self.pid:
             return False
-        if self.host not in (None, _host()):
+        if not self._is_here():
             return True
         try:
             os.kill(self.pid, 0)
@@ -54,6 +62,12 @@ class Holder(Struct, frozen=True, omit_defaults=True):
         except (PermissionError, OverflowError):
             return True
         return True
+
+    def _is_here(self) -> bool:
+        """Say whether its number means here what it meant where it signed; who signed without a boot id is known by its host alone."""
+        if self.host not in (None, _host()):
+            return False
+        return self.boot is None or (self.boot, self.namespace) == (boot(), _namespace())
 
 
 class Lock:
@@ -173,7 +187,7 @@ def holder_now(folder: Folder) -> Holder | None:
 
 def for_a_turn() -> Holder:
     """Sign as this process, from now on, until it is done."""
-    return Holder(os.getpid(), now(), host=_host())
+    return Holder(os.getpid(), now(), host=_host(), boot=boot() or None, namespace=_namespace())
 
 
 def for_a_moment() -> Holder:
@@ -184,6 +198,15 @@ def for_a_moment() -> Holder:
 @cache
 def _host() -> str:
     return os.uname().nodename
+
+
+@cache
+def _namespace() -> str | None:
+    """Return what names the numbers of processes that this one sees; None where the system has one for all."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return None
 
 
 def _decoded(text: bytes) -> Holder:
