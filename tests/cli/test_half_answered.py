@@ -161,3 +161,44 @@ def test_who_watches_through_pipes_opens_no_prompt_on_the_terminal(begun: Comman
         terminal.wait_for("Done.")
 
     assert "question 2 of 2" not in terminal.text
+
+
+def test_a_question_is_asked_once_at_another_terminal_while_its_process_waits(begun: CommandLine) -> None:
+    with begun.on_a_terminal("query", "-m", begun.script(calls("deploy", ask=asks())), "Go") as asking:
+        asking.wait_for("Deploy to staging?")
+        (question,) = waiting(begun)
+        with begun.on_a_terminal("answer", question["id"]) as answering:
+            answering.wait_for("Deploy to staging?")
+            answering.wait_at(": ")
+            answering.send("y\r")
+            assert answering.wait_for_end() == 0
+        assert asking.wait_for_end() == 0
+
+    assert answering.text.count("Deploy to staging?") == 1 + answering.text.count("Deploy to staging? yes")
+    assert [event["answer"] for event in begun.events() if event["type"] == "inquiry_response"] == [True]
+
+
+def test_a_form_is_walked_back_and_sent_at_another_terminal_while_its_process_waits(begun: CommandLine) -> None:
+    """Each reply is recorded by the process that waits before the next question is shown here."""
+    with begun.on_a_terminal("query", "-m", begun.script(calls("ask_user", questions=FORM)), "Go") as asking:
+        asking.wait_for("question 1 of 2")
+        (question,) = waiting(begun)
+        with begun.on_a_terminal("answer", question["id"]) as answering:
+            for shown, keys in (("question 1 of 2", "y"), ("question 2 of 2", "b")):
+                answering.wait_for(shown)
+                answering.wait_at(": ")
+                answering.send(f"{keys}\r")
+            answering.wait_until(lambda: answering.text.count("question 1 of 2") == 2, "the first question again")
+            answering.wait_at(": ")
+            answering.send("n\r")
+            answering.wait_until(lambda: answering.text.count("question 2 of 2") == 2, "the second question again")
+            answering.wait_at(": ")
+            answering.send("y\r")
+            answering.wait_for("Press Enter to send")
+            answering.wait_at(": ")
+            answering.send("\r")
+            assert answering.wait_for_end() == 0
+        assert asking.wait_for_end() == 0
+
+    told = [(event["outcome"], event.get("answer")) for event in begun.events() if event["type"] == "inquiry_response"]
+    assert told == [("answered", True), ("cancelled", None), ("answered", False), ("answered", True)]

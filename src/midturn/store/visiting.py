@@ -1,28 +1,35 @@
-"""A person who answers in an open turn that nobody runs now: each reply is durable before the next question is shown."""
+"""A person who answers in an open turn, run by a process or not: each reply is durable before the next question is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, assert_never
 
-from midturn.clock import SYSTEM
+from msgspec.structs import replace
+
+from midturn.clock import SYSTEM, pause
 from midturn.core.events import AnsweredBy, Event
 from midturn.core.moments import stamp
 from midturn.core.prompt import Prompt
-from midturn.core.reply import Reply
+from midturn.core.reply import Answered, Edited, EndedTurn, Replied, Reply, Submitted, Unavailable, WentBack
 from midturn.core.stream import OpenQuestion
+from midturn.core.turn.pending import pending
 from midturn.core.turn.visit import Visit
-from midturn.errors import NotOpen, StoreLocked
+from midturn.errors import AnswerError, NotOpen, Problem
 from midturn.store.batch import stamped
 from midturn.store.ids import event_ids
 from midturn.store.outside_answers import check_that_it_lasts
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.store import ConversationStore
 
+_STEP = 0.05  # seconds between two looks at whether a reply that was handed over is on record
+
 
 class StoredVisit:
     """One visit of a stored conversation, from an open question to the end of its form.
 
-    The conversation is held for one append at a time. Where somebody else has written meanwhile, the visit catches up by replaying.
+    The conversation is held for one append at a time. Where somebody else has written meanwhile, the visit catches up by replaying. To a
+    process that holds the conversation, one reply at a time is handed over, and the visit goes on with what that process asks next.
 
     Args:
         store: Where the conversation is.
@@ -37,14 +44,16 @@ class StoredVisit:
 
     def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], via: str) -> None:
         self._store = store
+        self._question = question
         self._conversation = question.conversation
         self._who = AnsweredBy("user", via=via)
         self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
+        self._is_over = False
         self._seen = turn[-1].event_id
 
     def prompt(self) -> Prompt | None:
         """Return what to show next; None when the form is done."""
-        return self._visit.prompt()
+        return None if self._is_over else self._visit.prompt()
 
     async def take(self, reply: Reply) -> None:
         """Record what the person did.
@@ -52,7 +61,7 @@ class StoredVisit:
         Raises:
             AnswerError: It does not fit; the same prompt is to be shown again.
             NotOpen: Somebody else went on with the turn meanwhile, and it waits for something else.
-            StoreLocked: Somebody holds the conversation.
+            AlreadyAnswered: Somebody answered first, at the terminal of the process that holds the conversation.
             StoreError: It cannot be written.
         """
         await self._store.taken_over(self._conversation)
@@ -67,10 +76,53 @@ class StoredVisit:
             taken.extend(stamped(self._visit.take(reply, self._who), SYSTEM))
             return taken
 
-        held = await self._store.port.settle(self._conversation, decide)
-        if isinstance(held, HeldBy):
-            message = (
-                f"The conversation {self._conversation} is being written by {held.holder or 'somebody else'}. Try again when it is done."
-            )
-            raise StoreLocked(message, held.holder, held.since)
-        self._seen = taken[-1].event_id
+        if isinstance(await self._store.port.settle(self._conversation, decide), HeldBy):
+            await self._hand_over(reply)
+        else:
+            self._seen = taken[-1].event_id
+
+    async def _hand_over(self, reply: Reply) -> None:
+        """Give a reply to the process that holds the conversation, and see what it asks next."""
+        await self._store.answer(self._question.id, via=self._who.via or "api", **_as_given(reply, self._question.kind))
+        last = await self._store.port.look(self._conversation)
+        while isinstance(last, HeldBy) and any(one.event_id == self._question.request.event_id for one in last.turn.handed):
+            await pause(_STEP)
+            last = await self._store.port.look(self._conversation)
+        asked = _asked_next(last.turn.events, self._question)
+        if asked is None:
+            self._is_over = True
+            return
+        self._question = asked
+        self._visit = Visit(last.turn.events, asked.request.event_id, event_ids(), self._conversation)
+        self._seen = last.turn.events[-1].event_id
+
+
+def _asked_next(turn: Sequence[Event], answered: OpenQuestion) -> OpenQuestion | None:
+    """Return the question of the same form that waits now, or its review; None where the form is done."""
+    if answered.form is None:
+        return None
+    asked = [question for question in pending(turn, answered.conversation) if question.request.call == answered.request.call]
+    same = (question for question in asked if question.kind == "review" or question.form == answered.form)
+    return next((replace(question, form=answered.form) for question in same), None)
+
+
+def _as_given(reply: Reply, kind: str) -> dict[str, Any]:
+    """Return what `store.answer` takes for a reply at a prompt."""
+    match reply:
+        case Answered(value, reason=reason, remember=remember):
+            how = {"value": value} if kind == "tool" else {"approve": value is True}
+            return {**how, "reason": reason, "remember": remember}
+        case Edited(value):
+            return {"content" if kind == "deliver" else "arguments": value}
+        case Replied(text):
+            return {"reply": text or ""}
+        case WentBack():
+            return {"back": True}
+        case EndedTurn():
+            return {"cancel": True}
+        case Submitted():
+            return {"approve": True}
+        case Unavailable():
+            raise AnswerError([Problem("", "No one was there to answer.")])
+        case _ as other:
+            assert_never(other)
