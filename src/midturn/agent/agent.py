@@ -73,7 +73,7 @@ class Agent(Generic[Deps, Shape]):
         tools: Sequence[GivenTool] = (),
         instructions: str | Callable[[Deps], str] = "",
         prompter: Prompter | None = None,
-        detached: GivenDetached = "defer",
+        detached: GivenDetached | None = None,
         routes: Mapping[str, GivenRoute] | None = None,
         limits: Limits | Mapping[str, object] | None = None,
         store: ConversationStore | None = None,
@@ -88,7 +88,8 @@ class Agent(Generic[Deps, Shape]):
             tools: What the model may call: functions under `@midturn.tool`, plain functions, or objects with the methods of `Tool`.
             instructions: The system prompt, or a function of `deps` that returns it, called for each run.
             prompter: Who answers for the user, unless `run` names another.
-            detached: What happens to questions while nobody is attached: `defer`, `auto`, `defaults` or `deny`; by kind of prompt,
+            detached: What happens to questions while nobody is attached: `defer` (where nothing is said), `auto`, `defaults` or `deny`; by
+                kind of prompt,
                 `{"run": "deny", "deliver": "auto", "tool": "defer"}`; or either by tool, `{"*": "defer", "deploy": {"run": "deny"}}`.
             routes: Who is to answer, by `<tool>.<question>` or `<tool>.*`: `user`, `assistant`, `assistant_with_escalation`, a `Target`,
                 or a table of assistant settings with `escalation`. Everything else goes to the user. Or what the configuration takes for a
@@ -261,21 +262,9 @@ class Agent(Generic[Deps, Shape]):
             RuntimeError: An event loop is running in this thread; use `await agent.run(…)` there.
         """
         refuse_inside_a_loop("run_sync", "await agent.run(…)")
-
-        async def once() -> RunResult[Any]:
-            async with self:
-                return await self._turns.run(
-                    text,
-                    on_event,
-                    conversation=conversation,
-                    history=history,
-                    deps=deps,
-                    author=author,
-                    prompter=prompter,
-                    schema=schema,
-                )
-
-        return in_a_loop(once())
+        return self._turns.run_here(
+            text, on_event, conversation=conversation, history=history, deps=deps, author=author, prompter=prompter, schema=schema
+        )
 
     @overload
     async def resume(

@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
 from copy import copy
-from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack
+from hashlib import sha256
+from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from midturn.agent.history import HistoryMessage, begin_with
+from midturn.agent.nested import NestedRun, nested_journal, wanted_child
 from midturn.agent.result import RunResult, finished, schema_of
 from midturn.agent.turn_stream import WATCHING, OnEvent, Relay, SyncTurnStream, TurnStream, Watching
 from midturn.compose.agent import AgentParts, compose_agent
@@ -24,22 +28,25 @@ from midturn.compose.given import (
     limits_of,
     tools_of,
 )
-from midturn.compose.given_policies import GivenDetached, GivenRoute, detached_of, routes_of
+from midturn.compose.given_policies import Detached, GivenDetached, GivenRoute, detached_of, routes_of
 from midturn.compose.models import Models
 from midturn.compose.run_parts import RunParts
 from midturn.core.json_value import JsonObject
 from midturn.core.limits import Limits
 from midturn.core.plain_text import check_text, check_text_or_none
+from midturn.core.stream import Window
 from midturn.core.turn.inputs import TurnRequested
-from midturn.errors import TurnOpen
+from midturn.errors import MidturnError, TurnOpen
 from midturn.journal import Journal
 from midturn.models.library_model import LibraryModel
 from midturn.models.wrapper import SPENT, Spent
 from midturn.ports import Model
 from midturn.prompter import Prompter
+from midturn.runtime.nesting import Nest, OuterCall, outer_call
 from midturn.runtime.session import Session
 from midturn.store.admission import MayAnswer
 from midturn.store.store import ConversationStore
+from midturn.store.sync_forms import in_a_loop
 
 Wanted: TypeAlias = JsonObject | type | None
 """The type of an answer, or its JSON Schema."""
@@ -51,7 +58,7 @@ class Given(TypedDict):
     tools: Sequence[GivenTool]
     instructions: str | Callable[[Any], str]
     prompter: Prompter | None
-    detached: GivenDetached
+    detached: GivenDetached | None
     routes: Mapping[str, GivenRoute] | None
     limits: Limits | Mapping[str, object] | None
     store: ConversationStore | None
@@ -91,7 +98,7 @@ class Turns:
         self._parts = AgentParts(
             model=self._models.named(model) if isinstance(model, str) else self._models.around(check_model(model)),
             tools=own,
-            detached=detached_of(given["detached"], own),
+            detached=detached_of("defer" if given["detached"] is None else given["detached"], own),
             routes=routes_of(given["routes"], own),
             limits=limits_of(given["limits"]),
             models=self._models,
@@ -99,6 +106,10 @@ class Turns:
         self._instructions = check_instructions(given["instructions"])
         self._prompter = check_prompter(given["prompter"])
         self._may_answer = check_may_answer(given["may_answer"])
+        self.has_store = given["store"] is not None
+        """Whether it was given a store of its own."""
+        self._has_policy = given["detached"] is not None
+        self._has_limits = given["limits"] is not None
         self._schema = given["schema"]
         if self._schema is not None:
             schema_of(self._schema)  # what cannot be a schema is said here, and not by a run
@@ -107,13 +118,28 @@ class Turns:
 
     async def run(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
         """Run one turn to its end (see `Agent.run`)."""
+        outer = outer_call()
+        work = self._run_one(text, on_event, how)
+        return await (outer.run(work) if outer else work)
+
+    async def _run_one(self, text: str, on_event: OnEvent | None, how: RunOptions) -> RunResult[Any]:
         if on_event is not None:
             async with self.stream(text, **how) as events:
                 return await events.watched(on_event)
-        requested = self._requested(text, how)
-        async with await self._journal(how.get("conversation"), text) as journal:
-            await begin_with(journal, how.get("history") or ())
-            return await self._unwatched(journal, how, requested)
+        async with self._begun(text, how) as (begun, requested):
+            return await self._unwatched(begun, how, requested)
+
+    def run_here(self, text: str, on_event: OnEvent | None, **how: Unpack[RunOptions]) -> RunResult[Any]:
+        """Run one turn in a thread without an event loop; in that of a tool, as a part of the turn around it."""
+        outer = outer_call()
+        if outer:
+            return outer.run_in_thread(self.run(text, on_event, **how))
+
+        async def once() -> RunResult[Any]:
+            async with aclosing(self):
+                return await self.run(text, on_event, **how)
+
+        return in_a_loop(once())
 
     async def resume(self, conversation: str, on_event: OnEvent | None, **how: Unpack[ResumeOptions]) -> RunResult[Any]:
         """Continue the open turn of a conversation (see `Agent.resume`)."""
@@ -121,23 +147,23 @@ class Turns:
             async with self.stream_resume(conversation, **how) as events:
                 return await events.watched(on_event)
         _check_shape(how)
-        async with await self.store.open(conversation) as journal:
-            return await self._unwatched(journal, how, None)
+        async with await self.store.open(await self.store.root(conversation)) as journal:
+            return await self._unwatched(_Begun(journal), how, None)
 
     @asynccontextmanager
     async def stream(self, text: str, **how: Unpack[RunOptions]) -> AsyncGenerator[TurnStream]:
         """Run one turn, and watch it (see `Agent.stream`)."""
-        requested = self._requested(text, how)
-        async with await self._journal(how.get("conversation"), text) as journal:
-            await begin_with(journal, how.get("history") or ())
-            async with self._streamed(journal, how, requested) as events:
-                yield events
+        async with self._begun(text, how) as (begun, requested), self._streamed(begun, how, requested) as events:
+            yield events
 
     @asynccontextmanager
     async def stream_resume(self, conversation: str, **how: Unpack[ResumeOptions]) -> AsyncGenerator[TurnStream]:
         """Continue the open turn of a conversation, and watch it (see `Agent.stream_resume`)."""
         _check_shape(how)
-        async with await self.store.open(conversation) as journal, self._streamed(journal, how, None) as events:
+        async with (
+            await self.store.open(await self.store.root(conversation)) as journal,
+            self._streamed(_Begun(journal), how, None) as events,
+        ):
             yield events
 
     @contextmanager
@@ -152,37 +178,60 @@ class Turns:
         """Go on with turns that are due, until cancelled (see `Agent.work`)."""
         from midturn.agent.worker import worker_of  # most programs leave that to a process of its own
 
-        run = self._run(None, deps)
-        worker = worker_of(engine)(self.store, lambda journal: _finish(journal, self._session(journal, run), None), at_once)
-        await worker.run()
+        async def segment(journal: Journal) -> None:
+            begun = _Begun(journal)
+            await _finish(begun, self._session(begun, self._run(begun, {"deps": deps})), None)
+
+        await worker_of(engine)(self.store, segment, at_once).run()
 
     def with_store(self, store: ConversationStore) -> Self:
         """Return the same on another store, guarded by the same `may_answer`."""
         other = copy(self)
         other.store = self._guarded(store)
+        other.has_store = True
         return other
 
     async def aclose(self) -> None:
         """Close what was opened to reach models."""
         await self._models.aclose()
 
-    async def _unwatched(self, journal: Journal, how: ResumeOptions, requested: TurnRequested | None) -> RunResult[Any]:
+    async def _unwatched(self, begun: _Begun, how: ResumeOptions, requested: TurnRequested | None) -> RunResult[Any]:
         """Run a turn here, in the task of whoever waits for it: nobody watches, so no task of its own is needed."""
-        session = self._session(journal, self._run(how.get("prompter"), how.get("deps")))
+        session = self._session(begun, self._run(begun, how))
         watched = WATCHING.set(None)
         try:
-            return await _finish(journal, session, requested, self._wanted(how))
+            return await self._whole(begun, await _finish(begun, session, requested, self._wanted(how)))
         finally:
             WATCHING.reset(watched)
 
+    async def _whole(self, begun: _Begun, result: RunResult[Any]) -> RunResult[Any]:
+        """Return a result with what agents inside of tools wait for, too; refuse one that waits where the turn around does not look.
+
+        Raises:
+            MidturnError: The turn runs inside a tool, and waits in a store of its own.
+        """
+        if result.status != "suspended":
+            return result
+        if begun.outer:
+            raise MidturnError(
+                f"The agent inside this tool waits for {len(result.pending)} answers in a store of its own (conversation "
+                f"{result.conversation}), and nothing goes on there with the turn around it. Give the agent no store, or the same one, so "
+                "that its questions are asked in the turn around it."
+            )
+        below = [question for question in await self.store.pending(result.conversation) if question.conversation != result.conversation]
+        return replace(result, pending=(*result.pending, *below)) if below else result
+
     @asynccontextmanager
-    async def _streamed(self, journal: Journal, how: ResumeOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
+    async def _streamed(self, begun: _Begun, how: ResumeOptions, requested: TurnRequested | None) -> AsyncGenerator[TurnStream]:
         """Run a turn beside whoever watches it."""
-        watching = Watching(journal)
-        run = self._run(how.get("prompter"), how.get("deps"))
-        session = self._session(journal, replace(run, display=watching))
+        watching = Watching(begun.journal)
+        session = self._session(begun, replace(self._run(begun, how), display=watching))
         WATCHING.set(watching)  # the task takes a copy of this context along
-        events = TurnStream(journal.conversation, watching, asyncio.create_task(_finish(journal, session, requested, self._wanted(how))))
+
+        async def run() -> RunResult[Any]:
+            return await self._whole(begun, await _finish(begun, session, requested, self._wanted(how)))
+
+        events = TurnStream(begun.journal.conversation, watching, asyncio.create_task(run()))
         try:
             yield events
         finally:
@@ -202,15 +251,78 @@ class Turns:
     def _guarded(self, store: ConversationStore) -> ConversationStore:
         return store if self._may_answer is None else store.guarded(self._may_answer)
 
-    def _run(self, prompter: Prompter | None, deps: object) -> RunParts:
-        return RunParts(prompter=self._prompter if prompter is None else check_prompter(prompter), deps=deps)
+    @asynccontextmanager
+    async def _begun(self, text: str, how: RunOptions) -> AsyncGenerator[tuple[_Begun, TurnRequested | None]]:
+        """Hold the conversation of a new turn; inside a tool of another agent, that of the turn that it leads to, begun before or not."""
+        requested, outer, named = self._requested(text, how), outer_call(), how.get("conversation")
+        if outer is None or not self._is_at_home(outer):
+            async with await self._journal(named, text) as journal:
+                await begin_with(journal, how.get("history") or ())
+                yield _Begun(journal, outer), requested
+            return
+        store = cast("ConversationStore", outer.nest.store)
+        wanted = wanted_child(outer, self._identity(), text, named)
+        async with nested_journal(store, outer, wanted, text, is_named=named is not None) as (nested, journal):
+            window = nested.window(journal.events)
+            if window is None:
+                await begin_with(journal, () if journal.events else how.get("history") or ())
+            yield _Begun(journal, outer, nested, window), None if window else requested
+
+    def _is_at_home(self, outer: OuterCall) -> bool:
+        """Whether this agent keeps its turns where the turn around it is kept."""
+        return not self.has_store or self.store.port.place == cast("ConversationStore", outer.nest.store).port.place
+
+    def _identity(self) -> str:
+        """Return what tells this agent from others in the same call."""
+        says = self._instructions if isinstance(self._instructions, str) else self._instructions.__qualname__
+        offered = sorted(tool.definition.name for tool in self._parts.tools)
+        return sha256(msgspec.json.encode([self._parts.model.name, offered, says])).hexdigest()[:16]
+
+    def _run(self, begun: _Begun, how: ResumeOptions) -> RunParts:
+        """Say who answers in a run, and what agents inside of its tools inherit; inside a tool, what it inherits itself."""
+        outer, nested, given = begun.outer, begun.nested, how.get("prompter")
+        prompter = self._prompter if given is None else check_prompter(given)
+        if prompter is None and outer:
+            prompter = outer.nest.prompter
+        nest = outer.below() if outer else Nest(store=self.store, end=self.store.end_children, root=begun.journal.conversation)
+        if nested is None:
+            nest = replace(nest, store=self.store, end=self.store.end_children, root=begun.journal.conversation, family={})
+        nest = replace(nest, prompter=prompter, detached=self._policy(outer), limits=self._limits(outer))
+        parent = nested.outer.parent(nested.child) if nested else None
+        return RunParts(prompter=prompter, deps=how.get("deps"), nest=nest, host=nested, parent=parent)
+
+    def _policy(self, outer: OuterCall | None) -> Detached:
+        return self._parts.detached if outer is None or self._has_policy else cast("Detached", outer.nest.detached)
+
+    def _limits(self, outer: OuterCall | None) -> Limits:
+        """Return the limits of a run: those of the turn around hold inside of its tools as well."""
+        own = self._parts.limits
+        if outer is None:
+            return own
+        around = outer.nest.limits
+        if not self._has_limits:
+            return around
+        return replace(own, cycles=min(own.cycles, around.cycles), shown=min(own.shown, around.shown))
 
     async def _journal(self, conversation: str | None, text: str) -> Journal:
         return await (self.store.create(text) if conversation is None else self.store.open(conversation))
 
-    def _session(self, journal: Journal, run: RunParts) -> Session:
+    def _session(self, begun: _Begun, run: RunParts) -> Session:
         instructions = self._instructions if isinstance(self._instructions, str) else self._instructions(run.deps)
-        return compose_agent(replace(self._parts, instructions=instructions), run, journal)
+        parts = replace(self._parts, instructions=instructions, detached=self._policy(begun.outer), limits=self._limits(begun.outer))
+        return compose_agent(parts, run, begun.journal)
+
+
+class _Begun(Struct, frozen=True):
+    """A conversation that is held for a turn; `outer` is the call around it, and `nested` says where that has it on record.
+
+    `window` is the turn, where it was begun before.
+    """
+
+    journal: Journal
+    outer: OuterCall | None = None
+    nested: NestedRun | None = None
+    window: Window | None = None
 
 
 def _in_memory(limits: Limits) -> ConversationStore:
@@ -226,7 +338,7 @@ def _check_shape(how: ResumeOptions) -> None:
         schema_of(wanted)
 
 
-async def _finish(journal: Journal, session: Session, requested: TurnRequested | None, wanted: Wanted = None) -> RunResult[Any]:
+async def _finish(begun: _Begun, session: Session, requested: TurnRequested | None, wanted: Wanted = None) -> RunResult[Any]:
     """Run or resume a turn, and read what it came to.
 
     Raises:
@@ -235,7 +347,10 @@ async def _finish(journal: Journal, session: Session, requested: TurnRequested |
         NotOpen: There is nothing to resume.
         ModelError: The model stayed down; the turn is open.
     """
-    conversation = journal.conversation
+    conversation, nested = begun.journal.conversation, begun.nested
+    if nested and begun.window and (ending := nested.recorded_end(begun.window)):
+        await nested.over(ending.status)
+        return finished(conversation, begun.window.events, ending, wanted, ())
     spent: list[Spent] = []
     outside = SPENT.set(spent)
     try:
@@ -245,4 +360,6 @@ async def _finish(journal: Journal, session: Session, requested: TurnRequested |
         raise TurnOpen(f"{error} {advice}", conversation=conversation) from None
     finally:
         SPENT.reset(outside)
+    if nested:
+        await nested.over(ending.status)
     return finished(conversation, session.window, ending, wanted, spent)

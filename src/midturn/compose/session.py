@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from midturn.assistant.chosen import ChosenAssistant
 from midturn.clock import SYSTEM
 from midturn.compose.run_parts import RunParts
+from midturn.core.events import TurnStart
 from midturn.core.json_value import JsonObject
 from midturn.core.routing.policy import ToolPolicy
 from midturn.core.turn.settings import TurnSettings
@@ -46,7 +47,7 @@ SessionParts: TypeAlias = tuple[Services, TurnSettings, Surroundings]
 
 def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
     """Bind a kit to the conversation that `journal` writes."""
-    surroundings = replace(kit.surroundings, conversation=journal.conversation)
+    surroundings = replace(kit.surroundings, conversation=journal.conversation, nest=run.nest)
     settings = TurnSettings(
         tools=kit.policies,
         conversation=journal.conversation,
@@ -54,6 +55,8 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         limits=surroundings.limits,
         prompts_at_once=run.prompts_at_once,
         foretelling=foretelling(kit.tools),
+        start=TurnStart(parent=run.parent),
+        family=run.nest.family if run.nest else {},
     )
     services = Services(
         model=kit.model,
@@ -65,5 +68,6 @@ def session_parts(kit: Kit, run: RunParts, journal: Journal) -> SessionParts:
         display=run.display,
         clock=SYSTEM,
         ids=event_ids(),
+        host=run.host,
     )
     return services, settings, surroundings

@@ -22,6 +22,7 @@ from midturn.core.events import (
     Approval,
     ChatRequest,
     ChatResponse,
+    Child,
     ConfigDelta,
     Event,
     InquiryAnswered,
@@ -122,6 +123,7 @@ _Wire: TypeAlias = (
     | ResponseWire
     | Approval
     | Suspended
+    | Child
     | ConfigDelta
 )
 

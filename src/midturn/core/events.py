@@ -66,10 +66,28 @@ def _padded(timestamp: str) -> str:
     return f"{seconds}.{digits:0<6}"[: len(seconds) + 7] + zone if digits.isdigit() else timestamp
 
 
+class Parent(Struct, frozen=True, omit_defaults=True):
+    """The call that an agent's turn runs in: a tool of another agent has started it.
+
+    `child` is the event there that names this turn. `root` is the conversation at the top, where everything goes on, `depth` how far
+    below it this turn is.
+    """
+
+    conversation: str
+    call: str
+    child: str
+    root: str
+    depth: int = 1
+
+
 class TurnStart(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_start"):
-    """A turn begins. `key` is the name that a loop of somebody else's has given it, to find it again."""
+    """A turn begins. `key` is the name that a loop of somebody else's has given it, to find it again.
+
+    `parent` is there where it runs inside a tool of another agent.
+    """
 
     key: str = ""
+    parent: Parent | None = None
 
 
 TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]
@@ -133,6 +151,26 @@ class ToolCallResponse(Event, frozen=True, kw_only=True, omit_defaults=True, tag
     is_error: bool = always(False)
     call: str = ""
     images: tuple[Image, ...] = ()
+
+
+ChildState: TypeAlias = Literal["running", "waiting", "done"]
+"""What we write; another one is read as it stands."""
+
+
+class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="child"):
+    """A tool has another agent run a turn, in `conversation`. It is recorded before that turn begins, and found again by what it says.
+
+    `agent` is which agent it is, `text_sha256` what it is told, `occurrence` counts the equal runs of the call. When this turn is left to
+    people, later events about the child (`of` is the first one's `event_id`) say its `state`: it is `waiting` for people, too, or `done`.
+    """
+
+    call: str
+    conversation: str
+    agent: str = ""
+    text_sha256: str = ""
+    occurrence: int = 1
+    of: str = ""
+    state: str = always("running")
 
 
 class AnsweredBy(Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from midturn.core.events import ToolCallResponse
+from midturn.core.events import Child, ToolCallResponse
 from midturn.core.exchange import Usage
 from midturn.core.turn.effects import (
     CallModel,
@@ -23,6 +23,7 @@ from midturn.core.turn.effects import (
     LeaveOpen,
     PromptUser,
     Record,
+    RunChild,
     RunTool,
     StopAssistant,
     StopModel,
@@ -30,6 +31,7 @@ from midturn.core.turn.effects import (
     SuspendTurn,
     Warn,
 )
+from midturn.core.turn.ending import as_it_ended
 from midturn.core.turn.inputs import AnsweredElsewhere, Interrupted, TimeIsUp
 from midturn.core.turn.turn import Turn
 from midturn.errors import ModelError
@@ -92,13 +94,13 @@ class Driver:
 
     @cached_property
     def _tools(self) -> ToolRuns:
-        return _load_tool_runs()(self._services.tools, self._surroundings, self.report)
+        return _load_tool_runs()(self._services.tools, self._surroundings, self.report, self._children_of)
 
     @cached_property
     def _prompts(self) -> OpenPrompts:
         from midturn.runtime.prompts import OpenPrompts
 
-        return OpenPrompts(self._services.prompter, self._services.journal, self._surroundings.checks, self.report)
+        return OpenPrompts(self._services.prompter, self._services.journal, self._surroundings, self.report)
 
     @cached_property
     def _consulting(self) -> Consulting:
@@ -149,7 +151,7 @@ class Driver:
             waits_for_people = self._turn.only_people_can_move_it
             if (waits_for_people or not self._listens) and not await self._happenings.are_coming():
                 if waits_for_people:
-                    await self._perform(self._turn.rest())
+                    await self._rest()
                     continue
                 self._listen()
             happened = await self._happenings.next()
@@ -160,6 +162,26 @@ class Driver:
                 self._prompts.expect_nothing(happened.event_id)
         return self._ending
 
+    async def _rest(self) -> None:
+        """Leave the turn to people; inside a tool, wait with the turn around it, which may go on and so be answered meanwhile."""
+        host = self._services.host
+        if host is None:
+            await self._perform(self._turn.rest())
+            return
+        if not self._listens:
+            self._listen()
+        host.moved("resting")
+        try:
+            await self._happenings.there()
+        except asyncio.CancelledError:
+            await self._perform(self._turn.rest())
+            raise
+        host.moved("moving")
+
+    def _children_of(self, call: str) -> list[Child]:
+        record = self._turn.record.calls.get(call)
+        return [child.began for child in record.children.values()] if record else []
+
     def _listen(self) -> None:
         """Hear of what is handed over meanwhile: only a run that has to wait need look for it."""
         self._listens = True
@@ -168,6 +190,8 @@ class Driver:
     async def _perform(self, effects: Sequence[Effect]) -> None:
         """Make the records durable, as one batch; then begin everything else, in order."""
         batch = [effect.event for effect in effects if isinstance(effect, Record)]
+        if effects and isinstance(effects[-1], EndTurn) and self._surroundings.nest and "_tools" in self.__dict__:
+            await self._tools.stop_children(as_it_ended(effects[-1].status, effects[-1].error))
         if batch:
             await self._recorder.append(batch)
             for event in batch:
@@ -186,6 +210,8 @@ class Driver:
                 self._tools.start(effect, self._spawn)
             case GiveAnswers():
                 self._tools.answer(effect)
+            case RunChild():
+                self._tools.child(effect)
             case PromptUser(id, prompt):
                 self._prompts.open(id, self._with_parameters(prompt), self._spawn)
                 self._elsewhere.asked()
@@ -239,8 +265,13 @@ class Driver:
         number = next((number for number, event in enumerate(journal.events, 1) if event.event_id == event_id), None)
         return f" (line {number} of the events of conversation {journal.conversation})" if number else ""
 
+    def _is_asking(self) -> bool:
+        """Whether somebody is being asked, here or by a turn inside a tool."""
+        nest = self._surroundings.nest
+        return self._prompts.any_open or (nest is not None and nest.screen.is_asking)
+
     async def _watch(self, seconds: float) -> None:
-        await expire(seconds, self._services.clock, lambda: self._prompts.any_open)
+        await expire(seconds, self._services.clock, self._is_asking)
         self.report(TimeIsUp(seconds))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

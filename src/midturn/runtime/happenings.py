@@ -25,10 +25,14 @@ class Happenings:
 
     async def next(self) -> Happened:
         """Take what happened first, once there is anything."""
+        await self.there()
+        return self._reported.popleft()
+
+    async def there(self) -> None:
+        """Return when there is anything to take."""
         while not self._reported:
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
-        return self._reported.popleft()
 
     async def are_coming(self) -> bool:
         """Whether anything happens that needs no more than the event loop: tasks that a tool has begun get to the point where they ask."""

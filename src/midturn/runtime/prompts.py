@@ -21,8 +21,8 @@ from midturn.core.turn.pending import pending
 from midturn.errors import TerminalGone
 from midturn.journal import Journal
 from midturn.prompter import Prompter
-from midturn.runtime.answer_checks import TurnChecks
 from midturn.runtime.cancelling import is_cancelled
+from midturn.runtime.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from midturn.runtime.tool_runs import Spawn
@@ -35,9 +35,12 @@ _REPLIES = cast("tuple[type, ...]", get_args(Reply))
 class OpenPrompts:
     """Shows prompts, and reports what came back."""
 
-    def __init__(self, prompter: Prompter | None, journal: Journal, checks: TurnChecks, report: Callable[[Happened], None]) -> None:
+    def __init__(self, prompter: Prompter | None, journal: Journal, surroundings: Surroundings, report: Callable[[Happened], None]) -> None:
         self._prompter = prompter
-        self._checks = checks
+        self._checks = surroundings.checks
+        self._screen = surroundings.nest.screen if surroundings.nest else None
+        if self._screen:
+            self._screen.prompts.append(self)
         self._journal = journal
         self._report = report
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -106,6 +109,9 @@ class OpenPrompts:
 
     async def _reply(self, prompter: Prompter, prompt: Prompt) -> Reply:
         self._describe(prompter, prompt)
+        if self._screen is not None:
+            async with self._screen.shown(alone=not getattr(prompter, "concurrent", False)):
+                return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
         return await self._replied(prompter, replace(prompt, find_open=lambda: self._open(prompt)))
 
     async def _replied(self, prompter: Prompter, prompt: Prompt) -> Reply:

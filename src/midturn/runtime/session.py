@@ -84,6 +84,9 @@ class Session:
             )
 
     async def _drive(self, turn: Turn, effects: Sequence[Effect]) -> RunEnding:
+        if self._surroundings.nest:
+            parent = self._settings.start.parent
+            self._settings.family[parent.child if parent else ""] = turn.record
         self._driver = Driver(turn, self._services, self._surroundings)
         try:
             return await self._driver.run(effects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -18,6 +19,9 @@ from midturn.core.turn.effects import Given, GivenAnswer
 from midturn.core.turn.inputs import FormToAsk
 from midturn.ports import ToolRun
 from midturn.runtime.answer_checks import TurnChecks
+
+if TYPE_CHECKING:
+    from midturn.runtime.nesting import Nest
 
 
 class CallSecrets:
@@ -63,7 +67,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """What the model is told with every request (`offered` are the tools that it sees), and what tools find around them.
 
     `timeout` is in seconds without a byte from the model; `root` is the workspace, `deps` what the embedding program hands to tools.
-    `secrets` are those that its calls were given, `checks` the rules that they have for answers.
+    `secrets` are those that its calls were given, `checks` the rules that they have for answers, `nest` is what agents inside of them
+    inherit.
     """
 
     conversation: str = ""
@@ -78,6 +83,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     limits: Limits = DEFAULT_LIMITS
     secrets: TurnSecrets = field(default_factory=TurnSecrets)
     checks: TurnChecks = field(default_factory=TurnChecks)
+    nest: Nest | None = None
 
     def request(self, events: Sequence[Event]) -> ModelRequest:
         """Return the next request of the conversation, as recorded."""

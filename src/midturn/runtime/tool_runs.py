@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from midturn.core.events import Child
 from midturn.core.json_value import Json
 from midturn.core.outcome import NeedsInput
 from midturn.core.secret import SecretValue
 from midturn.core.tool_call import ToolCall
-from midturn.core.turn.effects import GiveAnswers, Given, RunTool
+from midturn.core.turn.effects import GiveAnswers, Given, RunChild, RunTool
+from midturn.core.turn.ending import Ending
 from midturn.core.turn.inputs import AskDropped, FormToAsk, Happened, ToolAwaits, ToolDone, ToolReturned
 from midturn.ports import Tool
 from midturn.runtime.executing import execute, may_be_asked
+from midturn.runtime.nesting import OUTER, OuterCall
 from midturn.runtime.surroundings import Surroundings
 
 Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -23,8 +26,17 @@ Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 class ToolRuns:
     """Runs tools, and reports what they ask and what they end in."""
 
-    def __init__(self, tools: Mapping[str, Tool], surroundings: Surroundings, report: Callable[[Happened], None]) -> None:
+    def __init__(
+        self,
+        tools: Mapping[str, Tool],
+        surroundings: Surroundings,
+        report: Callable[[Happened], None],
+        children: Callable[[str], Sequence[Child]],
+    ) -> None:
+        """Run tools; `children` says which turns inside of a call are on record."""
         self._tools = tools
+        self._children = children
+        self._outer: dict[str, OuterCall] = {}
         self._surroundings = surroundings
         self._report = report
         self._secrets = surroundings.secrets
@@ -67,10 +79,17 @@ class ToolRuns:
             return await self._ask(call.event, next(numbers), may_be_asked(tool, asking, limits, hide))
 
         run = self._surroundings.of_run(call, answers, ask)
+        outer = self._enter(call.event)
         try:
             executed = await execute(tool, run)
+            if outer and not outer.is_over and not isinstance(executed.outcome, NeedsInput):
+                await outer.leave(self._children(call.event))
         finally:
             is_over = True
+            if outer:
+                await outer.stop()
+                if self._outer.get(call.event) is outer:
+                    del self._outer[call.event]
             left = self._end_asks(call.event)
             if self._tasks.get(call.event) is asyncio.current_task():
                 del self._tasks[call.event]
@@ -84,6 +103,28 @@ class ToolRuns:
                     self._exceptions[call.event] = executed.exception
                 self._report(ToolDone(call.event, outcome))
         del executed  # what the tool raised holds this frame
+
+    def _enter(self, call: str) -> OuterCall | None:
+        """Let agents that run inside this run of a tool find it."""
+        if self._surroundings.nest is None:
+            return None
+        outer = OuterCall(self._surroundings.nest, self._surroundings.conversation, call, self._report)
+        OUTER.set(outer)
+        self._outer[call] = outer
+        return outer
+
+    def child(self, effect: RunChild) -> None:
+        """Let an agent inside a tool run the turn that it wants."""
+        outer = self._outer.get(effect.child.call)
+        if outer:
+            outer.recorded(effect.number, effect.child)
+
+    async def stop_children(self, ending: Ending) -> None:
+        """Stop every turn inside of tools, and end it as the one around it ends."""
+        for call, outer in list(self._outer.items()):
+            self.stop(call)
+            await outer.stop()
+            await outer.nest.end(self._children(call), ending)
 
     def _end_asks(self, call: str) -> list[int]:
         """Cancel whoever still waits for answers in a run that is over: tasks that the tool left behind. Return their asks."""

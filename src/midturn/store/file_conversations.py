@@ -17,6 +17,7 @@ from midturn.core.address import parse_address, parse_beginning
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import open_turn
+from midturn.core.stream.children import awaited_children, parent_of
 from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
@@ -74,6 +75,11 @@ class FileConversations:
         """What may be recorded here at once."""
         self._seals = FolderSeals([(folder, keep(folder)) for folder in self._directories.folders], wanted=sealed)
 
+    @property
+    def place(self) -> str:
+        """What names these folders."""
+        return os.pathsep.join(str(folder.resolve()) for folder in self._directories.folders)
+
     # Holding --------------------------------------------------------------------------------------------------------------
 
     async def create(self, first_words: str) -> FileJournal:
@@ -104,11 +110,16 @@ class FileConversations:
 
     async def claim(self, limit: int = 1) -> Sequence[FileJournal]:
         """Hold conversations that are due and free."""
+        from midturn.store.readiness import is_due  # only workers take what is due
+
         claimed: list[FileJournal] = []
         for number, seen in self.looks():
             if len(claimed) == limit:
                 break
-            if (seen.is_due or self._is_ready(seen)) and (journal := await self._tried(number)):
+            if parent_of(seen.turn):
+                continue  # the turn around goes on
+            goes_on = seen.is_due or self._is_ready(seen) or (awaited_children(seen.turn) and is_due(LastTurn(seen.turn), self._find))
+            if goes_on and (journal := await self._tried(number)):
                 claimed.append(journal)
         return claimed
 
@@ -126,7 +137,7 @@ class FileConversations:
             return None
         with self._folder(id) as folder:
             turn = self._seals.last_turn(folder)
-            if not turn.needs_adoption and is_due(turn) and may_try(folder, turn.events[-1].event_id):
+            if not turn.needs_adoption and is_due(turn, self._find) and may_try(folder, turn.events[-1].event_id):
                 return journal
         journal.close()
         return None
@@ -418,11 +429,23 @@ class FileConversations:
     def _is_ready(self, seen: Seen) -> bool:
         from midturn.store.readiness import is_ready  # only workers and lists of what is ready ask
 
+        if parent_of(seen.turn):
+            return False  # the turn around goes on
         with Folder.at(seen.path) as folder:
-            answered = seen.is_ready or is_ready(LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect()))
+            turn = LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect())
+            answered = seen.is_ready or is_ready(turn, self._find)
             if not answered or lock.is_held(folder):
                 return False
             return not self._seals.last_turn(folder).needs_adoption
+
+    def _find(self, id: str) -> LastTurn | None:
+        """Return the last turn of a conversation that runs inside a tool, and what was handed over to it."""
+        try:
+            turn = self._seen.look(id).turn
+            with self._folder(id) as folder:
+                return LastTurn(turn, FileAnswers(folder, self._seals.chain(folder)).collect())
+        except StoreError:
+            return None
 
     def _folder(self, id: str) -> Folder:
         return self._directories.open(id)

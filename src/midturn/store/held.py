@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -21,8 +21,15 @@ _LOG = logging.getLogger("midturn.store")
 class HeldConversation:
     """The one writer of a conversation, until its `async with` block is left. What its journal does well by itself is the journal's."""
 
-    def __init__(self, journal: PortJournal, admission: Admission, clock: TimeOfDay) -> None:
+    def __init__(
+        self,
+        journal: PortJournal,
+        admission: Admission,
+        clock: TimeOfDay,
+        is_answered_inside: Callable[[Sequence[Event]], Awaitable[bool]],
+    ) -> None:
         self._journal = journal
+        self._is_answered_inside = is_answered_inside
         self._clock = clock
         self.answers: AdmittedAnswers | PortFeed = AdmittedAnswers(journal, admission) if admission else journal.answers
         self.conversation: str = journal.conversation
@@ -45,6 +52,8 @@ class HeldConversation:
         try:
             if error is None or isinstance(error, Exception):  # else somebody is in a hurry: whoever holds it next takes over
                 await self.take_over()
+                if error is None and await self._is_answered_inside(self.events):
+                    self._journal.go_on_soon()
         except StoreError as refused:
             _LOG.warning("answers wait in conversation %s: %r", self.conversation, str(refused))
         finally:

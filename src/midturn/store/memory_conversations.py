@@ -14,6 +14,7 @@ from midturn.core.codec import decode_lines, encode_event
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.core.stream import OpenQuestion, open_turn
+from midturn.core.stream.children import parent_of
 from midturn.core.turn.pending import pending
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.alone import patiently
@@ -21,7 +22,7 @@ from midturn.store.conversation import Conversation
 from midturn.store.ids import conversation_number, title
 from midturn.store.memory_conversation import MemoryConversation, MemoryJournal, holder_here
 from midturn.store.metadata import Metadata
-from midturn.store.port import Decide, Growth, HeldBy, Settled, Which
+from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, is_ready
 from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
@@ -41,6 +42,11 @@ class MemoryConversations:
         """What may be recorded here at once."""
         self._names: dict[str, object] = {}
 
+    @property
+    def place(self) -> str:
+        """What names this memory."""
+        return f"memory {id(self)}"
+
     async def create(self, first_words: str) -> MemoryJournal:
         """Begin a conversation, and hold it."""
         return await self.open(self._add((), Metadata(title=title(first_words), created_at=now())))
@@ -58,7 +64,12 @@ class MemoryConversations:
             if len(claimed) == limit:
                 break
             turn = kept.last_turn()
-            if not kept.is_held and is_due(turn) and kept.tries.allow(turn.events[-1].event_id, time.time()):
+            if (
+                not kept.is_held
+                and not parent_of(turn.events)
+                and is_due(turn, self._find)
+                and kept.tries.allow(turn.events[-1].event_id, time.time())
+            ):
                 with suppress(StoreLocked):
                     claimed.append(await self.open(kept.id))
                     kept.tries = kept.tries.once_more(turn.events[-1].event_id, time.time())
@@ -193,7 +204,12 @@ class MemoryConversations:
         return [kept for kept in list(self._kept.values()) if open_turn(kept.events)]
 
     def _is_ready(self, kept: MemoryConversation) -> bool:
-        return not kept.is_held and is_ready(kept.last_turn())
+        turn = kept.last_turn()
+        return not kept.is_held and not parent_of(turn.events) and is_ready(turn, self._find)
+
+    def _find(self, id: str) -> LastTurn | None:
+        kept = self._kept.get(id)
+        return kept.last_turn() if kept else None
 
     def _get(self, id: str) -> MemoryConversation:
         try:

@@ -13,14 +13,17 @@ from midturn.core.asker import Asker, asker_of
 from midturn.core.events import Approval, Event, InquiryAnswered, InquiryCancelled, InquiryRedacted
 from midturn.core.limits import Limits
 from midturn.core.moments import TimeOfDay, stamp
-from midturn.core.reply import Answered
+from midturn.core.reply import Answered, EndedTurn
 from midturn.core.stream import last_turn
+from midturn.core.stream.children import open_children, parent_of
+from midturn.core.turn.ending import ended_by_user
 from midturn.core.turn.pending import pending
 from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
 from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked, why_superseded
+from midturn.store.families import end_around, end_children
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
 from midturn.store.submission import HandedOver, Submission
 
@@ -95,10 +98,28 @@ class OutsideAnswers:
                     return await self._acknowledged(at, submission)
             elif decision.is_recorded:
                 decision.show()
-                return Receipt(at.conversation, str(at))
+                if isinstance(submission.as_reply(), EndedTurn):
+                    await self._end_family(outcome.turn.events)
+                return Receipt(at.conversation, str(at), held=await self._is_held_around(outcome.turn.events))
             else:  # what was handed over to a holder that is gone comes first
                 await self._take_over(at.conversation)
         raise Busy(f"Others write conversation {at.conversation} again and again. Try again in a moment.")
+
+    async def _end_family(self, turn: Sequence[Event]) -> None:
+        """Whoever ends a turn ends those around it, and those inside of it."""
+        await end_children(self._port, self._clock, open_children(turn), ended_by_user(set()))
+        await end_around(self._port, self._clock, turn)
+
+    async def _is_held_around(self, turn: Sequence[Event]) -> bool:
+        """Say whether somebody runs the turn around one inside a tool. Who is just leaving it gets a moment for that."""
+        parent = parent_of(turn)
+        if parent is None:
+            return False
+        for _ in range(_STEPS):
+            if not isinstance(await self._port.look(parent.root), HeldBy):
+                return False
+            await pause(_STEP)
+        return True
 
     async def _settle(self, at: Address, decision: _Decision) -> Settled | HeldBy:
         try:
@@ -118,7 +139,8 @@ class OutsideAnswers:
             waits = any(handed.event_id == at.event_id for handed in turn.handed)
             if not waits or decision_about(turn.events, at.event_id):
                 await self._confirm(at, turn.events, submission)
-                return Receipt(at.conversation, str(at), held=isinstance(outcome, HeldBy))
+                held = isinstance(outcome, HeldBy) or await self._is_held_around(turn.events)
+                return Receipt(at.conversation, str(at), held=held)
             if isinstance(outcome, Settled):
                 await self._take_over(at.conversation)
             await pause(_STEP)

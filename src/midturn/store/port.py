@@ -73,6 +73,10 @@ class PortJournal(Journal, Protocol):
         """What others hand over meanwhile."""
         ...
 
+    def go_on_soon(self) -> None:
+        """Have somebody look at the open turn as soon as it is let go: a turn inside a tool was answered. Who looks anyway does nothing."""
+        ...
+
 
 class Growth(Struct, frozen=True):
     """How long conversations are. A length has no unit that others could use, but it changes with whatever is recorded."""
@@ -98,6 +102,11 @@ class StorePort(Protocol):
     @property
     def limits(self) -> Limits:
         """What may be recorded here at once."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """What names the place: of two ports, whether they stand on the same one."""
         ...
 
     def where(self, id: str) -> str:

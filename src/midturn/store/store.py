@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, UnsetType
@@ -15,12 +15,15 @@ from midturn.core.moments import TimeOfDay, stamp
 from midturn.core.plain_text import check_text
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.admission import Admission, MayAnswer
+from midturn.store.families import end_children, is_answered_inside, open_family, root_of, whole_family
 from midturn.store.held import HeldConversation
-from midturn.store.port import PortJournal, Settled, StorePort
+from midturn.store.port import HeldBy, PortJournal, Settled, StorePort
 from midturn.store.sync_forms import drive, in_a_loop, keeper, refuse_inside_a_loop
 
 if TYPE_CHECKING:
+    from midturn.core.events import Child
     from midturn.core.stream import OpenQuestion
+    from midturn.core.turn.ending import Ending
     from midturn.store.conversation import Conversation
     from midturn.store.outside_answers import OutsideAnswers, Receipt
     from midturn.store.store_change import StoreChange
@@ -118,28 +121,52 @@ class ConversationStore:
         return await self.port.add(copied, original.metadata, held=await self.port.verdicts(id, copied) or ())
 
     async def remove(self, id: str) -> None:
-        """Remove a conversation for good.
+        """Remove a conversation for good, with those of agents that ran inside of its tools.
 
         Args:
-            id: The id of the conversation.
+            id: The id of the conversation; one of those inside stands for all of them.
 
         Raises:
             StoreLocked: Somebody writes it.
             StoreError: There is none, or it cannot be removed.
         """
-        await self.port.remove(id)
+        family = await whole_family(self.port, await root_of(self.port, id))
+        if len(family) > 1 and isinstance(await self.port.look(family[-1]), HeldBy):
+            await self.port.remove(family[-1])  # it says who holds it
+        for each in family:
+            await self.port.remove(each)
+
+    async def root(self, id: str) -> str:
+        """Return the conversation in which a turn goes on: its own, or where it runs inside a tool of another agent, the one at the top.
+
+        Args:
+            id: The id of the conversation.
+        """
+        return await root_of(self.port, id)
+
+    async def end_children(self, children: Sequence[Child], ending: Ending) -> None:
+        """End the turns inside of tools that are open on record, as the turn around them ends.
+
+        Args:
+            children: The events that name them.
+            ending: How they end.
+        """
+        await end_children(self.port, self._clock, children, ending)
 
     # Questions ------------------------------------------------------------------------------------------------------------
 
     async def pending(self, conversation: str | None = None) -> list[OpenQuestion]:
         """Return the open questions of one conversation, or of all, the oldest conversation first.
 
+        Those of agents that run inside of tools are among those of the conversation around.
+
         Args:
             conversation: The id of the one; None for all.
         """
         from midturn.store.processes import looked_at  # only who lists questions looks at the processes that ask them
 
-        questions = await self.port.questions("" if conversation is None else f"{conversation}-")
+        family = [""] if conversation is None else [f"{id}-" for id in await open_family(self.port, conversation)]  # noqa: A001
+        questions = [question for prefix in family for question in await self.port.questions(prefix)]
         now = stamp(self._clock)
         return [looked for question in questions if (looked := looked_at(question, now))]
 
@@ -219,7 +246,7 @@ class ConversationStore:
         if self._on_wake and not receipt.held:
             from midturn.store.waking import wake  # only where somebody wants to be woken
 
-            await wake(self._on_wake, receipt.conversation)
+            await wake(self._on_wake, await root_of(self.port, receipt.conversation))
         return receipt
 
     def watch(self, conversation: str | None = None) -> AsyncGenerator[StoreChange]:
@@ -355,7 +382,7 @@ class ConversationStore:
         return held
 
     def _held(self, journal: PortJournal) -> HeldConversation:
-        return HeldConversation(journal, self.admission, self._clock)
+        return HeldConversation(journal, self.admission, self._clock, partial(is_answered_inside, self.port))
 
     async def taken_over(self, conversation: str) -> None:
         """Make sure that nothing is left over that was handed to a holder that is gone.

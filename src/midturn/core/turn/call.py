@@ -7,7 +7,7 @@ from typing import assert_never
 
 from msgspec import UnsetType
 
-from midturn.core.events import AnsweredBy, InquiryCancelled, ToolCallResponse
+from midturn.core.events import AnsweredBy, Child, InquiryCancelled, ToolCallResponse
 from midturn.core.image import Image
 from midturn.core.json_value import Json
 from midturn.core.outcome import Success, ToolError
@@ -37,9 +37,9 @@ from midturn.core.turn.decision import (
     Then,
     View,
 )
-from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunTool, StopAssistant, StopTool
+from midturn.core.turn.effects import ClosePrompt, ConsultAssistant, Foretell, GiveAnswers, RunChild, RunTool, StopAssistant, StopTool
 from midturn.core.turn.executable import control_problem
-from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, FormToAsk
+from midturn.core.turn.inputs import AssistantFailed, AssistantReplied, ChildWanted, FormToAsk
 from midturn.core.turn.inquiry import Inquiry
 from midturn.core.turn.memory import answer_key
 from midturn.core.turn.record import CallRecord
@@ -65,6 +65,7 @@ class Call:
         self._replay = replay or Replay(record)
         self._asks = Asks(state, self._view, self._replay)
         self._approval: str | None = None
+        self._children: dict[str, str] = {}
 
     @property
     def event(self) -> str:
@@ -103,7 +104,11 @@ class Call:
     def is_moving(self) -> bool:
         """Whether something happens without a person who comes by later: the tool works, a model or an attached person is asked."""
         waiting = self.waiting
-        return not waiting or not all(map(self._state.desk.is_in_inbox, waiting))
+        if self._children and "moving" in self._children.values():
+            return True
+        if not waiting:
+            return "resting" not in self._children.values()
+        return not all(map(self._state.desk.is_in_inbox, waiting))
 
     # Its stages -----------------------------------------------------------------------------------------------------
 
@@ -150,6 +155,26 @@ class Call:
         if self._may(Move.ASK):
             self._move(Move.ASK)
             self._asks.add(ask, asking)
+
+    def wants_child(self, wanted: ChildWanted) -> None:
+        """Let the tool have another agent run a turn: the one that was recorded before, else a new one."""
+        if self.stage is not Stage.RUN:
+            return
+        known = self.record.child_like(wanted.child)
+        child = known if known and known.event_id != wanted.lost else self._state.write(wanted.child)
+        self._children[child.event_id] = "moving"
+        self._state.want(RunChild(wanted.number, child))
+
+    def child_moved(self, child: str, now: str) -> None:
+        """Take note of what a turn inside the tool does."""
+        self._children[child] = now
+
+    def leave_children(self) -> None:
+        """Record which turns inside the tool wait for people, as this one does from now on, and which are over."""
+        for child, known in tuple(self.record.children.items()):
+            state = "waiting" if self._children.get(child) == "resting" else "done"
+            if state == "waiting" or known.state != state:
+                self._state.write(Child(call=self.event, conversation=known.began.conversation, of=child, state=state))
 
     def dropped(self, ask: int) -> None:
         """Forget an ask that its coroutine gave up."""
@@ -291,6 +316,7 @@ class Call:
     def _run(self) -> None:
         """Have the tool run with everything that was answered so far."""
         self._approval = None
+        self._children = {}
         self._move(Move.RUN)
         self._state.want(RunTool(self.record.call, dict(self._asks.answers)))
 

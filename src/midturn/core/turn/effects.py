@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import Event, InquiryRequest, TurnStatus
+from midturn.core.events import Child, Event, InquiryRequest, TurnStatus
 from midturn.core.json_value import Json
 from midturn.core.secret import SecretValue
 from midturn.core.tool_call import ToolCall
@@ -73,6 +73,13 @@ class GiveAnswers(Struct, frozen=True):
     call: str
     ask: int
     answers: Given
+
+
+class RunChild(Struct, frozen=True):
+    """Let a running tool have another agent run the turn that it wants; `child` is on record, and says in which conversation."""
+
+    number: int
+    child: Child
 
 
 class StopTool(Struct, frozen=True):
@@ -143,6 +150,7 @@ Effect: TypeAlias = (
     | Foretell
     | RunTool
     | GiveAnswers
+    | RunChild
     | StopTool
     | PromptUser
     | ClosePrompt

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from midturn.core.events import CancelReason, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
+from midturn.core.events import CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.core.json_value import Json
 from midturn.core.stream import INTERRUPTED
+from midturn.core.turn.effects import Record
 from midturn.core.turn.record import CallRecord
+from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.state import TurnState
 
 
@@ -32,6 +34,25 @@ def write_ending(state: TurnState, ending: Ending) -> None:
         request = call.request
         state.write(ToolCallResponse(id=request.id, content=ending.content(call), is_error=True, call=request.event_id))
     state.write(TurnEnd(status=ending.status, error=ending.error))
+
+
+def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> tuple[Event, ...]:
+    """Return the last batch of an open turn that nobody runs."""
+    state = TurnState(TurnSettings(tools={}), ids)
+    for event in turn:
+        state.record.apply(event)
+    write_ending(state, ending)
+    return tuple(effect.event for effect in state.drain() if isinstance(effect, Record))
+
+
+def as_it_ended(status: str, error: str | None) -> Ending:
+    """Return the end of a turn inside a tool: it ends as the one around it."""
+    return ended_by_user(set()) if status == "ended_by_user" else failed(error or "the turn around it is over", "superseded")
+
+
+def left_by_its_call() -> Ending:
+    """Return the end of a turn inside a tool that went on without it."""
+    return failed("the tool that began it went on without it", "superseded")
 
 
 def ended_by_user(asked: set[str]) -> Ending:

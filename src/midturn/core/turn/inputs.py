@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from midturn.core.events import AnsweredBy
+from midturn.core.events import AnsweredBy, Child
 from midturn.core.exchange import Part
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.source import Source
@@ -120,6 +120,31 @@ class AskDropped(Struct, frozen=True):
     ask: int
 
 
+class ChildWanted(Struct, frozen=True):
+    """A running tool has another agent run a turn; `number` numbers what one run of the tool wants.
+
+    `child` says which, in a conversation that would be new. It is the one that was recorded before, unless `lost` names that: then there
+    is no such conversation to be had.
+    """
+
+    number: int
+    child: Child
+    lost: str = ""
+
+    @property
+    def call(self) -> str:
+        """The call whose tool it is."""
+        return self.child.call
+
+
+class ChildMoved(Struct, frozen=True):
+    """A turn inside a tool runs (`moving`), waits for people alone (`resting`), is `over`, or was `ended` by a person."""
+
+    call: str
+    child: str
+    now: Literal["moving", "resting", "over", "ended"]
+
+
 class ToolDone(Struct, frozen=True):
     """A tool is done."""
 
@@ -174,7 +199,7 @@ class Interrupted(Struct, frozen=True):
     parts: tuple[Part, ...] = ()
 
 
-ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolReturned | Foretold | AskDropped
+ToldByTool: TypeAlias = ToolAwaits | ToolDone | ToolReturned | Foretold | AskDropped | ChildWanted | ChildMoved
 """What a tool says of its call; `call` is the event that requested it."""
 
 Happened: TypeAlias = (

@@ -189,7 +189,7 @@ class Inquiry(Struct, frozen=True):
                 return self._answer(Answered(value, automatic=True), self._giver(way))
             case AskAssistant(escalate):
                 return Consult(self.request, None if self._is_boolean or not escalate else ONLY_BOOLEANS_ESCALATE)
-            case AskUser() if is_one_too_many(self.request, self.view.turn, self.view.settings.limits):
+            case AskUser() if is_one_too_many(self.request, self.view.turn, self.view.settings):
                 return self._exceed("shown")
             case AskUser() | Suspend():
                 return AwaitPerson("person" if isinstance(way, AskUser) else "inbox")

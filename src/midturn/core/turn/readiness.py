@@ -49,4 +49,4 @@ def _goes_on(call: CallRecord, suspended_at: int) -> bool:
 
 def _waits_for_no_one(call: CallRecord) -> bool:
     """Whether a process that died has left a call which was running, or which a model was asked about."""
-    return not call.undecided_at and all(chain.is_with_a_model for chain in call.open_chains)
+    return not call.undecided_at and not call.open_children and all(chain.is_with_a_model for chain in call.open_chains)

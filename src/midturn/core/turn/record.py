@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from midturn.core.events import (
     AnsweredBy,
     Approval,
     ChatRequest,
     ChatResponse,
+    Child,
     ConfigDelta,
     Event,
     InquiryAnswered,
@@ -131,6 +134,13 @@ class AnswersSoFar:
         self.at_reply[event_id] = dict(self.now)
 
 
+class ChildRecord(Struct):
+    """A turn of another agent inside a call, and its state as the turn around it has last recorded it."""
+
+    began: Child
+    state: str = "running"
+
+
 class CallRecord:
     """A call, everything that was asked in it, everything that was decided about it, and its response.
 
@@ -153,6 +163,8 @@ class CallRecord:
         """Whether a person who decided about it has seen what its tool would ask."""
         self.response: ToolCallResponse | None = None
         self.answers = AnswersSoFar()
+        self.children: dict[str, ChildRecord] = {}
+        """Turns of other agents that its tool has started, by the event that named them."""
         self._open: dict[int, Chain] = {}
         self._asking: dict[tuple[str, bytes], list[Chain]] = {}
 
@@ -160,6 +172,16 @@ class CallRecord:
     def call(self) -> ToolCall:
         """The call as it runs."""
         return ToolCall(self.request.event_id, self.request.id, self.request.name, self.arguments)
+
+    def child_like(self, wanted: Child) -> Child | None:
+        """Return what was recorded when the same agent was told the same for the same time."""
+        found = [child.began for child in self.children.values() if _is_same(child.began, wanted)]
+        return found[-1] if found else None
+
+    @property
+    def open_children(self) -> list[Child]:
+        """The turns of other agents that the call may wait for; whether they wait for people, only they know."""
+        return [] if self.response else [child.began for child in self.children.values() if child.state != "done"]
 
     @property
     def open_chains(self) -> list[Chain]:
@@ -262,7 +284,7 @@ class TurnRecord:
         self._chains: dict[str, tuple[CallRecord, Chain]] = {}
         self._model_speaks = False
 
-    def apply(self, event: Event) -> None:  # noqa: C901  one case for each kind that matters
+    def apply(self, event: Event) -> None:  # noqa: C901, PLR0912  one case for each kind that matters
         """Take in one recorded event."""
         self._at += 1
         self.last = event.event_id
@@ -290,6 +312,8 @@ class TurnRecord:
                 self._approve(event)
             case Suspended():
                 self.suspended_at = self._at
+            case Child():
+                self._follow_child(event)
             case ConfigDelta():
                 return
             case OpaqueEvent():
@@ -329,6 +353,16 @@ class TurnRecord:
     def open_calls(self) -> list[CallRecord]:
         """Return the calls that have no response yet."""
         return list(self._open_calls.values())
+
+    def _follow_child(self, event: Child) -> None:
+        call = self.calls.get(event.call)
+        if call is None:
+            return
+        known = call.children.get(event.of)
+        if known:
+            known.state = event.state
+        elif not event.of:
+            call.children[event.event_id] = ChildRecord(event, event.state)
 
     def _call(self, event: ToolCallRequest) -> None:
         if event.event_id in self.calls:
@@ -442,3 +476,7 @@ class TurnRecord:
                 call.answers.reply(event.event_id)
         if event.remembered and event.kind == "run":
             self.memory.remember_permission(call.request.name, "n" if event.state == "skipped" else "y")
+
+
+def _is_same(one: Child, other: Child) -> bool:
+    return (one.agent, one.text_sha256, one.occurrence) == (other.agent, other.text_sha256, other.occurrence)

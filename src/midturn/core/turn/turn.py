@@ -30,6 +30,8 @@ from midturn.core.turn.inputs import (
     AssistantReplied,
     CallBegun,
     CallLeft,
+    ChildMoved,
+    ChildWanted,
     Foretold,
     Happened,
     Interrupted,
@@ -85,6 +87,7 @@ class Turn:
         self._calls: dict[str, Call] = {}
         self._model_is_asked = False
         self._over = False
+        self._has_children = False
 
     @classmethod
     def resume(cls, events: Sequence[Event], settings: TurnSettings, ids: Iterator[str]) -> tuple[Turn, tuple[Effect, ...]]:
@@ -117,7 +120,7 @@ class Turn:
     @property
     def only_people_can_move_it(self) -> bool:
         """Whether every call of the turn waits for a person who comes by later."""
-        if self._over or not self._calls or not self._state.desk.has_an_inbox:
+        if self._over or not self._calls or not (self._state.desk.has_an_inbox or self._has_children):
             return False
         return not any(call.is_moving for call in self._calls.values())
 
@@ -141,9 +144,9 @@ class Turn:
         match happened:
             case ModelAnswered(parts):
                 self._answered(parts)
-            case ToolAwaits() | ToolDone() | ToolReturned() | Foretold() | AskDropped():
+            case ToolAwaits() | ToolDone() | ToolReturned() | Foretold() | AskDropped() | ChildWanted() | ChildMoved():
                 if live := self._calls.get(happened.call):
-                    _hear(live, happened)
+                    self._hear(live, happened)
             case UserReplied():
                 self._replied(happened)
             case TurnRequested():
@@ -171,6 +174,28 @@ class Turn:
                 self._consulted(happened)
             case Interrupted(parts):
                 self._interrupted(parts)
+            case _ as other:
+                assert_never(other)
+
+    def _hear(self, call: Call, happened: ToldByTool) -> None:
+        match happened:
+            case ToolAwaits(_, ask, asking):
+                call.awaits(ask, asking)
+            case ToolDone(_, outcome):
+                call.finished(outcome)
+            case ToolReturned(_, asking):
+                call.returned(asking)
+            case Foretold(_, question):
+                call.foretold(question)
+            case AskDropped(_, ask):
+                call.dropped(ask)
+            case ChildWanted():
+                self._has_children = True
+                call.wants_child(happened)
+            case ChildMoved(now="ended"):  # whoever ends a turn inside a tool ends the one around it
+                self._end(ended_by_user({call.event}))
+            case ChildMoved(_, child, now):
+                call.child_moved(child, now)
             case _ as other:
                 assert_never(other)
 
@@ -321,7 +346,7 @@ class Turn:
 
     def _ask_model(self) -> None:
         """Ask the model, unless the turn has had its share."""
-        reached = why_the_model_is_not_asked(self.record, self._state.settings.limits)
+        reached = why_the_model_is_not_asked(self.record, self._state.settings)
         if reached:
             limit, error = reached
             self._end(failed(error, "limit_exceeded", {"limit": limit}))
@@ -353,6 +378,8 @@ class Turn:
         """Leave the turn to people. Where the log would still read as if it could go on, it says that this run has seen it all."""
         if is_ready(self.record):
             self._state.write(Suspended(through=self.record.last))
+        for call in self._calls.values():
+            call.leave_children()
         self._leave(SuspendTurn())
 
     def _leave(self, effect: SuspendTurn | LeaveOpen | EndTurn) -> None:
@@ -372,22 +399,6 @@ class Turn:
         self._state.desk.show(ticket)
         prompt = ticket.decision.prompt()
         self._state.want(PromptUser(ticket.id, replace(prompt, error=error) if error else prompt))
-
-
-def _hear(call: Call, happened: ToldByTool) -> None:
-    match happened:
-        case ToolAwaits(_, ask, asking):
-            call.awaits(ask, asking)
-        case ToolDone(_, outcome):
-            call.finished(outcome)
-        case ToolReturned(_, asking):
-            call.returned(asking)
-        case Foretold(_, question):
-            call.foretold(question)
-        case AskDropped(_, ask):
-            call.dropped(ask)
-        case _ as other:
-            assert_never(other)
 
 
 def is_call(request: ToolCallRequest, begun: CallBegun) -> bool:

@@ -53,6 +53,11 @@ class PostgresConversations:
         self._settling = Settling(self._rows)
 
     @property
+    def place(self) -> str:
+        """What names this schema."""
+        return f"{self.address.shown}#{self.address.schema}"
+
+    @property
     def limits(self) -> Limits:
         """What may be recorded here at once."""
         return self._rows.limits

@@ -12,6 +12,7 @@ import msgspec
 
 from midturn.core.events import Event
 from midturn.core.limits import DEFAULT_LIMITS, Limits
+from midturn.core.stream.children import awaited_children
 from midturn.core.stream.log import EventLog
 from midturn.errors import StoreError, StoreLocked
 from midturn.store.batch import encode_batch, numbered
@@ -81,6 +82,7 @@ class PostgresJournal:
         self._row = TurnRow(self._events)
         self._limits = limits
         self._closed = False
+        self._goes_on_soon = False
         self._writing = asyncio.Lock()
         self.events: Sequence[Event] = EventLog(self._events)
         """Everything recorded so far, oldest first."""
@@ -151,6 +153,10 @@ class PostgresJournal:
                 self._database.release(self._held.id, self._held.fence, handed_seq=self._held.handed_seq, again=self._again(error))
             )
 
+    def go_on_soon(self) -> None:
+        """Have somebody look at the open turn as soon as it is let go."""
+        self._goes_on_soon = True
+
     async def leave_alone(self) -> None:
         """Let go of a turn of which nothing may run, until something happens to it."""
         self._closed = True
@@ -158,7 +164,10 @@ class PostgresJournal:
 
     def _again(self, error: BaseException | None) -> Again:
         """Say when somebody must look: not before a person answers, unless the turn was left in the middle."""
-        if not is_due(LastTurn(self._events[self._row.turn_at :])):
+        turn = self._events[self._row.turn_at :]
+        if self._goes_on_soon:
+            return "now"
+        if not is_due(LastTurn(turn)) and (error is None or not awaited_children(turn)):
             return None
         return "later" if error is None or isinstance(error, Exception) else "now"
 

@@ -109,6 +109,7 @@ TAKE = "select pg_try_advisory_xact_lock(%(number)s) as taken"
 
 NOTIFY = "select pg_notify(%(channel)s, '')"
 
+# An answer inside a tool wakes the conversation at the top. Its holder, if there is one, finds out on letting go.
 SETTLE = f"""
 with own as (
   update {{s}}.conversation set {_STATE},
@@ -116,8 +117,15 @@ with own as (
       wake = case when not %(unfinished)s then null when %(answered)s then now() else wake end
   where id = %(id)s and fence = %(fence)s and head = %(head)s and holder is not distinct from %(holder)s
   returning id, head
-), {_WRITTEN}
-select pg_notify(%(channel)s, id), pg_notify(%(stirred)s, ''), {{s}}.woken(id, head) from own
+), {_WRITTEN}, around as (
+  update {{s}}.conversation set wake = now(), answered = true, handed_seq = handed_seq + 1
+  where id = %(root)s and unfinished and exists (select from own)
+  returning id, -handed_seq as place
+)
+select pg_notify(%(channel)s, own.id), pg_notify(%(stirred)s, ''),
+  case when %(root)s::text is null then {{s}}.woken(own.id, own.head)
+    when around.id is not null then {{s}}.woken(around.id, around.place) end
+from own left join around on true
 """
 
 LAST_TURN = f"""

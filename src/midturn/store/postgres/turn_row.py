@@ -15,6 +15,7 @@ from midturn.core.events import (
     TurnStart,
 )
 from midturn.core.stream import last_turn
+from midturn.core.stream.children import parent_of
 from midturn.core.stream.window import ends_turn, is_legacy, starts_turn
 from midturn.core.turn.readiness import is_ready, recorded_turn
 from midturn.store.batch import may_close
@@ -40,6 +41,7 @@ class TurnRow:
         self._record = recorded_turn(turn)
         self.answered = self._record is not None and is_ready(self._record)
         """Whether the turn can go on without a person who is absent."""
+        self._parent = parent_of(turn) if self.unfinished else None
         self._requests = OpenRequests(turn if self.unfinished else ())
 
     @property
@@ -65,7 +67,8 @@ class TurnRow:
         """Return what the statement is told that writes `batch` behind `head` events, which this row has taken in."""
         return {
             "turn_at": self.turn_at if not head or any(map(starts_turn, batch)) else None,
-            "unfinished": self.unfinished,
+            "unfinished": self.unfinished and self._parent is None,  # one inside a tool goes on with the turn around it
+            "root": self._parent.root if self._parent else None,
             "asking": bool(self.waiting),
             "answered": self.answered,
             "may_close": may_close(batch),

@@ -1,0 +1,194 @@
+"""Agents inside of tools: what a run inside a tool finds of the call around it, and how it is told of, and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError as WaitCancelled
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, Literal, Protocol, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from midturn.core.events import Child, Parent
+from midturn.core.limits import Limits
+from midturn.core.turn.ending import Ending, left_by_its_call
+from midturn.core.turn.inputs import ChildMoved, ChildWanted, Happened
+from midturn.core.turn.record import TurnRecord
+from midturn.errors import MidturnError
+from midturn.prompter import Prompter
+
+T = TypeVar("T")
+DEEPEST = 4
+"""How deep agents may run inside of tools of each other."""
+
+
+class Asking(Protocol):
+    """The prompts of one turn."""
+
+    @property
+    def any_open(self) -> bool:
+        """Whether somebody is being asked now."""
+        ...
+
+
+class Screen:
+    """What the turns of agents inside each other share with a person: one that shows one prompt shows one of all of them."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Lock()
+        self.prompts: list[Asking] = []
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether somebody is being asked now, by whichever of the turns."""
+        return any(prompts.any_open for prompts in self.prompts)
+
+    @asynccontextmanager
+    async def shown(self, *, alone: bool) -> AsyncGenerator[None]:
+        """Show a prompt; `alone` where no other one may be shown meanwhile."""
+        if not alone:
+            yield
+            return
+        async with self._free:
+            yield
+
+
+class Nest(Struct, frozen=True, kw_only=True):
+    """What a run inside a tool inherits: whoever answers, what happens where nobody does, the store, and what its limits are shared with.
+
+    `end` ends the turns of children that are open on record. `root` is the conversation at the top; `depth` is that of the turn around.
+    """
+
+    store: object
+    end: Callable[[Sequence[Child], Ending], Awaitable[None]]
+    root: str
+    prompter: Prompter | None = None
+    detached: object = None
+    limits: Limits = Limits()
+    depth: int = 0
+    family: dict[str, TurnRecord] = field(default_factory=dict[str, TurnRecord])
+    screen: Screen = field(default_factory=Screen)
+
+
+class Host(Protocol):
+    """The call around a turn, which hears whether the turn goes on."""
+
+    def moved(self, now: Literal["moving", "resting", "over", "ended"]) -> None:
+        """Say what the turn does now."""
+        ...
+
+
+class OuterCall:
+    """One run of a tool, as agents inside of it find it."""
+
+    def __init__(self, nest: Nest, conversation: str, call: str, report: Callable[[Happened], None]) -> None:
+        self.nest = nest
+        self.conversation = conversation
+        self.call = call
+        self.is_over = False
+        self._loop = asyncio.get_running_loop()
+        self._report = report
+        self._over: asyncio.Future[None] = self._loop.create_future()
+        self._wanted: list[asyncio.Future[Child]] = []
+        self._seen: dict[tuple[str, str], int] = {}
+        self._runs: set[asyncio.Task[Any]] = set()
+
+    def occurrence(self, agent: str, text: str) -> int:
+        """Count the equal runs of this run of the tool."""
+        number = self._seen[agent, text] = self._seen.get((agent, text), 0) + 1
+        return number
+
+    def below(self) -> Nest:
+        """Return what runs inside of runs inside of this call inherit.
+
+        Raises:
+            MidturnError: Agents run too deep inside each other.
+        """
+        depth = self.nest.depth + 1
+        if depth > DEEPEST:
+            raise MidturnError(f"Agents run inside of tools of each other {depth} deep; at most {DEEPEST} are allowed.")
+        return replace(self.nest, depth=depth)
+
+    async def child(self, wanted: Child, lost: str = "") -> Child:
+        """Have a turn recorded that is to run inside; return what is on record.
+
+        Raises:
+            MidturnError: Agents run too deep inside each other.
+        """
+        self.below()
+        recorded: asyncio.Future[Child] = self._loop.create_future()
+        self._wanted.append(recorded)
+        self._report(ChildWanted(len(self._wanted) - 1, wanted, lost))
+        return await recorded
+
+    def recorded(self, number: int, child: Child) -> None:
+        """Let whoever waits know that a turn is on record."""
+        if not self._wanted[number].done():
+            self._wanted[number].set_result(child)
+
+    def parent(self, child: Child) -> Parent:
+        """Return what the first event of a turn inside says of this call."""
+        return Parent(self.conversation, self.call, child.event_id, self.nest.root, self.nest.depth + 1)
+
+    def moved(self, child: Child, now: Literal["moving", "resting", "over", "ended"]) -> None:
+        """Say what a turn inside does now."""
+        if not self.is_over:
+            self._report(ChildMoved(self.call, child.event_id, now))
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a turn inside; it is stopped with the call, also where the tool has left it behind."""
+        task = asyncio.create_task(work)
+        self._runs.add(task)
+        task.add_done_callback(self._runs.discard)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+
+    def run_in_thread(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a turn inside from a tool that is not async, and block its thread.
+
+        Raises:
+            asyncio.CancelledError: The call has ended.
+        """
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except WaitCancelled:
+            raise asyncio.CancelledError("The call has ended.") from None
+
+    async def is_stopped(self) -> None:
+        """Return never: wait until this is cancelled with the call."""
+        await asyncio.shield(self._over)
+
+    async def stop(self) -> None:
+        """Stop every turn inside, and wait until they have let go of their conversations."""
+        self.is_over = True
+        runs = [run for run in self._runs if run is not asyncio.current_task()]
+        for run in runs:
+            run.cancel()
+        if runs:
+            await asyncio.wait(runs)
+        if not self._over.done():
+            self._over.cancel()
+
+    async def leave(self, children: Sequence[Child]) -> None:
+        """The tool is done: whatever is still open of the turns inside is closed."""
+        await self.stop()
+        if children:
+            await self.nest.end(children, left_by_its_call())
+
+
+OUTER: ContextVar[OuterCall | None] = ContextVar("midturn_outer_call", default=None)
+"""The run of a tool that goes on here, as far as code inside of it can see."""
+
+
+def outer_call() -> OuterCall | None:
+    """Return the run of a tool around the code that runs now, if it still goes on."""
+    outer = OUTER.get()
+    return None if outer is None or outer.is_over else outer

@@ -1,0 +1,140 @@
+"""Conversations of agents inside of tools: with the one at the top they are a family, which goes on, ends and is removed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from midturn.core.events import Child, Event
+from midturn.core.moments import TimeOfDay
+from midturn.core.stream import open_turn, turns
+from midturn.core.stream.children import awaited_children, children_of, open_children, parent_of
+from midturn.errors import StoreError
+from midturn.store.batch import stamped
+from midturn.store.ids import event_ids
+from midturn.store.port import LastTurn, StorePort
+
+if TYPE_CHECKING:
+    from midturn.core.turn.ending import Ending
+
+
+async def root_of(port: StorePort, id: str) -> str:
+    """Return the conversation in which a turn goes on: the one at the top of its family."""
+    try:
+        parent = parent_of((await port.look(id)).turn.events)
+    except StoreError:  # whoever opens it says what is wrong
+        return id
+    return parent.root if parent else id
+
+
+async def open_family(port: StorePort, id: str) -> list[str]:
+    """Return a conversation, and those whose open turns run inside of its own open turn."""
+    try:
+        turn = (await port.look(id)).turn
+    except StoreError:  # it has no questions, then
+        return [id]
+    found = [id]
+    for child in _once(open_children(turn.events)):
+        found += await open_family(port, child)
+    return found
+
+
+async def whole_family(port: StorePort, id: str) -> list[str]:
+    """Return a conversation and all that were ever begun by tools of it, those below first."""
+    try:
+        events = (await port.read(id)).events
+    except StoreError:  # whoever removes it says what is wrong
+        return [id]
+    found: list[str] = []
+    for child in _once(children_of(events)):
+        if await _was_born_inside(port, child):
+            found += [each for each in await whole_family(port, child) if each not in found]
+    return [*found, id]
+
+
+async def _was_born_inside(port: StorePort, id: str) -> bool:
+    """Say whether a conversation began inside a tool: others were there before, and are somebody's own."""
+    try:
+        first = turns((await port.read(id)).events)[:1]
+    except StoreError:  # it was never begun, or is gone already
+        return False
+    return bool(first) and parent_of(first[0].events) is not None
+
+
+async def end_children(port: StorePort, clock: TimeOfDay, children: Iterable[Child], ending: Ending) -> None:
+    """End the turns of children that are open on record and held by nobody, those below first."""
+    from midturn.core.turn.ending import ending_batch  # hardly ever is one left open
+
+    for child in children:
+        below: list[Child] = []
+
+        def decide(turn: LastTurn, child: Child = child, below: list[Child] = below) -> Sequence[Event]:
+            window, parent = open_turn(turn.events), parent_of(turn.events)
+            if window is None or parent is None or parent.child != child.event_id:
+                return ()
+            if not below and (inside := open_children(window.events)):
+                below.extend(inside)
+                return ()
+            return stamped(ending_batch(window.events, ending, event_ids()), clock)
+
+        try:
+            await port.settle(child.conversation, decide)
+            if below:
+                await end_children(port, clock, below, ending)
+                await port.settle(child.conversation, decide)
+        except StoreError:  # it was never begun, or is gone
+            continue
+
+
+async def is_answered_inside(port: StorePort, events: Sequence[Event]) -> bool:
+    """Say whether a turn inside of a tool of the open turn goes on, so that this one does."""
+    if not awaited_children(events):
+        return False
+    from midturn.store.readiness import is_ready  # few turns have others inside
+
+    found: dict[str, LastTurn] = {}
+    await _find_all(port, awaited_children(events), found)
+    window = open_turn(events)
+    return window is not None and is_ready(LastTurn(window.events), found.get)
+
+
+async def _find_all(port: StorePort, children: Iterable[Child], found: dict[str, LastTurn]) -> None:
+    for child in children:
+        with suppress(StoreError):  # it was never begun
+            found[child.conversation] = turn = (await port.look(child.conversation)).turn
+            await _find_all(port, awaited_children(turn.events), found)
+
+
+async def end_around(port: StorePort, clock: TimeOfDay, turn: Sequence[Event]) -> None:
+    """End the turns around one that a person has ended, and what else runs inside of them, unless somebody runs them: they hear of it."""
+    from midturn.core.turn.ending import ended_by_user  # hardly ever is a turn ended from outside
+
+    parent = parent_of(turn)
+    while parent is not None:
+        try:
+            around = (await port.look(parent.conversation)).turn.events
+        except StoreError:  # it was removed
+            return
+        window = open_turn(around)
+        if window is None or not any(child.event_id == parent.child for child in open_children(around)):
+            return
+        await end_children(port, clock, open_children(around), ended_by_user(set()))
+        asked, child = {parent.call}, parent
+        batch = partial(_ended, clock, child.child, asked)
+        await port.settle(parent.conversation, batch)
+        parent = parent_of(window.events)
+
+
+def _ended(clock: TimeOfDay, child: str, asked: set[str], turn: LastTurn) -> Sequence[Event]:
+    from midturn.core.turn.ending import ended_by_user, ending_batch
+
+    window = open_turn(turn.events)
+    if window is None or not any(each.event_id == child for each in open_children(window.events)):
+        return ()
+    return stamped(ending_batch(window.events, ended_by_user(asked), event_ids()), clock)
+
+
+def _once(children: Iterable[Child]) -> list[str]:
+    return list(dict.fromkeys(child.conversation for child in children))

@@ -1,0 +1,358 @@
+"""An agent inside a tool of another one: its questions are asked in the turn around it, once, and nothing runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+import midturn as mt
+from midturn.core.events import Child, InquiryRequest, TurnEnd, TurnStart
+from midturn.core.exchange import ToolCallPart
+from midturn.store.store import ConversationStore
+from support.nested_agents import SURE, Asked, Company
+from support.people import Chat
+from support.waiting import until
+
+
+async def ends(store: ConversationStore) -> list[str]:
+    """Return how the last turn of each conversation has ended, the oldest conversation first."""
+    found = [(await store.read(conversation)).events for conversation in await store.ids()]
+    return [events[-1].status if isinstance(events[-1], TurnEnd) else "open" for events in found]
+
+
+async def asked_in(store: ConversationStore) -> mt.OpenQuestion:
+    """Return the first question that is open, as soon as there is one."""
+    async with aclosing(store.watch()) as changes:
+        return await anext(change.question async for change in changes if change.question)
+
+
+async def ended(store: ConversationStore, conversation: str) -> None:
+    """Return when the turn of a conversation is over."""
+    async with aclosing(store.watch(conversation)) as changes:
+        async for change in changes:
+            if change.kind == "turn_ended" and change.conversation == conversation:
+                return
+
+
+async def requests(store: ConversationStore) -> list[str]:
+    """Return every question that was ever recorded, in any conversation."""
+    found = [(await store.read(conversation)).events for conversation in await store.ids()]
+    return [event.question_id for events in found for event in events if isinstance(event, InquiryRequest)]
+
+
+def test_its_question_suspends_the_turn_around_and_is_asked_once(store: ConversationStore) -> None:
+    async def once() -> None:
+        company = Company(store, "anna")
+
+        waiting = await company.agent.run("Go.")
+
+        assert waiting.status == "suspended"
+        (question,) = waiting.pending
+        assert [asked.id for asked in await store.pending()] == [question.id]
+        assert [asked.id for asked in await store.pending(waiting.conversation)] == [question.id]
+        assert question.conversation != waiting.conversation
+        assert await store.ready() == []
+
+        receipt = await store.answer(question.id, True)
+
+        assert not receipt.held
+        assert await store.ready() == [waiting.conversation]
+        done = await company.agent.resume(waiting.conversation)
+        assert (done.status, done.text) == ("completed", "anna worked")
+        assert await requests(store) == ["sure"]
+        assert (len(company.ran), company.worker.times, company.boss.times) == (1, 2, 2)
+        assert await ends(store) == ["completed", "completed"]
+        assert await store.pending() == []
+
+    asyncio.run(once())
+
+
+def test_the_turn_around_names_the_one_inside_before_it_begins_and_that_names_its_parent(store: ConversationStore) -> None:
+    async def once() -> None:
+        waiting = await Company(store, "anna").agent.run("Go.")
+        around = (await store.read(waiting.conversation)).events
+        inside = (await store.read(waiting.pending[0].conversation)).events
+        (named, left) = (event for event in around if isinstance(event, Child))
+
+        assert (named.state, left.state, left.of) == ("running", "waiting", named.event_id)
+        assert named.timestamp < inside[0].timestamp
+        start = inside[0]
+        assert isinstance(start, TurnStart)
+        assert start.parent is not None
+        assert (start.parent.child, start.parent.call, start.parent.root) == (named.event_id, named.call, waiting.conversation)
+
+    asyncio.run(once())
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_several_at_once_are_each_asked_once_in_whatever_order_they_are_answered(store: ConversationStore, *, deep: bool) -> None:
+    async def once() -> None:
+        company = Company(store, "anna", "bert", "carl", deep=deep)
+        result = await company.agent.run("Go.")
+        asked = [question.id for question in result.pending]
+        assert len(set(asked)) == 3
+
+        for id in reversed(asked):
+            assert await store.ready() == []
+            await store.answer(id, True)
+            assert await store.ready() == [result.conversation]
+            result = await company.agent.resume(id.partition("-")[0])  # the turn inside stands for the one around
+
+        said = "anna worked bert worked carl worked"
+        assert (result.status, result.text) == ("completed", f"foreman: {said}" if deep else said)
+        assert await requests(store) == ["sure"] * 3
+        assert len(set(company.ran)) == len(company.ran) == 3
+        assert company.worker.times == 6
+        assert set(await ends(store)) == {"completed"}
+
+    asyncio.run(once())
+
+
+def test_an_answer_while_another_one_inside_works_reaches_it_at_once(store: ConversationStore) -> None:
+    async def once() -> None:
+        free = asyncio.Event()
+        worker = Asked(ToolCallPart("call_1", "work", {}))
+        seen = list[bool]()
+
+        @mt.tool
+        async def work(ctx: mt.ToolContext) -> str:
+            """Ask."""
+            seen.append(await ctx.ask(SURE))
+            return "worked"
+
+        @mt.tool
+        async def manage() -> str:
+            """Have one ask, while something else goes on."""
+            await asyncio.gather(mt.Agent(worker.model, tools=[work]).run("anna"), mt.Agent(slow.model, tools=[wait]).run("bert"))
+            return "managed"
+
+        @mt.tool
+        async def wait() -> str:
+            """Wait."""
+            await free.wait()
+            return "waited"
+
+        slow = Asked(ToolCallPart("call_1", "wait", {}))
+        agent = mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store)
+        running = asyncio.create_task(agent.run("Go."))
+        assert (await store.answer((await asked_in(store)).id, True)).held
+        await until(lambda: bool(seen))
+        free.set()
+        assert (await running).status == "completed"
+
+    asyncio.run(once())
+
+
+def test_it_asks_whoever_is_there_for_the_turn_around_one_prompt_at_a_time(store: ConversationStore) -> None:
+    async def once() -> None:
+        company = Company(store, "anna", "bert", deep=True)
+        open_now, most = 0, 0
+
+        class Person(mt.Prompter):
+            async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+                nonlocal open_now, most
+                assert prompt.question.id == "sure"
+                open_now += 1
+                most = max(most, open_now)
+                await asyncio.sleep(0)
+                open_now -= 1
+                return mt.Answered(True)
+
+        result = await company.agent.run("Go.", prompter=Person())
+
+        assert (result.status, result.text) == ("completed", "foreman: anna worked bert worked")
+        assert most == 1
+
+    asyncio.run(once())
+
+
+def test_its_policy_is_that_of_the_turn_around_unless_it_has_its_own(store: ConversationStore) -> None:
+    async def once() -> None:
+        @mt.tool
+        async def work(ctx: mt.ToolContext) -> str:
+            """Ask."""
+            return f"got {await ctx.ask(mt.Question.boolean('sure', 'Sure?', default=True))}"
+
+        @mt.tool
+        async def manage(own: str) -> str:
+            """Have somebody work."""
+            policy: mt.DetachedPolicy | None = "deny" if own else None
+            agent = mt.Agent(Asked(ToolCallPart("call_1", "work", {})).model, tools=[work], detached=policy)
+            return (await agent.run("Work.")).text
+
+        for own, expected in (("", "got True"), ("deny", "no interactive terminal")):
+            boss = Asked(ToolCallPart("call_1", "manage", {"own": own}))
+            result = await mt.Agent(boss.model, tools=[manage], detached="defaults", store=store).run("Go.")
+            assert expected in result.text
+
+    asyncio.run(once())
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_ending_the_turn_inside_ends_all_of_them(store: ConversationStore, *, deep: bool) -> None:
+    async def once() -> None:
+        class Leaving(mt.Prompter):
+            async def prompt(self, prompt: mt.Prompt) -> mt.Reply:
+                assert prompt.question.id == "sure"
+                return mt.EndedTurn()
+
+        there = await Company(store, "anna", "bert", deep=deep).agent.run("Go.", prompter=Leaving())
+        assert there.status == "ended_by_user"
+
+        away = await Company(store, "anna", "bert", deep=deep).agent.run("Go.")
+        await store.answer(away.pending[1].id, cancel=True)
+
+        assert set(await ends(store)) == {"ended_by_user"}
+        assert await store.pending() == await store.ready() == []
+
+    asyncio.run(once())
+
+
+def test_a_tool_that_goes_on_without_it_closes_what_it_has_asked(store: ConversationStore) -> None:
+    async def once() -> None:
+        worker, chat = Asked(ToolCallPart("call_1", "work", {})), Chat()
+
+        @mt.tool
+        async def work(ctx: mt.ToolContext) -> str:
+            """Ask."""
+            return str(await ctx.ask(SURE))
+
+        @mt.tool
+        async def manage() -> str:
+            """Give up as soon as something was asked."""
+            running = asyncio.create_task(mt.Agent(worker.model, tools=[work]).run("anna"))
+            await until(lambda: bool(chat.prompts))
+            running.cancel()
+            return "gave up"
+
+        agent = mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store, prompter=chat)
+        result = await agent.run("Go.")
+
+        assert (result.status, result.text) == ("completed", "gave up")
+        assert await store.pending() == []
+        assert await ends(store) == ["completed", "failed"]
+
+    asyncio.run(once())
+
+
+def test_one_with_a_store_of_its_own_that_has_to_wait_fails_the_tool(store: ConversationStore) -> None:
+    async def once() -> None:
+        elsewhere = mt.MemoryStore()
+
+        @mt.tool
+        async def work(ctx: mt.ToolContext) -> str:
+            """Ask."""
+            return str(await ctx.ask(SURE))
+
+        @mt.tool
+        async def manage() -> str:
+            """Have somebody work."""
+            return (await mt.Agent(Asked(ToolCallPart("call_1", "work", {})).model, tools=[work], store=elsewhere).run("Work.")).text
+
+        result = await mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store).run("Go.")
+
+        assert result.status == "completed"
+        assert "waits for 1 answers in a store of its own" in result.text
+
+    asyncio.run(once())
+
+
+def test_a_worker_goes_on_with_the_turn_around_and_never_with_the_one_inside(store: ConversationStore) -> None:
+    async def once() -> None:
+        company = Company(store, "anna", "bert", deep=True)
+        waiting = await company.agent.run("Go.")
+        working = asyncio.create_task(company.agent.work())
+        for question in waiting.pending:
+            await store.answer(question.id, True)
+        await ended(store, waiting.conversation)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+        assert set(await ends(store)) == {"completed"}
+        assert await requests(store) == ["sure"] * 2
+        assert len(company.ran) == 2
+
+    asyncio.run(once())
+
+
+def test_removing_one_removes_the_whole_family(store: ConversationStore) -> None:
+    async def once() -> None:
+        waiting = await Company(store, "anna", "bert", deep=True).agent.run("Go.")
+        other = await store.new("Another one.")
+
+        await store.remove(waiting.pending[0].conversation)
+
+        assert await store.ids() == [other]
+
+    asyncio.run(once())
+
+
+def test_agents_run_four_deep_inside_each_other_and_no_deeper(store: ConversationStore) -> None:
+    async def once() -> None:
+        reached = list[int]()
+
+        def agent(depth: int) -> mt.Agent:
+            @mt.tool
+            async def dig() -> str:
+                """Dig."""
+                reached.append(depth)
+                return (await agent(depth + 1).run("Dig.")).text
+
+            return mt.Agent(Asked(ToolCallPart("call_1", "dig", {})).model, tools=[dig], store=store if depth == 0 else None)
+
+        result = await agent(0).run("Dig.")
+
+        assert reached == [0, 1, 2, 3, 4]
+        assert "at most 4" in result.text
+
+    asyncio.run(once())
+
+
+def test_limits_are_shared(store: ConversationStore) -> None:
+    async def once() -> None:
+        company = Company(store, "anna", deep=True)
+        agent = mt.Agent(company.boss.model, tools=company.tools, store=store, limits={"cycles": 4})
+        waiting = await agent.run("Go.")
+        await store.answer(waiting.pending[0].id, True)
+        result = await agent.resume(waiting.conversation)
+
+        assert (result.status, result.error) == ("failed", "stopped after 4 model calls; raise limits.cycles to allow more")
+        assert company.worker.times + company.foreman.times + company.boss.times == 4
+
+    asyncio.run(once())
+
+
+def test_a_tool_that_is_not_async_runs_one_as_well(store: ConversationStore) -> None:
+    worker, ran = Asked(ToolCallPart("call_1", "work", {})), list[bool]()
+
+    @mt.tool
+    def work(ctx: mt.ToolContext) -> str:
+        """Ask."""
+        ran.append(ctx.ask_sync(SURE))
+        return "worked"
+
+    @mt.tool
+    def manage() -> str:
+        """Have somebody work."""
+        return mt.Agent(worker.model, tools=[work]).run_sync("Work.").text
+
+    agent = mt.Agent(Asked(ToolCallPart("call_1", "manage", {})).model, tools=[manage], store=store)
+    waiting = agent.run_sync("Go.")
+    store.answer_sync(waiting.pending[0].id, True)
+
+    assert agent.resume_sync(waiting.conversation).text == "worked"
+    assert (ran, worker.times) == ([True], 2)
+
+
+def test_a_chat_hears_of_its_question_and_may_answer_it(store: ConversationStore) -> None:
+    async def once() -> None:
+        chat = Chat()
+        running = asyncio.create_task(Company(store, "anna").agent.run("Go.", prompter=chat))
+        await until(lambda: bool(chat.prompts))
+        (asked,) = await store.pending()
+        await store.answer(asked.id, True)
+        assert (await running).status == "completed"
+
+    asyncio.run(once())
