@@ -33,6 +33,12 @@ class Served:
         assert self.process.stdout
         return self.process.stdout.readline().strip()
 
+    def another_address(self) -> str:
+        """Get an address with another code."""
+        command = [*MIDTURN, "serve", "code", "--port", str(self.port)]
+        done = subprocess.run(command, env=self.environment, cwd=self.directory, capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.strip()
+
     def ended(self) -> tuple[int, str]:
         """Wait for its end; return its status, and what it said."""
         _, errors = self.process.communicate(timeout=60)

@@ -47,9 +47,9 @@ def serve(tmp_path: Path) -> Generator[Callable[..., Served]]:
 
 
 @contextmanager
-def signed_in(served: Served) -> Generator[httpx2.Client]:
-    """Yield a client with a sign-in."""
-    entrance, host = asked_here(served.address())
+def signed_in(served: Served, *, again: bool = False) -> Generator[httpx2.Client]:
+    """Yield a client with a sign-in: by the address that is printed first, or by another code."""
+    entrance, host = asked_here(served.another_address() if again else served.address())
     with httpx2.Client(headers={**OWN, **host}, base_url=f"http://127.0.0.1:{served.port}", timeout=20) as client:
         assert client.get(entrance).status_code == 303
         yield client
@@ -256,6 +256,49 @@ def test_a_head_that_is_not_whole_in_time_ends_its_connection(serve: Callable[..
         while slow.recv(65536):
             pass
         assert time.monotonic() - began > HEAD_SECONDS * 0.4, "it has its time"
+
+
+# Streams --------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_sign_out_ends_the_streams_of_its_device_and_no_others(serve: Callable[..., Served]) -> None:
+    served = serve()
+    with signed_in(served) as leaving, signed_in(served, again=True) as staying:
+        with leaving.stream("GET", "/api/events") as ends, staying.stream("GET", "/api/events") as goes_on:
+            heard = ends.iter_lines()
+            assert next(heard).startswith("retry")
+            assert next(goes_on.iter_lines()).startswith("retry")
+            assert leaving.post("/leave", data={}).status_code == 200
+            assert list(heard) == [""]
+        assert leaving.get("/api/questions").status_code == 401
+        assert staying.get("/api/questions").status_code == 200
+
+
+MOUNTED = """
+import socket, sys
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from midturn.store.file_store import FileStore
+from midturn.web import inbox
+app = Starlette(routes=[Mount("/inbox", inbox(FileStore(sys.argv[1]), user=lambda _: "ada"))])
+with socket.create_server(("127.0.0.1", 0)) as listener:
+    print(listener.getsockname()[1], flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error")).run([listener])
+"""
+
+
+def test_an_open_page_does_not_keep_an_application_around_it_from_ending(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MOUNTED, str(tmp_path / "conversations")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as application:
+        assert application.stdout
+        address = f"http://127.0.0.1:{application.stdout.readline().strip()}/inbox/api/events"
+        with httpx2.stream("GET", address, timeout=60) as stream:
+            heard = stream.iter_lines()
+            assert next(heard).startswith("retry")
+            application.send_signal(signal.SIGTERM)
+            assert list(heard) == [""]
+        assert application.wait(20) in (0, -signal.SIGTERM)
 
 
 # Proxies --------------------------------------------------------------------------------------------------------------------------
