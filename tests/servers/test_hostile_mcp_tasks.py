@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -206,6 +207,11 @@ def test_clients_that_share_a_process_are_shown_nothing_about_a_task(tmp_path: P
                 assert (await about_task(each, "tasks/get", id)).status == "working"
                 await respond(each, id, question.id, accept(answer=True))
             assert await recorded(tmp_path) == []
+            handle = id.partition("~")[0]  # what the model reads, and perhaps repeats
+            for known in (handle, f"{handle}~", f"{handle}~{'0' * 32}"):
+                with suppress(MCPError):
+                    await about_task(other, "tasks/cancel", known)
+                assert (await about_task(client, "tasks/get", id)).status == "working"
             await about_task(client, "tasks/cancel", id)
             assert (await about_task(other, "tasks/get", id)).status == "cancelled"
             assert await waiting(tmp_path) == [conversation(id)]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -512,6 +515,39 @@ def test_over_http_nobody_comes_in_without_the_token(midturn: CommandLine) -> No
         server.terminate()
         server.communicate()
     assert len(midturn.ok("inbox", "--json").json) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["0.0.0.0:8765"], "At 0.0.0.0 others on the network could read questions, answers and the key to them."),
+        (["[::]:8765"], "put a proxy with TLS in front and say `--behind-proxy`"),
+        (["8765", "--tls-key", "key.pem"], "A certificate and its key belong together"),
+        (["here"], "`--http here` names no port"),
+    ],
+)
+def test_over_http_what_is_not_safe_is_refused_with_what_to_do(midturn: CommandLine, options: list[str], said: str) -> None:
+    (midturn.root / "key.pem").touch()
+    refused = midturn.run("mcp", "--http", *options)
+    assert refused.status == 2
+    assert said in " ".join(refused.stderr.split())
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root becomes another user")
+def test_over_http_another_user_is_refused_whatever_token_it_has(midturn: CommandLine) -> None:
+    server = midturn.start("mcp", "--http", "0")
+    assert server.stderr
+    try:
+        said = re.search(r"serving (\S+);.*Bearer (\S+)`", server.stderr.readline())
+        assert said
+        ask = f"import urllib.request as u; print(u.urlopen(u.Request({said[1]!r}, b'{{}}', {{'Authorization': 'Bearer {said[2]}'}})))"
+        another = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups"]
+        done = subprocess.run([*another, "/usr/bin/python3", "-c", ask], capture_output=True, text=True, timeout=60, check=False, cwd="/")
+        assert "403" in done.stderr
+    finally:
+        server.terminate()
+        server.communicate()
+    assert server.returncode == 128 + signal.SIGTERM
 
 
 @each_era

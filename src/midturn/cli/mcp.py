@@ -8,9 +8,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note, say
 from midturn.cli.own_program import own_program
@@ -20,8 +22,10 @@ from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
 from midturn.foreign.registering import AGENTS, registration
+from midturn.http.listening import Listening
 
 _LONGEST = 45.0
+_FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @click.command
@@ -41,44 +45,65 @@ _LONGEST = 45.0
     help="Have no call run on as a task: the turn waits, and the agent's dialog closes when you answer elsewhere.",
 )
 @click.option("--http", "address", metavar="[HOST:]PORT", help="Serve streamable HTTP there, instead of stdin and stdout.")
+@click.option("--tls-cert", type=_FILE, metavar="FILE", help="With --http: the certificate, for another host than this machine.")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key.")
+@click.option("--behind-proxy", is_flag=True, help="With --http: a proxy with TLS stands in front.")
 @click.option("--print-config", "agent", type=click.Choice(AGENTS), help="Print what to tell AGENT about this server, and serve nothing.")
 @with_store
-def command(*, seconds: float, holds: bool, address: str | None, agent: str | None, store: StoreAddress | None) -> None:
+def command(
+    *, seconds: float, holds: bool, address: str | None, agent: str | None, store: StoreAddress | None, **given: Any
+) -> ExitStatus | None:
     """Serve the tool `ask_user` to any agent that speaks the Model Context Protocol.
 
     What it asks waits in the inbox, and in the agent's own dialog where it has one; the first answer counts.
     """
     if agent:
         _print(agent, [*(["--no-tasks"] if holds else []), *(store.absolute().options if store else ())])
-        return
+        return None
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError('The Model Context Protocol needs the extra `mcp`: install it with `pip install "midturn[mcp]"`.')
     if address is None and (sys.stdin is None or sys.stdout is None):
         raise click.UsageError("An agent starts this command, and talks with it over stdin and stdout: one of them is closed.")
-    if address is None:
+    listening = _listening(address, **given) if address is not None else None
+    if listening is None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # else it would wait for its client to say one thing more
-    asyncio.run(_serve(seconds, address, store, tasks=not holds))
+    received = asyncio.run(_serve(seconds, listening, store, tasks=not holds))
+    if received in (signal.SIGTERM, signal.SIGHUP):
+        raise SystemExit(128 + received)
+    return ExitStatus.DONE
 
 
-async def _serve(seconds: float, address: str | None, store: StoreAddress | None, *, tasks: bool) -> None:
+def _listening(address: str, tls_cert: Path | None, tls_key: Path | None, *, behind_proxy: bool) -> Listening:
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal():
+        raise click.UsageError(f"`--http {address}` names no port: give a number, such as 8765.")
+    listening = Listening(
+        host=host.strip("[]") or "127.0.0.1",
+        port=int(port),
+        certificate=str(tls_cert) if tls_cert else None,
+        key=str(tls_key) if tls_key else None,
+        behind_proxy=behind_proxy,
+    )
+    if listening.refusal:
+        raise click.UsageError(listening.refusal)
+    return listening
+
+
+async def _serve(seconds: float, listening: Listening | None, store: StoreAddress | None, *, tasks: bool) -> int:
     from midturn.cli.hook.where import woken_agents
     from midturn.servers.mcp.asking import AskingSettings
     from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
 
     place = place_in(Path.cwd(), store, local=True)
     note_use(place.workspace)
-    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=address is not None, tasks=tasks)
-    server = make_server(place.store, {} if address else environment(), SYSTEM, settings)
-    if address is None:
+    settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks)
+    server = make_server(place.store, {} if listening else environment(), SYSTEM, settings)
+    if listening is None:
         await serve_stdio(server, environment())
-        return
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal():
-        raise click.UsageError(f"`--http {address}` names no port: give a number, such as 8765.")
-    await serve_http(
+        return 0
+    return await serve_http(
         server,
-        host or "127.0.0.1",
-        int(port),
+        listening,
         lambda url, token: note("midturn: serving {}; clients send the header `Authorization: Bearer {}`.", url, token),
     )
 

@@ -65,14 +65,19 @@ def find_peer(connection: socket.socket) -> Peer | None:
 
 def doubt_about(peer: Peer) -> Doubt | None:
     """Say why a peer is not this process's user, or no person's process; None where nothing says so. Reads many files: use a thread."""
-    if not peer.is_open or not peer.inode:
-        return Doubt(_GONE)
-    if peer.uid != os.geteuid():
-        return Doubt(f"it belongs to {_user(peer.uid)}", forwarded=peer.uid in _FORWARDERS)
+    if doubt := user_doubt(peer):
+        return doubt
     holders = list(_holders(peer.inode))
     if not holders:
         return Doubt("the process that opened the connection cannot be identified", forwarded=True)
     return next((Doubt(why) for pid in holders if (why := not_a_persons_process(pid))), None)
+
+
+def user_doubt(peer: Peer) -> Doubt | None:
+    """Say why a peer is not this process's user."""
+    if not peer.is_open or not peer.inode:
+        return Doubt(_GONE)
+    return None if peer.uid == os.geteuid() else Doubt(f"it belongs to {_user(peer.uid)}", forwarded=peer.uid in _FORWARDERS)
 
 
 def by_netlink(family: int, theirs: Address, ours: Address) -> Peer:

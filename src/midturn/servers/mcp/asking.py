@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import os
 import re
@@ -37,7 +38,7 @@ from midturn.servers.asked import QUICKEST
 from midturn.servers.mcp import results
 from midturn.servers.mcp.caller import Caller
 from midturn.servers.mcp.dialog import VIA, CallDialog, DialogShown
-from midturn.servers.mcp.task import created
+from midturn.servers.mcp.task import PROOF, created
 from midturn.store.processes import mark
 from midturn.store.store import ConversationStore
 from midturn.tools.ask_user_arguments import AskedFor, read_arguments
@@ -88,6 +89,7 @@ class AskUserCalls:
         self._astray = Counter[str]()
         self._states: dict[str, str] = {}
         self._number = 0
+        self._proving = secrets.token_bytes(32)
         self.begun: dict[str, dict[str, Any]] = {}
         """The newest tasks that this process has begun, by their ids: what was said of each."""
         self._room = Room()
@@ -137,6 +139,7 @@ class AskUserCalls:
         errand = await errands.asked_again(errand)
         if self._settings.tasks and caller.has_tasks and await errands.outcome(errand) is None:
             task = created(errand, await errands.turn(errand), self._clock)
+            task["taskId"] = self.own_task(task["taskId"])
             self.begun[task["taskId"]] = task
             if len(self.begun) > _MOST_BEGUN:
                 self.begun.pop(next(iter(self.begun)))
@@ -176,6 +179,13 @@ class AskUserCalls:
     def dialog(self, caller: Caller, errands: Errands, errand: Errand) -> CallDialog:
         """Return the client's own dialog about a question."""
         return CallDialog(caller=caller, errands=errands, errand=errand, clock=self._clock, quickest=self._settings.quickest)
+
+    def own_task(self, id: str) -> str:
+        """Return what its client alone is told of a task: where clients share this process, more than the handle that its model reads."""
+        if not self._settings.shared:
+            return id
+        plain, _, _ = id.partition(PROOF)
+        return f"{plain}{PROOF}{hmac.new(self._proving, plain.encode(), 'sha256').hexdigest()[:32]}"
 
     def give_up(self, errand: Errand) -> None:
         """Take note that its asker waits no more; what it asks next withdraws the question. Which client asks next may not be known."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 import secrets
-import socket
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
-import uvicorn
 from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from midturn import __version__
 from midturn.errors import MidturnError
 from midturn.foreign import words
 from midturn.foreign.told import told
+from midturn.http.listening import Listening, bound
+from midturn.http.server import connection_of, serve
 from midturn.ports import Clock
+from midturn.sandbox.peers import user_doubt
 from midturn.servers.mcp import results
 from midturn.servers.mcp.asking import AskingSettings, AskUserCalls, CallAnswer
 from midturn.servers.mcp.older_version import keeps_dialogs, opened
@@ -90,28 +93,36 @@ def _in_words(handle: _TaskCall[Params]) -> _TaskCall[Params]:
     return call
 
 
-async def serve_http(server: Server[Any], host: str, port: int, ready: Callable[[str, str], None]) -> None:
-    """Serve any number of clients over streamable HTTP; each shows a token that only this user has been told."""
+async def serve_http(server: Server[Any], listening: Listening, ready: Callable[[str, str], None]) -> int:
+    """Serve any number of clients over streamable HTTP until a signal comes; each shows a token that only this user has been told."""
     token = secrets.token_urlsafe(24)
-    app = _Guarded(server.streamable_http_app(host=host), token)
-    with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/mcp", token)
-        await uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on")).serve([listening])
+    app = _Guarded(server.streamable_http_app(host=listening.host), token, any_user=listening.behind_proxy)
+    listeners = bound(listening)
+    host = f"[{listening.host}]" if ":" in listening.host else listening.host
+    url = f"{listening.scheme}://{host}:{listeners[0].getsockname()[1]}/mcp"
+    return await serve(app, listening, listeners, lambda: ready(url, token), lambda: None)
 
 
 class _Guarded:
-    """Lets nobody in without the token."""
+    """Lets nobody in without the token, and on this machine no other user with it. Clients are agents: whose process it is says nothing."""
 
-    def __init__(self, app: Any, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, *, any_user: bool) -> None:
         self._app = app
         self._expected = f"Bearer {token}".encode()
+        self._any_user = any_user
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and not secrets.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._expected):
-            await send({"type": "http.response.start", "status": 401, "headers": [(b"www-authenticate", b"Bearer")]})
-            await send({"type": "http.response.body", "body": b""})
-            return
-        await self._app(scope, receive, send)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or say why not."""
+        connection = connection_of(scope) if scope["type"] == "http" else None
+        doubt = user_doubt(connection.peer) if connection and connection.peer and not self._any_user else None
+        if doubt and not doubt.forwarded:
+            await PlainTextResponse(f"This server does not answer that program: {doubt.why}.\n", 403)(scope, receive, send)
+        elif scope["type"] == "http" and not secrets.compare_digest(dict(scope["headers"]).get(b"authorization", b""), self._expected):
+            await PlainTextResponse("", 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+        else:
+            if connection:
+                connection.release()
+            await self._app(scope, receive, send)
 
 
 async def serve_stdio(server: Server[Any], environment: Mapping[str, str]) -> None:

@@ -12,7 +12,9 @@ from midturn.ports import Clock
 
 TASKS: Final = "io.modelcontextprotocol/tasks"
 """What a client says that can leave a call to run on."""
-_ID = re.compile(r"(?P<handle>.+?)(?:\.(?P<round>[1-9][0-9]{0,8}))?")
+PROOF: Final = "~"
+"""What stands before the part of an id that only its client is told."""
+_ID = re.compile(r"(?P<handle>.+?)(?:\.(?P<round>[1-9][0-9]{0,8}))?(?:~[0-9a-f]{1,64})?")
 _SOON = 60.0  # seconds for which somebody may answer at once
 _OFTEN, _RARELY = 1_000, 5_000  # milliseconds between two looks
 

@@ -97,9 +97,14 @@ class TaskCalls:
         return {}
 
     async def cancel(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
-        """Take note that nobody waits for it there. The question stays open until its asker asks something else."""
+        """Take note that nobody waits for it there. The question stays open until its asker asks something else.
+
+        Where clients share this process, one that knows the handle alone is another one: nothing becomes of what it says.
+        """
         asked = await self._asked(context, params)
-        if asked is None or asked.is_cancelled or await asked.errands.outcome(asked.errand) is not None:
+        if asked is None or asked.is_cancelled or params.task_id != self._asking.own_task(params.task_id):
+            return {}
+        if await asked.errands.outcome(asked.errand) is not None:
             return {}
         self._asking.give_up(asked.errand)
         await asked.errands.cancel(asked.errand)
