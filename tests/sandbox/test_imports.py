@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -59,3 +60,16 @@ def test_everything_that_is_installed_is_pinned_with_its_hashes_and_without_an_a
 
     assert pinned
     assert not [line for line in pinned if "==" not in line or "--hash=sha256:" not in line or "://" in line]
+
+
+def test_what_builds_us_is_the_one_whose_hashes_are_pinned() -> None:
+    (required,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+
+    assert f"\n{required} \\\n    --hash=sha256:" in (ROOT / "requirements.txt").read_text()
+
+
+def test_every_action_of_the_pipeline_is_a_commit() -> None:
+    used = [line for file in (ROOT / ".github/workflows").iterdir() for line in re.findall(r"uses: *(.*)", file.read_text())]
+
+    assert used
+    assert [line for line in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", line)] == []
