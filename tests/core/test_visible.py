@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from midturn.core.visible import exact, exact_block, prose
+from midturn.core.visible import exact, exact_block, prose, worded
 
 CODE = re.compile("\u27e8U\\+([0-9A-F]{4,6})\u27e9")
 NASTY = "\x1b\x07\x00\r\n\t\x9b\u202e\u2066\u200b\u200d\ufe0f\u2028\u27e8\u27e9\u0301\u0300\U000e0041\U000e0100\ud800aé漢👩ي"
@@ -110,6 +110,26 @@ def test_prose_leaves_whole_what_people_write(word: str) -> None:
 )
 def test_prose_shows_a_joiner_that_joins_nothing(trick: str) -> None:
     assert "⟨U+" in prose(trick)
+
+
+@pytest.mark.parametrize("word", ["می‌خواهید", "क्‍ष", "ශ්‍රී", "👨‍👩‍👧", "👩‍💻", "🏳️‍🌈", "👩‍❤️‍👨"])
+def test_the_words_of_a_question_are_whole(word: str) -> None:
+    assert worded(word) == word
+    assert exact(word) != word
+
+
+@pytest.mark.parametrize(
+    "trick", ["a\u200db", "❤\ufe0f", "1\ufe0f\u20e3", "👩🏽\u200d💻", "no\u00a0break", "a\u202eb", "a\nb", "\u3164", "⟨"]
+)
+def test_words_are_else_as_exact_as_everything_that_is_chosen(trick: str) -> None:
+    assert worded(trick) == exact(trick)
+
+
+@given(SURROGATES_TOO)
+def test_words_hide_nothing_but_joiners(text: str) -> None:
+    shown = worded(text)
+    assert is_harmless(shown.translate(dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))))
+    assert read_back(shown) == text
 
 
 @given(SURROGATES_TOO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from midturn.cli.shown import Shown, joined, line
+from midturn.cli.shown import Shown, asked, joined, line
 from midturn.core.events import AskedForm
 from midturn.core.json_text import compact
 from midturn.core.question import Question, When
@@ -21,11 +21,12 @@ def question_rows(question: OpenQuestion) -> list[tuple[Shown, Shown]]:
     """Return the id with the question, and below it what is decided about."""
     from midturn.cli.decided_about import listed  # takes what prompts show: an empty inbox does without
 
-    asked = line("{} asks: {}{}", question.source.header, question.question.text, _of_form(question))
+    said = asked(question.question.text) if question.kind == "tool" else line("{}", question.question.text)
+    head = line("{} asks: {}{}", question.source.header, said, _of_form(question))
     allowed = _allowed(question)
     problem = [line("An earlier answer was not accepted: {}", _shortened(question.problem))] if question.problem else []
     below = [*listed(question), *problem, *([line("[{}]", allowed)] if allowed else []), *_always_row(question), *_rest_of_form(question)]
-    return [(line("{}", question.id), asked), *((line(""), about) for about in below)]
+    return [(line("{}", question.id), head), *((line(""), about) for about in below)]
 
 
 def place_of(question: OpenQuestion) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import LiteralString
 
-from midturn.core.visible import exact, exact_block, prose
+from midturn.core.visible import exact, exact_block, prose, worded
 
 
 class Shown(str):
@@ -31,6 +31,11 @@ def block(text: str) -> Shown:
 def spoken(text: str) -> Shown:
     """Show what a person or a model said."""
     return Shown(prose(text))
+
+
+def asked(text: str) -> Shown:
+    """Show the text of a question in one line: words for people, with the joiners that they need."""
+    return Shown(worded(text))
 
 
 def presented(text: str) -> Shown:

@@ -1,10 +1,12 @@
 r"""The one sink for text: whatever came from outside is shown as what it is, and does nothing.
 
 A character that a terminal acts on, or that a person cannot see, becomes its code in brackets: `⟨U+202E⟩`; so does the bracket itself.
-Three functions, all safe to show as they come back:
+Four functions, all safe to show as they come back:
 
 - `exact(text)`: one line (questions, options, titles, paths, log values). Line breaks and tabs become codes, too.
 - `exact_block(text)`: several lines (diffs, arguments, context that is not Markdown). Only `\n` stays.
+- `worded(text)`: one line of words that people read (the text of a question): as `exact`, but joiners stay where they join, so that a
+  Persian or Hindi word and a family of emoji are what they are. What is chosen, run or changed is never shown so.
 - `prose(text)`: what a model or a tool says. `\n` stays, a tab is four spaces, and joiners stay where they join: inside an emoji, or
   between letters of a script that joins them. Unusual spaces, private and unassigned characters stay as well.
 
@@ -40,6 +42,7 @@ _JOINER = "[\u200c\u200d\ufe0e\ufe0f]"
 _EMOJI_JOINER = "\u200d"
 _SELECTORS = frozenset("\ufe0e\ufe0f")
 _MODIFIERS = "\ufe0f\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"  # what may stand between a picture and its joiner
+_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 _KEYS = frozenset("0123456789#*")
 _KEYCAP = "\u20e3"
 _PICTURE = (
@@ -57,6 +60,11 @@ def exact(text: str) -> str:
 def exact_block(text: str) -> str:
     """Return `exact` of every line: the newlines stay."""
     return _written(text, _BLOCK)
+
+
+def worded(text: str) -> str:
+    """Return `exact` of a line of words, but for the joiners in emoji and in scripts that join: those stay."""
+    return _written(text, _WORDS, _joiner_in_words)
 
 
 def prose(text: str) -> str:
@@ -84,10 +92,10 @@ class _Profile(dict[int, str]):
         return text
 
 
-def _written(text: str, profile: _Profile) -> str:
+def _written(text: str, profile: _Profile, joiner: Callable[[Match[str]], str] | None = None) -> str:
     if text.isascii():  # the common case, at the speed of a table
         return text.translate(profile.ascii)
-    return re.sub(_PILE, _without_pile, re.sub(_JOINER, _joiner, text.translate(profile)))
+    return re.sub(_PILE, _without_pile, re.sub(_JOINER, joiner or _joiner, text.translate(profile)))
 
 
 def _without_pile(run: Match[str]) -> str:
@@ -110,6 +118,21 @@ def _without_pile(run: Match[str]) -> str:
 def _joiner(found: Match[str]) -> str:
     """Leave a joiner (only `prose` has some left) where it joins."""
     return found[0] if _joins(found.string, found.start()) else _code(found[0])
+
+
+def _joiner_in_words(found: Match[str]) -> str:
+    """Leave a joiner where it joins, and a selector inside a joined emoji only: alone it makes a picture that looks like another.
+
+    A skin tone is written in words where pictures are drawn, so nothing joins behind one.
+    """
+    text, place = found.string, found.start()
+    if found[0] in _SELECTORS:
+        before = text[max(place - 2, 0) : place - 1] == _EMOJI_JOINER and _joins(text, place - 2)
+        after = text[place + 1 : place + 2] == _EMOJI_JOINER and _joins(text, place + 1)
+        joins = _joins(text, place) and (before or after)
+    else:
+        joins = _joins(text, place) and text[max(place - 1, 0) : place] not in _TONES
+    return found[0] if joins else _code(found[0])
 
 
 def _code(character: str) -> str:
@@ -148,4 +171,6 @@ def _is_joining(character: str) -> bool:
 
 _LINE = _Profile(_is_hidden, {})
 _BLOCK = _Profile(_is_hidden, {"\n": "\n"})
-_PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **{joiner: joiner for joiner in "\u200c\u200d\ufe0e\ufe0f"}})
+_JOINERS = {joiner: joiner for joiner in "\u200c\u200d\ufe0e\ufe0f"}
+_WORDS = _Profile(_is_hidden, _JOINERS)
+_PROSE = _Profile(_is_command, {"\n": "\n", "\t": "    ", **_JOINERS})

@@ -14,7 +14,7 @@ from midturn.core.tool_call import ToolCall
 from midturn.core.visible import exact, prose
 from midturn.prompts.answer_text import value_text
 from midturn.prompts.cells import continued_rows, continued_words, hang, wrap
-from midturn.prompts.content import DIFFS, code_line, diff_line, one_line, pretty, shown_lines
+from midturn.prompts.content import DIFFS, code_line, diff_line, one_line, pretty, question_line, shown_lines, words_line
 
 ROWS_SHOWN = 120
 PLAIN_GUTTER = "| "
@@ -122,7 +122,7 @@ def body_rows(prompt: Prompt, width: int, gutter: str) -> list[str]:
 
 def question_rows(prompt: Prompt, width: int) -> list[str]:
     """Wrap the question; what does not fit into the first row stands indented."""
-    return hang(one_line(prompt.question.text), width, "  ")
+    return hang(question_line(prompt), width, "  ")
 
 
 def more_rows(sign: str, cut: int, keys: str, width: int) -> list[str]:
@@ -143,8 +143,9 @@ def _is_plain(text: str) -> bool:
 
 def _answer_lines(subject: AnswersSubject) -> list[str]:
     """Show what was answered; a question that was never asked, because of its `when`, is left out."""
-    answers = subject.answers
-    return [
-        f"{number}. {one_line(subject.questions[place].text)} {value_text(subject.questions[place], answers[subject.questions[place].id])}"
-        for number, place in enumerate(reviewed_places(subject), 1)
-    ]
+    return [f"{number}. {_answer_line(subject, place)}" for number, place in enumerate(reviewed_places(subject), 1)]
+
+
+def _answer_line(subject: AnswersSubject, place: int) -> str:
+    question = subject.questions[place]
+    return f"{words_line(question.text)} {value_text(question, subject.answers[question.id])}"

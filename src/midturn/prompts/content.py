@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from msgspec import UNSET, UnsetType
@@ -12,7 +12,7 @@ from midturn.core.json_text import compact
 from midturn.core.json_value import Json, json_equal
 from midturn.core.prompt import Prompt
 from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType
-from midturn.core.visible import exact
+from midturn.core.visible import exact, worded
 from midturn.prompts.cells import steady
 
 RETURN = "⏎"
@@ -27,7 +27,21 @@ _OURS = {ord(sign): f"⟨U+{ord(sign):04X}⟩" for sign in (RETURN, TAB)}
 
 def one_line(text: str) -> str:
     """Show `text` in one line; a line break becomes a return sign, a tab `⇥`. No other text is shown so."""
-    return steady(f"{RETURN} ".join(TAB.join(exact(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n")))
+    return _in_one_line(text, exact)
+
+
+def words_line(text: str) -> str:
+    """Show words for people, such as the text of a question, in one line: as `one_line` does, with the joiners that words need."""
+    return _in_one_line(text, worded)
+
+
+def question_line(prompt: Prompt) -> str:
+    """Show in one line what is asked; what an approval asks may name what is approved, so it is exact."""
+    return (words_line if prompt.kind in ("tool", "review") else one_line)(prompt.question.text)
+
+
+def _in_one_line(text: str, show: Callable[[str], str]) -> str:
+    return steady(f"{RETURN} ".join(TAB.join(show(part).translate(_OURS) for part in line.split("\t")) for line in text.split("\n")))
 
 
 def shown_lines(text: str) -> list[str]:
@@ -85,7 +99,7 @@ def asked_by(prompt: Prompt) -> str:
 
 def about(prompt: Prompt) -> str:
     """Say in one line who asks what."""
-    return f"{asked_by(prompt)} asks: {one_line(prompt.question.text)}"
+    return f"{asked_by(prompt)} asks: {question_line(prompt)}"
 
 
 def quoted_label(prompt: Prompt) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from midturn.core.prompt import Prompt
 from midturn.prompts.cells import clip
-from midturn.prompts.content import asked_by, one_line
+from midturn.prompts.content import asked_by, question_line
 from midturn.terminal.settings import PrompterSettings
 
 _LONGEST = 120
@@ -20,7 +20,7 @@ _SEVEN_SEVEN_SEVEN = ("rxvt", "foot", "contour")
 
 def calling(prompt: Prompt, settings: PrompterSettings, environment: Mapping[str, str]) -> str:
     """Return what makes the terminal call its person; the title is put back by `called_off`."""
-    text = _in_a_string(f"{asked_by(prompt)}: {one_line(prompt.question.text)}")
+    text = _in_a_string(f"{asked_by(prompt)}: {question_line(prompt)}")
     bell = "\a" if settings.bell else ""
     if not settings.notify or not _has_title(environment):
         return bell

@@ -27,7 +27,7 @@ from midturn.core.visible import exact, exact_block
 from midturn.errors import QuestionError
 from midturn.prompts.answer_text import HIDDEN, quoted, value_text
 from midturn.prompts.body import argument_lines
-from midturn.prompts.content import one_line
+from midturn.prompts.content import one_line, words_line
 
 _AT_THIS_TERMINAL = frozenset({None, "terminal"})
 _PLACES = {"inbox": "in the inbox", "web": "in the browser"}
@@ -102,7 +102,7 @@ class Ledger:
         reason = event.reason if isinstance(event, InquiryAnswered) else None
         let_through = isinstance(event, InquiryAnswered) and event.answer is True and request.question.context
         shown = _drawn(request.question.context) if let_through else ()
-        return Told(one_line(request.question.text), text, who_answered(who, reason), shown)
+        return Told(words_line(request.question.text), text, who_answered(who, reason), shown)
 
     def _is_told(self, request: InquiryRequest) -> bool:
         """Whether this is what the permission of its call has answered already: that had its row."""
@@ -145,7 +145,7 @@ _REFUSED = ("not changed", "not done")
 
 
 def _reply(request: InquiryRequest, words: str) -> Told:
-    return Told(one_line(request.question.text), reply_text(words), "(said elsewhere)")
+    return Told(words_line(request.question.text), reply_text(words), "(said elsewhere)")
 
 
 def _drawn(context: str | None) -> list[str]:

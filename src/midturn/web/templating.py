@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse
 from midturn.core.events import AnsweredBy
 from midturn.core.json_text import compact
 from midturn.core.stream import OpenQuestion
-from midturn.core.visible import exact, exact_block
+from midturn.core.visible import exact, exact_block, worded
 from midturn.prompts.answer_text import value_text
 from midturn.web.markup import block, rich_text
 
@@ -110,6 +110,11 @@ def _as_typed(text: str) -> Markup:
     return escape(text)
 
 
+def _as_words(text: str) -> Markup:
+    """Show the text of a question: words for people, with the joiners that they need."""
+    return escape(worded(text))
+
+
 def _as_part(id: str) -> str:
     """Write an id as a part of an address."""
     return quote(id, safe="")
@@ -126,6 +131,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         ago=ago,
+        words=_as_words,
         lasted=lasted,
         since=_since,
         block=block,
