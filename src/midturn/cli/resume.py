@@ -131,11 +131,12 @@ def _check(resume: ResumeFlags) -> None:
 def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
     """Go on with turns that are ready, until Ctrl-C; the first status that is not 0 is the status of all."""
     statuses: list[ExitStatus] = []
+    left: dict[str, int] = {}
     if resume.watch:
         note("midturn: going on with every turn as its questions are answered. Ctrl-C ends this.")
     with without_echo() if resume.watch else nullcontext():
-        for conversation in _ready_from_now_on(place) if resume.watch else place.store.ready_sync():
-            statuses.append(_resume_one(resume, place, conversation))
+        for conversation in _ready_from_now_on(place, left) if resume.watch else place.store.ready_sync():
+            statuses.append(_resume_one(resume, place, conversation, left))
             if statuses[-1] == ExitStatus.ENDED_BY_USER:
                 break
     if not statuses:
@@ -143,12 +144,13 @@ def _resume_ready(resume: ResumeFlags, place: Place) -> ExitStatus:
     return next((status for status in statuses if status != ExitStatus.DONE), ExitStatus.DONE)
 
 
-def _resume_one(resume: ResumeFlags, place: Place, conversation: str) -> ExitStatus:
+def _resume_one(resume: ResumeFlags, place: Place, conversation: str, left: dict[str, int]) -> ExitStatus:
     note("midturn: conversation {}", conversation)
     try:
         with Held.existing(place, conversation) as held:
             runner = _runner(place, held, attached=False, output=resume.output)  # whoever looks for what is ready asks no one
             status = runner.run(held, None)
+            left[conversation] = len(held.events)  # while it is held: an answer that comes right after is news
             return ExitStatus.ENDED_BY_USER if runner.interrupted else status
     except StoreLocked:
         note("midturn: somebody else goes on with it.")
@@ -158,14 +160,14 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str) -> ExitSta
         return ExitStatus.ERROR
 
 
-def _ready_from_now_on(place: Place) -> Iterator[str]:
-    """Yield what is ready, without end, but no turn twice in the state in which it was left."""
-    left: dict[str, int] = {}
+def _ready_from_now_on(place: Place, left: dict[str, int]) -> Iterator[str]:
+    """Yield what is ready, without end, but no turn twice in the state in which it was left: `left` counts its events then."""
     while True:
         for conversation in place.store.ready_sync():
-            if left.get(conversation) != len(place.store.read_sync(conversation).events):
+            found = len(place.store.read_sync(conversation).events)
+            if left.get(conversation) != found:
+                left[conversation] = found
                 yield conversation
-                left[conversation] = len(place.store.read_sync(conversation).events)
         place.run(place.store.port.woken())
 
 
