@@ -1,6 +1,7 @@
 """A local command for tests (protocol `outcome`): asks what is in `ask`, then says the answers or `say`, or fails with `fail`.
 
-`json` holds more arguments as text: with escapes for the control characters that no call may hold.
+`json` holds more arguments as text: with escapes for the control characters that no call may hold. Once the file `changed.file` is there,
+it asks `changed.ask`.
 """
 
 import json
@@ -15,7 +16,8 @@ def main() -> None:
     document = json.load(sys.stdin)
     arguments, answers = document["tool"]["arguments"], document["tool"]["answers"]
     arguments |= json.loads(arguments.get("json", "{}"))
-    asked: Any = arguments.get("ask", [])
+    changed = arguments.get("changed")
+    asked: Any = changed["ask"] if changed and Path(changed["file"]).exists() else arguments.get("ask", [])
     questions: list[Any] = [asked] if isinstance(asked, dict) else asked
     outcome: dict[str, Any]
     if note := arguments.get("note"):

@@ -139,7 +139,7 @@ class CommandLine:
         """Have a local command `name` that asks what its arguments say, unattended; `keys` are more of its configuration."""
         table = {"command": [sys.executable, str(ASKER)], "protocol": "outcome", "run": "unattended", **keys}
         lines = [f"[conversation.tools.{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-        lines += [f"parameters.{parameter} = {{}}" for parameter in ("ask", "say", "fail", "sleep", "note", "json")]
+        lines += [f"parameters.{parameter} = {{}}" for parameter in ("ask", "say", "fail", "sleep", "note", "json", "changed")]
         with self.config.open("a") as file:
             file.write("\n".join(lines) + "\n")
 

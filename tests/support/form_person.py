@@ -20,12 +20,16 @@ class FormPerson:
     def reply(self, question: str, keys: str) -> None:
         """Wait for a question, and press these keys."""
         self.look(question)
+        self.press(keys)
+
+    def press(self, keys: str) -> None:
+        """Press these keys."""
         self._seen = len(self.session.raw)
         self.session.send(keys)
 
     def look(self, question: str) -> None:
         """Wait until this question can be answered."""
-        self.session.wait_until(lambda: self._is_asked(question), f"the prompt {question!r}")
+        self.session.wait_until(lambda: self.is_asked(question), f"the prompt {question!r}")
 
     def kill(self) -> None:
         """End the process without a warning."""
@@ -37,8 +41,11 @@ class FormPerson:
         """What was written since the last keys."""
         return self.session.raw[self._seen :].decode("utf-8", "replace")
 
-    def _is_asked(self, question: str) -> bool:
+    def is_asked(self, question: str) -> bool:
+        """Say whether a question can be answered now."""
         if self._plain:
             return question in self.new and self.new.rstrip(" ").endswith(_ENDS)
         live = (row.removeprefix(question) for row in self.session.rows[-8:] if row.startswith(question))
-        return any(not rest or rest.startswith(" [") or " · " in rest for rest in live)  # beside an answered one stands its answer
+        return any(
+            not rest or rest.startswith((" [", " (hidden;")) or " · " in rest for rest in live
+        )  # beside an answered one stands its answer

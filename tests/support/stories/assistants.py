@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,13 @@ from midturn.core.outcome import Outcome as ToolOutcome
 from midturn.core.secret import SecretValue
 from midturn.core.turn.inputs import TurnRequested
 from midturn.ports import ToolRun
+from midturn.store.port import HeldBy
+from midturn.store.store import ConversationStore
 from midturn.tools.ask_user import AskUserTool
-from support.cli import CommandLine, calls
-from support.stories.outcome import Outcome, outcome_of
-from support.stories.scene import Scene
+from support.cli import CommandLine
+from support.hooks import until
+from support.stories.outcome import OPEN, Outcome, outcome_of
+from support.stories.scene import CHANGED, Scene
 
 
 class Deploy(mt.Tool):
@@ -32,21 +37,22 @@ class Deploy(mt.Tool):
     @property
     def definition(self) -> ToolDefinition:
         """Take anything."""
-        return ToolDefinition("deploy", "Deploy.", {"type": "object", "properties": {"ask": {}, "say": {}}})
+        return ToolDefinition("deploy", "Deploy.", {"type": "object", "properties": {"ask": {}, "say": {}, "changed": {}}})
 
     async def execute(self, run: ToolRun) -> ToolOutcome:
         """Ask for what is not answered."""
         arguments: Any = run.call.arguments
-        questions = [mt.Question.from_json(question) for question in arguments.get("ask", [])]
+        questions = [mt.Question.from_json(question) for question in asked_now(arguments)]
         if any(question.id not in run.answers for question in questions):
             return mt.NeedsInput(Form(questions))
-        return mt.Success(said(arguments, run.answers))
+        known = {key: value.reveal() if isinstance(value, SecretValue) else value for key, value in run.answers.items()}
+        return mt.Success(arguments.get("say") or json.dumps(known))
 
 
-def said(arguments: Any, answers: Any) -> str:
-    """Return what the tool says."""
-    shown = {key: "(secret)" if isinstance(value, SecretValue) else value for key, value in answers.items()}
-    return str(arguments.get("say") or json.dumps(shown))
+def asked_now(arguments: Any) -> Any:
+    """Return what the tool asks: something else once it was changed."""
+    changed = arguments.get("changed")
+    return changed["ask"] if changed and Path(changed["file"]).exists() else arguments.get("ask", [])
 
 
 class Assistant:
@@ -55,6 +61,9 @@ class Assistant:
     `store` is where the conversations are; a command finds the same configuration under `user`.
     """
 
+    waits = 'conversation.tools."*".detached = "defer"\n'
+    """What is configured for questions while nobody is there."""
+
     def __init__(self, scene: Scene, directory: Path, store: str | None = None, prompter: mt.Prompter | None = None) -> None:
         self.scene = scene
         self.user = CommandLine(directory)
@@ -62,8 +71,9 @@ class Assistant:
         self.store = mt.open_store(self.address)
         self.prompter = prompter
         self.conversation = ""
-        model = self.user.script(calls(scene.tool, **scene.arguments))
-        self.user.configure(f'assistant.model.id = "{model}"\nprompt.settle_ms = 0\nconversation.tools."*".detached = "defer"\n')
+        self.directory = directory
+        model = self.user.script(scene.reply(directory))
+        self.user.configure(f'assistant.model.id = "{model}"\nprompt.settle_ms = 0\n{self.waits}')
         self.user.asker(run=scene.run, result=scene.result)
 
     def begin(self) -> None:
@@ -78,13 +88,21 @@ class Assistant:
 
     def go_on(self) -> None:
         """Go on with what is open."""
+        if self.outcome().end == OPEN:
+            Assistant.again(self)
+
+    def again(self) -> None:
+        """Make the call again."""
 
         async def work() -> None:
             async with await self.store.open(self.conversation) as journal:
                 await self._composed().session(journal).resume()
 
-        if self.outcome().end == "open":
-            asyncio.run(work())
+        asyncio.run(work())
+
+    def change(self) -> None:
+        """Ask something else from now on."""
+        (self.directory / CHANGED).touch()
 
     def outcome(self) -> Outcome:
         """Say what is on record."""
@@ -107,12 +125,46 @@ class Assistant:
         return Composed(parts, RunParts(prompter=self.prompter))
 
 
+class ReadyAssistant(Assistant):
+    """Goes on by `midturn resume --ready`, at no terminal."""
+
+    def go_on(self) -> None:
+        """Go on with what is ready."""
+        self.user.run("resume", "--ready", "--store", self.address)
+
+
+class WatchedAssistant(Assistant):
+    """Goes on by `midturn resume --ready --watch`, which stays."""
+
+    def begin(self) -> None:
+        """Ask, with nobody there; then have somebody watch."""
+        super().begin()
+        self.watching = self.user.start("resume", "--ready", "--watch", "--store", self.address)
+
+    def go_on(self) -> None:
+        """Wait until nothing is ready any more."""
+        until(lambda: moves(self.store), lambda moving: not moving)
+
+    def stop(self) -> None:
+        """Have the watcher end."""
+        self.watching.terminate()
+        self.watching.communicate(timeout=60)
+
+
+def moves(store: ConversationStore) -> bool:
+    """Say whether a turn is due, or somebody has it in hand."""
+    if store.ready_sync():
+        return True
+    return any(isinstance(store.run_sync("look", store.port.look(id)), HeldBy) for id in store.ids_sync())
+
+
 class Program:
     """An agent of a program; nobody is attached unless a prompter is."""
 
     def __init__(self, scene: Scene, directory: Path, prompter: mt.Prompter | None = None) -> None:
         self.store = mt.open_store(directory / "store")
-        model = mt.ScriptedModel([calls(scene.tool, **scene.arguments), {"text": "Done."}])
+        self.directory = directory
+        model = mt.ScriptedModel([scene.reply(directory), {"text": "Done."}])
         tools = [AskUserTool() if scene.by_model else Deploy(scene)]
         self.agent = mt.Agent(model, tools=tools, store=self.store, prompter=prompter)
         self.conversation = ""
@@ -123,9 +175,43 @@ class Program:
 
     def go_on(self) -> None:
         """Go on with what is open."""
-        if self.outcome().end == "open":
-            self.agent.resume_sync(self.conversation)
+        if self.outcome().end == OPEN:
+            Program.again(self)
+
+    def again(self) -> None:
+        """Make the call again."""
+        self.agent.resume_sync(self.conversation)
+
+    def change(self) -> None:
+        """Ask something else from now on."""
+        (self.directory / CHANGED).touch()
 
     def outcome(self) -> Outcome:
         """Say what is on record."""
         return outcome_of([event.to_json() for event in self.store.read_sync(self.conversation).events])
+
+
+class WorkedProgram(Program):
+    """An agent of a program whose turns go on in a worker, in a thread."""
+
+    def begin(self) -> None:
+        """Make the call; then have somebody work."""
+        super().begin()
+        self.loop = asyncio.new_event_loop()
+        self.working = self.loop.create_task(self.agent.work())
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def go_on(self) -> None:
+        """Wait until nothing is due any more."""
+        until(lambda: moves(self.store), lambda moving: not moving)
+
+    def stop(self) -> None:
+        """Have the worker end."""
+        self.loop.call_soon_threadsafe(self.working.cancel)
+        self.thread.join(60)
+
+    def _run(self) -> None:
+        with suppress(asyncio.CancelledError):
+            self.loop.run_until_complete(self.working)
+        self.loop.close()

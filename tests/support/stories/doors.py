@@ -9,11 +9,25 @@ from typing import ClassVar
 
 from midturn.web import inbox
 from support.pages import ada, browsing
-from support.stories.assistants import Assistant, Program
+from support.stories.assistants import Assistant, Program, ReadyAssistant, WatchedAssistant, WorkedProgram
 from support.stories.people import ApiPerson, CommandPerson, PagePerson, PrompterPerson, StorePerson
 from support.stories.scene import Pair, Scene
+from support.stories.terminals import AnsweredAtATerminal, AttachedAssistant
 
-LIVE = "here the person waits for the asker's next question: going away is the end of the program"
+CLOSES = "its prompt closes with the question: there is nothing left to answer at"
+RUNS = "who asks waits at the prompt, and asks nothing a second time"
+SECRETS = "a secret is given where its tool runs: nothing on the way there may write it down"
+NO_RESULTS = "tools of a program have no policy for their results"
+NO_BACK = "an answer on a command line goes back to nothing: without a value, it does"
+IN_MEMORY = "Back on the page changes answers that are not sent yet, and on no record"
+AS_A_WHOLE = "a form on the page is sent as a whole: a reply before that is one to all of it"
+WITH_THE_PROGRAM = "who leaves here ends the program, and whoever comes back is another prompter"
+
+_DELIVERY = dict.fromkeys(("deliver: yes", "deliver: no", "deliver: edit"), NO_RESULTS)
+_ATTACHED = {
+    **dict.fromkeys(("answered late", "answered twice", "superseded by a changed text"), CLOSES),
+    "asked twice": RUNS,
+}
 
 
 class Door:
@@ -35,6 +49,7 @@ class StoreDoor(Door):
     """A program answers what an agent asked, and goes on with it."""
 
     name = "`store.answer`"
+    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -46,7 +61,7 @@ class PrompterDoor(Door):
     """A program shows a question as its agent asks it."""
 
     name = "`Prompter`"
-    lacks: ClassVar[Mapping[str, str]] = {"a form, half answered": LIVE}
+    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, **_ATTACHED, "a form, half answered": WITH_THE_PROGRAM}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -59,6 +74,7 @@ class AnswerDoor(Door):
     """A person answers by a command with the answer in it."""
 
     name = "`midturn answer ID VALUE`"
+    lacks: ClassVar[Mapping[str, str]] = {"back": NO_BACK, "review": NO_BACK, "secret": SECRETS}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
@@ -66,29 +82,113 @@ class AnswerDoor(Door):
         return Pair(asker, CommandPerson(asker.store, asker.user, asker.address))
 
 
+class TerminalDoor(Door):
+    """A person answers at the terminal at which the turn runs."""
+
+    name = "terminal, rich"
+    lacks: ClassVar[Mapping[str, str]] = _ATTACHED
+    plain: ClassVar[bool] = False
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = AttachedAssistant(scene, directory, plain=self.plain)
+        self.closing.callback(asker.person.leave)
+        return Pair(asker, asker.person)
+
+
+class PlainTerminalDoor(TerminalDoor):
+    """The same, line by line."""
+
+    name = "terminal, plain"
+    plain = True
+
+
+class AnswerAtTerminalDoor(Door):
+    """A person is asked at a terminal of their own, while nobody runs the turn."""
+
+    name = "`midturn answer ID`"
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = AnsweredAtATerminal(scene, directory, plain=True)
+        self.closing.callback(asker.person.leave)
+        return Pair(asker, asker.person)
+
+
+class ReadyDoor(Door):
+    """Turns go on by a command that looks for them once."""
+
+    name = "`resume --ready`"
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = ReadyAssistant(scene, directory)
+        return Pair(asker, StorePerson(asker.store))
+
+
+class WatchDoor(Door):
+    """Turns go on by a command that stays."""
+
+    name = "`resume --ready --watch`"
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = WatchedAssistant(scene, directory)
+        self.closing.callback(asker.stop)
+        return Pair(asker, StorePerson(asker.store))
+
+
+class WorkerDoor(Door):
+    """Turns go on in a worker."""
+
+    name = "worker, files"
+    lacks: ClassVar[Mapping[str, str]] = {**_DELIVERY, "secret": SECRETS}
+
+    def meet(self, scene: Scene, directory: Path) -> Pair:
+        """Set it up."""
+        asker = WorkedProgram(scene, directory)
+        self.closing.callback(asker.stop)
+        return Pair(asker, StorePerson(asker.store))
+
+
 class PageDoor(Door):
     """A person answers on the page, which sends forms without a script."""
 
     name = "page"
-    lacks: ClassVar[Mapping[str, str]] = {"reply": "a form on the page is sent as a whole: a reply before that is one to all of it"}
+    lacks: ClassVar[Mapping[str, str]] = {"reply": AS_A_WHOLE, "back": IN_MEMORY, "review": IN_MEMORY}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
-        asker = Program(scene, directory)
-        return Pair(
-            asker, PagePerson(asker.store, self.closing.enter_context(browsing(inbox(asker.store, user=ada))), reviews=scene.by_model)
-        )
+        is_secret = any(question["answer_type"]["type"] == "secret" for question in scene.ask)
+        asker = Program(scene, directory) if is_secret else Assistant(scene, directory)
+        pages = inbox(asker.agent if isinstance(asker, Program) else asker.store, user=ada)  # a secret goes to the turn itself
+        return Pair(asker, PagePerson(asker.store, self.closing.enter_context(browsing(pages)), reviews=scene.by_model))
 
 
 class ApiDoor(Door):
     """A program of somebody answers through the API of the page."""
 
     name = "API"
+    lacks: ClassVar[Mapping[str, str]] = {"secret": SECRETS}
 
     def meet(self, scene: Scene, directory: Path) -> Pair:
         """Set it up."""
-        asker = Program(scene, directory)
+        asker = Assistant(scene, directory)
         return Pair(asker, ApiPerson(asker.store, self.closing.enter_context(browsing(inbox(asker.store, user=ada)))))
 
 
-ANSWERERS: Sequence[type[Door]] = (AnswerDoor, PageDoor, ApiDoor, StoreDoor)
+ANSWERERS: Sequence[type[Door]] = (
+    TerminalDoor,
+    PlainTerminalDoor,
+    AnswerDoor,
+    AnswerAtTerminalDoor,
+    ReadyDoor,
+    WatchDoor,
+    WorkerDoor,
+    PageDoor,
+    ApiDoor,
+    PrompterDoor,
+    StoreDoor,
+)

@@ -10,14 +10,13 @@ from msgspec import Struct
 
 OPEN = "open"
 """The end of a turn that waits."""
-_PASSED = ("waiting", "approved")
-"""A review is on record only where it had to wait: that somebody passed it is no part of what was decided."""
 
 
 class Outcome(Struct, frozen=True):
     """`record` has a line for each question and each decision, in order; `words` is what the model read of its calls; `end` is the status.
 
-    Ids, times, the door (`via`) and the asker are left out: nothing else may differ.
+    Ids, times, the door (`via`) and the asker are left out, and that an approval had to wait, which is on record only where the turn
+    stopped for it; so is a review that was passed. Nothing else may differ.
     """
 
     record: tuple[str, ...]
@@ -52,15 +51,13 @@ def closed(id: str, reason: str) -> str:
 
 def approval(kind: str, state: str, *, reason: str | None = None, edited: object = None) -> str:
     """Say what was decided about a call (`run`), its result (`deliver`) or a form (`review`)."""
-    if state == "waiting":
-        return f"{kind}?"
     changed = "" if edited is None else f" to {json.dumps(edited)}"
     return f"{kind}: {state}{changed} by user{_because(reason)}"
 
 
 def outcome_of(events: Iterable[Mapping[str, Any]]) -> Outcome:
     """Return what events on record come to."""
-    found = list(events)
+    found = _call_by_call(list(events))
     ends = [str(event["status"]) for event in found if event["type"] == "turn_end"]
     words = tuple(str(event["content"]) for event in found if event["type"] == "tool_call_response")
     return Outcome(tuple(_lines(found)), words, ends[-1] if ends else OPEN)
@@ -75,10 +72,17 @@ def _lines(events: list[Mapping[str, Any]]) -> Iterator[str]:
                 yield asked(event["question_id"])
             case "inquiry_response":
                 yield _response(ids[event["id"]], event)
-            case "approval" if event["kind"] != "review" or event["state"] not in _PASSED:
+            case "approval" if event["state"] != "waiting" and (event["kind"], event["state"]) != ("review", "approved"):
                 yield _approval(event)
             case _:
                 pass
+
+
+def _call_by_call(events: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Put what belongs to one call together: calls run at once."""
+    places = {event["event_id"]: place for place, event in enumerate(events, 1) if event["type"] == "tool_call_request"}
+    asked = {event["id"]: places[event["call"]] for event in events if event["type"] == "inquiry_request"}
+    return sorted(events, key=lambda event: places.get(event.get("call", ""), asked.get(event.get("id", ""), 0)))
 
 
 def _response(id: str, event: Mapping[str, Any]) -> str:
@@ -93,8 +97,6 @@ def _response(id: str, event: Mapping[str, Any]) -> str:
 
 def _approval(event: Mapping[str, Any]) -> str:
     kind, state = event["kind"], event["state"]
-    if state == "waiting":
-        return f"{kind}?"
     edited = event.get("arguments", event.get("content") if state == "edited" else None)
     changed = "" if edited is None else f" to {json.dumps(edited)}"
     by = f" by {event['answered_by']['by']}" if "answered_by" in event else ""

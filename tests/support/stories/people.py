@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import threading
 from concurrent.futures import Future
@@ -69,6 +70,10 @@ class OutsidePerson:
         """Say yes, with changes."""
         self.send(self.find(kind), **{"arguments" if kind == "run" else "content": value})
 
+    def refusal(self, id: str) -> str:
+        """Say yes to a question that is not open any more; return what they are told."""
+        raise NotImplementedError
+
     def leave(self) -> None:
         """Go away: nothing here waits for anybody."""
 
@@ -79,9 +84,21 @@ class OutsidePerson:
 class StorePerson(OutsidePerson):
     """Answers by `store.answer`."""
 
+    def __init__(self, store: ConversationStore, user: str | None = None) -> None:
+        super().__init__(store)
+        self.user = user
+
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
         """Say it."""
-        asyncio.run(self.store.answer(question.id, **said))
+        asyncio.run(self.store.answer(question.id, **said, user=self.user))
+
+    def refusal(self, id: str) -> str:
+        """Say yes."""
+        try:
+            asyncio.run(self.store.answer(id, True))
+        except mt.MidturnError as error:
+            return str(error)
+        return ""
 
 
 class ApiPerson(OutsidePerson):
@@ -95,6 +112,10 @@ class ApiPerson(OutsidePerson):
         """Say it."""
         sent = self.client.post(f"/api/questions/{question.id}/answer", json=said)
         assert sent.status_code == 200, sent.text
+
+    def refusal(self, id: str) -> str:
+        """Say yes."""
+        return self.client.post(f"/api/questions/{id}/answer", json={"value": True}).text
 
 
 class PagePerson(OutsidePerson):
@@ -133,6 +154,10 @@ class PagePerson(OutsidePerson):
         if "Send these answers?" in sent.text and not self.reviews:
             self.send(question, approve=True)
 
+    def refusal(self, id: str) -> str:
+        """Say yes."""
+        return html.unescape(self.client.post(f"/q/{id}", data={"act": "answer", "answer": "yes"}, headers=OWN).text)
+
 
 def _of_form(question: mt.OpenQuestion) -> list[object]:
     return [asked["id"] for asked in question.form.questions] if question.form else []
@@ -148,7 +173,7 @@ def _fields(question: mt.OpenQuestion, said: dict[str, Any]) -> dict[str, Any]:
         "reply": {"act": "reply", "reply": what},
         "cancel": {"act": "end"},
         "back": {"act": "back"},
-        "value": {"act": "answer", "answer": what},
+        "value": {"act": "answer", "answer": what, "secret": what},
     }
     return {**given[does], **{key: value for key, value in said.items() if key == "reason"}}
 
@@ -212,6 +237,10 @@ class PrompterPerson:
         """Say yes, with changes."""
         self.says(kind, mt.Edited(value))
 
+    def refusal(self, id: str) -> str:
+        """There is no prompt for what is not open."""
+        raise NotImplementedError
+
     def leave(self) -> None:
         """Nobody leaves here in the middle."""
 
@@ -234,6 +263,18 @@ class Waiting(mt.Prompter):
 
 class Attached:
     """An asker whose turn runs in a thread while its person is there."""
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where it is on record."""
+        return self.asker.store
+
+    def again(self) -> None:
+        """It runs."""
+
+    def change(self) -> None:
+        """Ask something else from now on."""
+        self.asker.change()
 
     def __init__(self, asker: Asker) -> None:
         self.asker = asker
@@ -263,6 +304,10 @@ class CommandPerson(OutsidePerson):
     def send(self, question: mt.OpenQuestion, **said: Any) -> None:
         """Run the command."""
         self.user.ok("answer", question.id, *_words(said), "--store", self.address)
+
+    def refusal(self, id: str) -> str:
+        """Say yes."""
+        return " ".join(self.user.run("answer", id, "y", "--store", self.address).stderr.split())
 
 
 def _words(said: dict[str, Any]) -> list[str]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from midturn.core.routing.policy import ResultPolicy, RunPolicy
+from midturn.store.store import ConversationStore
 from support.stories.outcome import Outcome
 
-CALL = {"env": "staging"}
-"""What the model calls the tool with, where nothing depends on it."""
+CHANGED = "changed"
+"""The file that is there from when the tool asks something else."""
 
 
 class Scene(Struct, frozen=True, kw_only=True):
     """One call of a tool: what it asks (as on the wire), and who has to allow it (`run`) or its result (`result`).
 
     `by_model`: the model asks by `ask_user`, and its form ends in a review. What is said by the tool is its answers as JSON, unless it
-    has something to `say`.
+    has something to `say`. From when `change` was called it asks `changed`; `second` is what a second call asks at the same time.
     """
 
     ask: Sequence[dict[str, Any]] = ()
@@ -26,6 +28,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     run: RunPolicy = "unattended"
     result: ResultPolicy = "unattended"
     by_model: bool = False
+    changed: Sequence[dict[str, Any]] = ()
+    second: Sequence[dict[str, Any]] = ()
 
     @property
     def tool(self) -> str:
@@ -38,6 +42,12 @@ class Scene(Struct, frozen=True, kw_only=True):
         if self.by_model:
             return {"questions": [as_asked_by_a_model(question) for question in self.ask]}
         return {"ask": list(self.ask)} | ({} if self.say is None else {"say": self.say})
+
+    def reply(self, directory: Path) -> dict[str, Any]:
+        """Return what the model says: its calls."""
+        changed = {"changed": {"file": str(directory / CHANGED), "ask": list(self.changed)}} if self.changed else {}
+        more = [{"name": self.tool, "arguments": {"ask": list(self.second)}}] if self.second else []
+        return {"calls": [{"name": self.tool, "arguments": {**self.arguments, **changed}}, *more]}
 
 
 def as_asked_by_a_model(question: dict[str, Any]) -> dict[str, Any]:
@@ -57,8 +67,21 @@ class Asker(Protocol):
         """Go on as far as it goes, with nobody at any terminal."""
         ...
 
+    def again(self) -> None:
+        """Make the same call again, answered or not."""
+        ...
+
+    def change(self) -> None:
+        """Ask something else from now on."""
+        ...
+
     def outcome(self) -> Outcome:
         """Say what has become of it."""
+        ...
+
+    @property
+    def store(self) -> ConversationStore:
+        """Where it is on record."""
         ...
 
 
@@ -91,6 +114,10 @@ class Person(Protocol):
 
     def back(self, question: str) -> None:
         """Take the answer before it back."""
+        ...
+
+    def refusal(self, id: str) -> str:
+        """Say yes to a question that is not open any more, by its address; return what they are told."""
         ...
 
     def leave(self) -> None:

@@ -8,12 +8,17 @@ from typing import Any
 from msgspec import Struct
 
 from support.cli import asks
-from support.stories.outcome import Outcome, answered, approval, asked, closed, outcome
+from support.stories.outcome import Outcome, answered, approval, asked, closed, outcome, secretly
+from support.stories.people import StorePerson
 from support.stories.scene import Pair, Scene
 
 ENV: dict[str, Any] = {"id": "env", "text": "Which environment?", "answer_type": {"type": "select", "options": ["dev", "prod"]}}
 NOTE: dict[str, Any] = {"id": "note", "text": "A note?", "answer_type": {"type": "text"}}
 CONFIRM = asks()
+YES = {"question_id": "confirm", "equals": True}
+WHY: dict[str, Any] = {"id": "why", "text": "Why not?", "answer_type": {"type": "text"}, "when": {**YES, "equals": False}}
+TOKEN: dict[str, Any] = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
+REGION: dict[str, Any] = {"id": "region", "text": "Which region?", "answer_type": {"type": "select", "options": ["eu-1", "us-2"]}}
 
 
 class Story(Struct, frozen=True, kw_only=True):
@@ -47,7 +52,7 @@ def reply(pair: Pair) -> None:
     pair.asker.begin()
     pair.person.answer("env", "dev")
     pair.asker.go_on()
-    pair.person.reply("note", "Which one is cheaper?")
+    pair.person.reply("confirm", "Which one is cheaper?")
     pair.asker.go_on()
 
 
@@ -75,6 +80,118 @@ def cancelled(pair: Pair) -> None:
     pair.asker.go_on()
 
 
+def back(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+    pair.person.back("env")
+    pair.asker.go_on()
+    pair.person.answer("confirm", False)
+    pair.asker.go_on()
+    pair.person.answer("why", "Too late.")
+    pair.asker.go_on()
+
+
+def review(pair: Pair) -> None:
+    """The person looks at all answers once more, and changes the last one."""
+    pair.asker.begin()
+    pair.person.answer("env", "dev")
+    pair.asker.go_on()
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+    pair.person.back("review")
+    pair.asker.go_on()
+    pair.person.answer("confirm", False)
+    pair.asker.go_on()
+    pair.person.allow("review")
+    pair.asker.go_on()
+
+
+def delivered(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.allow("deliver")
+    pair.asker.go_on()
+
+
+def withheld(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.refuse("deliver", "")
+    pair.asker.go_on()
+
+
+def changed_result(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.edit("deliver", "Deployed somewhere.")
+    pair.asker.go_on()
+
+
+def secret(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.answer("token", "hunter22")
+    pair.asker.go_on()
+
+
+def asked_twice(pair: Pair) -> None:
+    """Who asks again what is open asks nothing new."""
+    pair.asker.begin()
+    pair.asker.again()
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+
+
+def _says_closed(told: str) -> bool:
+    """Say whether somebody is told that a question is closed; each door has a sentence of its own."""
+    return any(words in told.lower() for words in ("closed", "is open"))
+
+
+def answered_late(pair: Pair) -> None:
+    """Somebody has ended the turn meanwhile."""
+    pair.asker.begin()
+    other = StorePerson(pair.asker.store, "ben")
+    question = other.find("confirm")
+    other.end_turn("confirm")
+    told = pair.person.refusal(question.id)
+    assert _says_closed(told), told
+    pair.asker.go_on()
+
+
+def answered_twice(pair: Pair) -> None:
+    """The first one wins, and the second is told who that was."""
+    pair.asker.begin()
+    other = StorePerson(pair.asker.store, "ben")
+    question = other.find("confirm")
+    other.answer("confirm", False)
+    told = pair.person.refusal(question.id)
+    assert "ben" in told, told
+    pair.asker.go_on()
+
+
+def superseded(pair: Pair) -> None:
+    """A yes never goes to another question than the one that was asked."""
+    pair.asker.begin()
+    first = StorePerson(pair.asker.store).find("confirm")
+    pair.asker.change()
+    pair.asker.again()
+    told = pair.person.refusal(first.id)
+    assert _says_closed(told), told
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+
+
+def two_people(pair: Pair) -> None:
+    """Two calls ask at the same time, and each is answered by somebody else."""
+    pair.asker.begin()
+    StorePerson(pair.asker.store, "ben").answer("region", "eu-1")
+    pair.person.answer("confirm", True)
+    pair.asker.go_on()
+
+
+def rejected(pair: Pair) -> None:
+    pair.asker.begin()
+    pair.person.answer("confirm", False, "Not on a Friday.")
+    pair.asker.go_on()
+
+
 STORIES = (
     Story(
         name="ask one",
@@ -92,13 +209,13 @@ STORIES = (
     ),
     Story(
         name="reply",
-        scene=Scene(ask=[ENV, NOTE]),
+        scene=Scene(ask=[ENV, CONFIRM]),
         play=reply,
         outcome=outcome(
             asked("env"),
             answered("env", "dev"),
-            asked("note"),
-            closed("note", "reply"),
+            asked("confirm"),
+            closed("confirm", "reply"),
             words='{"cancelled": true, "answered": {"env": "dev"}, "reply": "Which one is cheaper?"}',
         ),
     ),
@@ -106,14 +223,13 @@ STORIES = (
         name="permission: yes",
         scene=Scene(say="Deployed.", run="ask"),
         play=allowed,
-        outcome=outcome(approval("run", "waiting"), approval("run", "approved"), words="Deployed."),
+        outcome=outcome(approval("run", "approved"), words="Deployed."),
     ),
     Story(
         name="permission: no",
         scene=Scene(say="Deployed.", run="ask"),
         play=not_allowed,
         outcome=outcome(
-            approval("run", "waiting"),
             approval("run", "skipped", reason="Not on a Friday."),
             words='deploy was skipped by the user. Reason: "Not on a Friday."',
         ),
@@ -122,14 +238,111 @@ STORIES = (
         name="permission: edit",
         scene=Scene(say="Deployed.", run="ask"),
         play=edited,
-        outcome=outcome(
-            approval("run", "waiting"), approval("run", "edited", edited={"say": "Deployed to dev."}), words="Deployed to dev."
-        ),
+        outcome=outcome(approval("run", "edited", edited={"say": "Deployed to dev."}), words="Deployed to dev."),
     ),
     Story(
         name="cancelled",
         scene=Scene(ask=[CONFIRM]),
         play=cancelled,
         outcome=outcome(asked("confirm"), closed("confirm", "user"), words="Tool input cancelled by user.", end="ended_by_user"),
+    ),
+    Story(
+        name="back",
+        scene=Scene(ask=[CONFIRM, {**ENV, "when": YES}, WHY]),
+        play=back,
+        outcome=outcome(
+            asked("confirm"),
+            answered("confirm", True),
+            asked("env"),
+            closed("env", "back"),
+            asked("confirm"),
+            answered("confirm", False),
+            asked("why"),
+            answered("why", "Too late."),
+            words='{"confirm": false, "env": null, "why": "Too late."}',
+        ),
+    ),
+    Story(
+        name="review",
+        scene=Scene(ask=[ENV, CONFIRM], by_model=True),
+        play=review,
+        outcome=outcome(
+            asked("env"),
+            answered("env", "dev"),
+            asked("confirm"),
+            answered("confirm", True),
+            asked("confirm"),
+            answered("confirm", False),
+            words='{"env": "dev", "confirm": false}',
+        ),
+    ),
+    Story(
+        name="deliver: yes",
+        scene=Scene(say="Deployed to x.", result="ask"),
+        play=delivered,
+        outcome=outcome(approval("deliver", "approved"), words="Deployed to x."),
+    ),
+    Story(
+        name="deliver: no",
+        scene=Scene(say="Deployed to x.", result="ask"),
+        play=withheld,
+        outcome=outcome(approval("deliver", "skipped"), words="The result of deploy was withheld by the user."),
+    ),
+    Story(
+        name="deliver: edit",
+        scene=Scene(say="Deployed to x.", result="ask"),
+        play=changed_result,
+        outcome=outcome(approval("deliver", "edited", edited="Deployed somewhere."), words="Deployed somewhere."),
+    ),
+    Story(
+        name="secret",
+        scene=Scene(ask=[TOKEN]),
+        play=secret,
+        outcome=outcome(asked("token"), secretly("token"), words='{"token": "[redacted]"}'),
+    ),
+    Story(
+        name="asked twice",
+        scene=Scene(ask=[CONFIRM]),
+        play=asked_twice,
+        outcome=outcome(asked("confirm"), answered("confirm", True), words='{"confirm": true}'),
+    ),
+    Story(
+        name="answered late",
+        scene=Scene(ask=[CONFIRM]),
+        play=answered_late,
+        outcome=outcome(asked("confirm"), closed("confirm", "user"), words="Tool input cancelled by user.", end="ended_by_user"),
+    ),
+    Story(
+        name="answered twice",
+        scene=Scene(ask=[CONFIRM]),
+        play=answered_twice,
+        outcome=outcome(asked("confirm"), answered("confirm", False), words='{"confirm": false}'),
+    ),
+    Story(
+        name="superseded by a changed text",
+        scene=Scene(ask=[CONFIRM], changed=[asks(text="Deploy to production?")]),
+        play=superseded,
+        outcome=outcome(
+            asked("confirm"), closed("confirm", "superseded"), asked("confirm"), answered("confirm", True), words='{"confirm": true}'
+        ),
+    ),
+    Story(
+        name="two people",
+        scene=Scene(ask=[CONFIRM], second=[REGION]),
+        play=two_people,
+        outcome=Outcome(
+            (asked("confirm"), answered("confirm", True), asked("region"), answered("region", "eu-1")),
+            ('{"confirm": true}', '{"region": "eu-1"}'),
+        ),
+    ),
+    Story(
+        name="rejected with a reason",
+        scene=Scene(ask=[CONFIRM]),
+        play=rejected,
+        outcome=outcome(
+            asked("confirm"),
+            answered("confirm", False, "Not on a Friday."),
+            words='{"confirm": false}\nThe user added: "Not on a Friday."',
+        ),
     ),
 )

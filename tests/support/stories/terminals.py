@@ -1,0 +1,244 @@
+"""People at a real terminal: a turn runs there, or `midturn answer` asks."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from support.form_person import FormPerson
+from support.pty_session import PtySession
+from support.stories.assistants import Assistant
+from support.stories.outcome import Outcome
+from support.stories.people import OutsidePerson
+from support.stories.scene import Scene
+
+_APPROVALS = {"run": "Run deploy?", "deliver": "Deliver the result of deploy?", "review": "Send these answers?"}
+_PATIENCE = 60.0
+_CTRL_C = "\x03"
+_TO_THE_EDITOR = "\x18"
+Start: TypeAlias = Callable[[str], PtySession]
+
+
+class TerminalPerson:
+    """Waits for each prompt, and presses keys. `start` sits down where a question is asked, whenever there is no prompt to wait for."""
+
+    def __init__(self, scene: Scene, *, plain: bool, start: Start) -> None:
+        self.plain = plain
+        self.enter = "\r" if plain else ""
+        self.asked = {question["id"]: question for question in (*scene.ask, *scene.changed)}
+        self.start = start
+        self.reviews = scene.by_model
+        self.refused: Callable[[str], str] = str
+        self.edited: Path | None = None
+        self.session: PtySession | None = None
+        self.person: FormPerson | None = None
+
+    def sit_down(self, session: PtySession) -> None:
+        """Look at a terminal."""
+        self.session, self.person = session, FormPerson(session, plain=self.plain)
+
+    def answer(self, question: str, value: Any, reason: str | None = None) -> None:
+        """Type an answer."""
+        if reason is not None:
+            self._type(question, f"p{self.enter}", f"{reason}\r")
+        else:
+            self._type(question, self._keys(self.asked[question]["answer_type"], value))
+
+    def reply(self, question: str, words: str) -> None:
+        """Say something to the model instead."""
+        self._type(question, f"r{self.enter}", f"{words}\r")
+
+    def back(self, question: str) -> None:
+        """Take the answer before it back."""
+        self._type(question, f"b{self.enter}")
+
+    def end_turn(self, question: str) -> None:
+        """Press Ctrl-C."""
+        self._type(question, _CTRL_C)
+
+    def allow(self, kind: str) -> None:
+        """Say yes."""
+        self._type(kind, "\r" if kind == "review" else f"y{self.enter}")
+
+    def refuse(self, kind: str, reason: str) -> None:
+        """Say no, and why."""
+        self._type(kind, f"p{self.enter}", f"{reason}\r") if reason else self._type(kind, f"n{self.enter}")
+
+    def edit(self, kind: str, value: Any) -> None:
+        """Say yes, and type what it shall be, or have an editor make that of it."""
+        assert self.edited
+        new = value if isinstance(value, str) else json.dumps(value)
+        self.edited.write_text(new)
+        self._type(kind, f"e{self.enter}", *((f"{new}\r",) if self.plain else (_TO_THE_EDITOR, "\r")))
+
+    def refusal(self, id: str) -> str:
+        """Ask for the prompt of what is not open any more."""
+        return " ".join(self.refused(id).split())
+
+    def leave(self) -> None:
+        """Close the window, once what was typed is taken."""
+        self.settle()
+        if self.session:
+            self.session.hang_up()
+            self.session.child.wait()
+            self.session = self.person = None
+
+    def return_(self) -> None:
+        """Come back when there is something to look at."""
+
+    def settle(self) -> None:
+        """Wait until what was typed has been taken: the program has ended, or asks the next."""
+        end = time.monotonic() + _PATIENCE
+        while self.session and self.person and not any(map(self.person.is_asked, self._texts())):
+            assert time.monotonic() < end, self.session.text
+            if not self.session.read():
+                self._get_up()
+        review = _APPROVALS["review"]
+        if self.person and self.person.is_asked(review) and not self.reviews:  # who answers from outside sees every form once more
+            self.person.reply(review, "\r")
+            self.settle()
+
+    def end(self) -> int | None:
+        """Wait for the program's end."""
+        self.settle()
+        return self._get_up()
+
+    def _get_up(self) -> int | None:
+        session, self.session, self.person = self.session, None, None
+        return session.wait_for_end() if session else None
+
+    def _type(self, question: str, *keys: str) -> None:
+        text = _APPROVALS[question] if question in _APPROVALS else self.asked[question]["text"]
+        person = self._before(question, text)
+        person.reply(text, keys[0])
+        for more in keys[1:]:
+            self._await_more(person)
+            person.press(more)
+
+    def _before(self, question: str, text: str) -> FormPerson:
+        """Return the person once a question can be answered; a program that has ended is started anew."""
+        end = time.monotonic() + _PATIENCE
+        started = False
+        while True:
+            if self.session is None or self.person is None:
+                started = True
+                self.sit_down(self.start(question))
+            assert self.session
+            assert self.person
+            if self.person.is_asked(text):
+                return self.person
+            shown = self.session.text
+            if not self.session.read():
+                assert self._get_up() is not None
+                assert not started, f"{text!r} is not asked:\n{shown}"
+            assert time.monotonic() < end, f"{text!r} is not asked:\n{shown}"
+
+    def _await_more(self, person: FormPerson) -> None:
+        """Wait for what comes after the first key: a line to type, or an editor that is done."""
+        person.session.wait_until(lambda: any(words in person.new for words in _MORE), "what comes after a key")
+
+    def _texts(self) -> list[str]:
+        return [*_APPROVALS.values(), *(question["text"] for question in self.asked.values())]
+
+    def _keys(self, kind: Mapping[str, Any], value: Any) -> str:
+        """Return the keys of an answer: a letter, the number of an option, or a line."""
+        match kind["type"]:
+            case "boolean":
+                return f"{'y' if value else 'n'}{self.enter}"
+            case "select":
+                return f"{kind['options'].index(value) + 1}{self.enter}"
+            case _:
+                return f"{value}\r"
+
+
+_MORE = ("Your reply", "Why", "The reason", "Enter submits", "Type the new")
+
+
+class AttachedAssistant(Assistant):
+    """Our assistant at a terminal: `midturn query` asks there, and whoever comes back sits down at `midturn resume`.
+
+    Nothing is configured for the time when nobody is there: what was put to the person waits for them all the same.
+    """
+
+    waits = ""
+
+    def __init__(self, scene: Scene, directory: Path, *, plain: bool) -> None:
+        super().__init__(scene, directory)
+        self.plain = plain
+        self.person = TerminalPerson(scene, plain=plain, start=lambda _: self._on_a_terminal("resume", self._conversation()))
+        self.person.edited, self.editor = _editor(directory)
+
+    def begin(self) -> None:
+        """Ask, and let the person answer."""
+        self.person.sit_down(self._on_a_terminal("query", "Go"))
+
+    def go_on(self) -> None:
+        """While somebody is there, the turn runs; else somebody goes on with what is ready, who is at no terminal."""
+        if self.person.session is None:
+            self.user.run("resume", "--ready", "--store", self.address)
+
+    def outcome(self) -> Outcome:
+        """Wait for the end of what runs; say what is on record."""
+        self.person.end()
+        self.conversation = self._conversation()
+        return super().outcome()
+
+    def _conversation(self) -> str:
+        return self.store.ids_sync()[-1]
+
+    def _on_a_terminal(self, command: str, *words: str) -> PtySession:
+        return self.user.on_a_terminal(command, *words, "--store", self.address, plain=self.plain, EDITOR=self.editor)
+
+
+class AnsweredAtATerminal:
+    """A person who runs `midturn answer ID` and is asked there, and the assistant that nobody is attached to."""
+
+    def __init__(self, scene: Scene, directory: Path, *, plain: bool) -> None:
+        self.asker = Assistant(scene, directory)
+        self.store = self.asker.store
+        self.plain = plain
+        self.person = TerminalPerson(scene, plain=plain, start=self._start)
+        self.person.refused = self._refused
+        self.person.edited, self.editor = _editor(directory)
+
+    def begin(self) -> None:
+        """Ask, with nobody there."""
+        self.asker.begin()
+
+    def go_on(self) -> None:
+        """Go on once what was typed is taken."""
+        self.person.settle()
+        self.asker.go_on()
+
+    def again(self) -> None:
+        """Make the call again."""
+        self.asker.again()
+
+    def change(self) -> None:
+        """Ask something else from now on."""
+        self.asker.change()
+
+    def outcome(self) -> Outcome:
+        """Say what is on record."""
+        self.person.end()
+        return self.asker.outcome()
+
+    def _refused(self, id: str) -> str:
+        with self.asker.user.on_a_terminal("answer", id, "--store", self.asker.address, size=(200, 40)) as session:
+            assert session.wait_for_end() == 1
+            return session.text
+
+    def _start(self, question: str) -> PtySession:
+        id = OutsidePerson(self.asker.store).find(question).id
+        return self.asker.user.on_a_terminal("answer", id, "--store", self.asker.address, plain=self.plain, EDITOR=self.editor)
+
+
+def _editor(directory: Path) -> tuple[Path, str]:
+    """Return a file, and the command of an editor that puts what stands there in the place of everything."""
+    edited, editor = directory / "edited", directory / "editor.py"
+    editor.write_text(f"import shutil, sys; shutil.copy({str(edited)!r}, sys.argv[1])")
+    return edited, f"{sys.executable} {editor}"
