@@ -35,6 +35,7 @@ def test_installing_keeps_what_is_there_and_can_be_undone(midturn: CommandLine, 
     installed = json.loads(settings.read_text())
     midturn.ok("hook", "uninstall", "claude")
 
+    assert settings.read_text() == json.dumps(THEIRS)
     assert installed["hooks"]["Stop"][0] == THEIRS["hooks"]["Stop"][0]
     assert installed["hooks"]["PermissionRequest"][0]["hooks"][0]["timeout"] == 86_400
     assert json.loads(settings.read_text()) == THEIRS
@@ -104,6 +105,88 @@ def test_a_link_of_somebodys_dotfiles_stays_one(midturn: CommandLine, settings: 
 
 def test_an_agent_that_there_is_not_is_a_usage_error(midturn: CommandLine) -> None:
     assert midturn.run("hook", "install", "clode").status == 2
+
+
+# Whose file it is ------------------------------------------------------------------------------------------------------------
+
+COMMENTED = b"""\xef\xbb\xbf{
+    // how I like it
+    "model": "opus", /* not "haiku" */
+    "hooks": {
+        "Stop": [
+            {"hooks": [{"type": "command", "command": "say // done"}]}, // mine
+        ],
+        "PermissionRequest": [],
+    },
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [COMMENTED, COMMENTED.replace(b"\n", b"\r\n"), b"{}", b"{\n}\n", b"", json.dumps(THEIRS).encode(), b'{ "hooks": {"Stop": []} }'],
+)
+def test_settings_are_read_as_the_agent_does_and_become_what_they_were(midturn: CommandLine, settings: Path, content: bytes) -> None:
+    settings.write_bytes(content)
+
+    midturn.ok("hook", "install", "claude")
+    between = settings.read_bytes()
+    midturn.ok("hook", "install", "claude", "--policy", "defer")
+    status = midturn.ok("hook", "status", "claude").stdout
+    midturn.ok("hook", "uninstall", "claude")
+
+    assert "asks through midturn" in status
+    assert settings.read_bytes() == content
+    if content.startswith(COMMENTED[:3]):
+        lines = between.splitlines()
+        assert [line for line in lines if b"//" in line or b"/*" in line] == [line for line in content.splitlines() if b"/" in line]
+        assert all(line.endswith(b"\r") for line in between.split(b"\n")[:-1]) == (b"\r" in content)
+
+
+def test_a_file_that_was_touched_since_loses_our_lines_and_nothing_else(midturn: CommandLine, settings: Path) -> None:
+    settings.write_bytes(COMMENTED)
+    midturn.ok("hook", "install", "claude")
+    settings.write_bytes(settings.read_bytes().replace(b"opus", b"haiku"))
+
+    midturn.ok("hook", "uninstall", "claude")
+
+    assert settings.read_bytes() == COMMENTED.replace(b"opus", b"haiku")
+
+
+@pytest.mark.parametrize("touched", [False, True])
+@pytest.mark.parametrize("agent", ["claude", "copilot"])
+def test_a_file_that_we_made_is_removed(midturn: CommandLine, agent: str, touched: bool) -> None:  # noqa: FBT001
+    file = INSTALLATIONS[agent](midturn.home, None, {}).file
+    midturn.ok("hook", "install", agent)
+    if touched:
+        file.write_text(file.read_text() + "\n")
+
+    midturn.ok("hook", "uninstall", agent)
+
+    assert not file.exists()
+
+
+def test_what_cannot_be_written_is_printed(midturn: CommandLine, settings: Path) -> None:
+    settings.write_text("{ not json")
+
+    refused = midturn.run("hook", "install", "claude")
+    printed = midturn.ok("hook", "install", "claude", "--print")
+
+    assert "`midturn hook install AGENT --print` prints what to add" in " ".join(refused.stderr.split())
+    assert set(printed.json["hooks"]) == {entry.event for entry in INSTALLATIONS["claude"](midturn.home, None, {}).entries}
+    assert str(settings) in printed.stderr.replace("\n", "")
+    assert settings.read_text() == "{ not json"
+
+
+@pytest.mark.parametrize("agent", INSTALLATIONS)
+def test_a_projects_settings_name_the_command_and_no_path_of_this_machine(midturn: CommandLine, agent: str) -> None:
+    midturn.ok("hook", "install", agent, "--project")
+    file = INSTALLATIONS[agent](midturn.home, midturn.root, {}).file
+
+    assert f'"midturn hook {agent}"' in file.read_text()
+    assert sys.prefix not in file.read_text()
+    midturn.ok("hook", "uninstall", agent, "--project")
+    assert not file.exists()
 
 
 # What is outdated -----------------------------------------------------------------------------------------------------------
@@ -205,13 +288,17 @@ def test_status_says_what_to_do_about_outdated_hooks_wherever_they_are(midturn: 
     midturn.ok("hook", "install", "claude")
     midturn.ok("hook", "install", "claude", "--project", "--policy", "defer")
     for file in (settings, midturn.root / ".claude" / "settings.json"):
-        file.write_text(file.read_text().replace(sys.executable, "/gone/python"))
+        file.write_text(file.read_text().replace(sys.executable, "/gone/python").replace('"midturn hook', '"/gone/python -m midturn hook'))
 
     outdated = midturn.run("hook", "status", "claude")
     for again in ((), ("--project", "--policy", "defer")):
         assert f"`{' '.join(['midturn hook install claude', *again])}` replaces them." in outdated.stdout
         midturn.ok("hook", "install", "claude", *again)
-    mended = midturn.ok("hook", "status", "claude").stdout
+    named = midturn.home / "bin" / "midturn"
+    named.parent.mkdir()
+    named.write_text("#!/bin/sh\n")
+    named.chmod(0o755)
+    mended = midturn.ok("hook", "status", "claude", PATH=f"{named.parent}:{midturn.environment['PATH']}").stdout
 
     assert outdated.status == 1
     assert outdated.stdout.count("its hooks are outdated: they run /gone/python, which is gone") == 2

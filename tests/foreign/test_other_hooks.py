@@ -274,7 +274,7 @@ def test_hooks_are_installed_and_taken_away(midturn: CommandLine, agent: str, fi
     assert all((hook.get("command") or hook["bash"]).endswith(f"hook {agent}") for hook in found)
     assert "If the hook is killed" in said
     assert "asks through midturn" in status
-    assert json.loads((midturn.home / file).read_text()) == {}
+    assert not (midturn.home / file).exists()
 
 
 def copilot(midturn: CommandLine, given: str) -> Session:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from midturn.core.json_value import Json, JsonObject
 from midturn.core.loose_json import items, members, objects, text
 from midturn.errors import ConfigError
+from midturn.files.private import write_private
+from midturn.foreign.settings_text import SettingsText
 
+_BY_HAND = "Nothing was changed; `midturn hook install AGENT --print` prints what to add by hand."
 _OURS = re.compile(r"midturn(\.exe)?['\"]? hook ([a-z-]+)")
 
 
@@ -54,37 +60,101 @@ class HookFound(Struct, frozen=True):
     command: str
 
 
-def install(installation: Installation, command: str, key: str) -> bool:
+def install(installation: Installation, command: str, key: str, kept: Path | None = None) -> bool:
     """Write our hooks in the place of those of ours that are there; say whether anything had to be changed.
 
+    Args:
+        installation: Where, and what.
+        command: What each of them runs.
+        key: Which agent's they are.
+        kept: A directory in which it is kept what the file was before, so that `uninstall` can put that back.
+
     Raises:
-        ConfigError: The file is not what the agent reads; it is left alone.
+        ConfigError: The file is not what the agent reads, or cannot be written; it is left alone.
     """
-    settings = _read(installation.file)
-    before = json.dumps(settings)
-    if _is_whole(installation, settings, command, key):
+    before = _bytes(installation.file)
+    settings = _text(installation.file, before)
+    value = _value(settings, installation.file)
+    if _is_whole(installation, value, command, key):
         return False
-    _remove(settings, key, installation.file)
-    hooks = settings.setdefault("hooks", {})
+    lists = [event for event, groups in _hooks(value, installation.file).items() if not any(map(_is_any_of(key), groups))]
+    settings = _without_ours(settings, key, installation.file, lists)
     for entry in installation.entries:
-        hooks.setdefault(entry.event, []).append(_group(entry, command) if installation.written == "claude" else _plain(entry, command))
-    for key_beside, value in installation.beside.items():
-        settings.setdefault(key_beside, value)
-    if json.dumps(settings) == before:
-        return False
-    _write(installation.file, settings)
+        written = _group(entry, command) if installation.written == "claude" else _plain(entry, command)
+        settings = settings.with_item(("hooks", entry.event), written)
+    for name, beside in installation.beside.items():
+        settings = settings if name in value else settings.with_member(name, beside)
+    written_bytes = settings.text.encode()
+    _write(installation.file, written_bytes)
+    if kept:
+        _keep(kept, installation.file, Undoing(before, hashlib.sha256(written_bytes).hexdigest(), tuple(lists)), key)
     return True
 
 
-def uninstall(installation: Installation, key: str) -> bool:
-    """Take our hooks away; say whether there were any."""
-    if not installation.file.exists():
+def uninstall(installation: Installation, key: str, kept: Path | None = None) -> bool:
+    """Take our hooks away; say whether there were any.
+
+    A file that nobody has touched since becomes what it was; one that we have made is removed.
+    """
+    before = _bytes(installation.file)
+    if before is None:
         return False
-    settings = _read(installation.file)
-    if not _remove(settings, key, installation.file):
+    settings = _text(installation.file, before)
+    if not _found(_value(settings, installation.file), key, installation.file):
         return False
-    _write(installation.file, settings)
+    undoing = _kept(kept, installation.file) if kept else None
+    lists = undoing.lists if undoing else ()
+    content: bytes | None = _without_ours(settings, key, installation.file, lists).text.encode()
+    if undoing and hashlib.sha256(before).hexdigest() == undoing.written:
+        content = undoing.before
+    elif undoing and undoing.before is None and json.loads(content or b"{}") in ({}, dict(installation.beside)):
+        content = None
+    _write(installation.file, content)
+    if kept:
+        _place(kept, installation.file).unlink(missing_ok=True)
     return True
+
+
+def to_add(installation: Installation, command: str) -> str:
+    """Return what `install` would write into a file that is empty, for somebody who writes it there by hand."""
+    settings = SettingsText("{}")
+    for name, beside in installation.beside.items():
+        settings = settings.with_member(name, beside)
+    for entry in installation.entries:
+        written = _group(entry, command) if installation.written == "claude" else _plain(entry, command)
+        settings = settings.with_item(("hooks", entry.event), written)
+    return settings.text
+
+
+class Undoing(Struct, frozen=True):
+    """What is known of a file that we have changed: what it was `before`, if it was there, and the digest of what we have `written`.
+
+    `lists` are the events that had a list without us, so that an empty one stays.
+    """
+
+    before: bytes | None
+    written: str
+    lists: tuple[str, ...] = ()
+
+
+def _keep(kept: Path, file: Path, undoing: Undoing, key: str) -> None:
+    """Keep it. What was kept before our first change stays: hooks that are replaced are taken away as well in the end."""
+    first = _kept(kept, file)
+    if first and _found(_value(_text(file, undoing.before), file), key, file):
+        undoing = replace(undoing, before=first.before, lists=first.lists)
+    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(_place(kept, file), msgspec.json.encode(undoing))
+
+
+def _kept(kept: Path, file: Path) -> Undoing | None:
+    try:
+        return msgspec.json.decode(_place(kept, file).read_bytes(), type=Undoing)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _place(kept: Path, file: Path) -> Path:
+    return kept / f"{hashlib.sha256(os.fsencode(os.path.realpath(file))).hexdigest()[:32]}.json"
 
 
 def installed(installation: Installation, key: str) -> Sequence[HookFound]:
@@ -146,27 +216,25 @@ def _plain(entry: HookEntry, command: str) -> dict[str, Any]:
     return {"type": "command", **({"matcher": entry.matcher} if entry.matcher else {}), "bash": command, "timeoutSec": entry.timeout}
 
 
-def _remove(settings: dict[str, Any], key: str, file: Path) -> bool:
-    hooks = _hooks(settings, file)
-    before = json.dumps(hooks)
-    for event, groups in list(hooks.items()):
-        kept = [left for group in groups if (left := _without_ours(group, key)) is not None]
-        if kept:
-            hooks[event] = kept
-        elif groups:
-            del hooks[event]
-    found = json.dumps(hooks) != before
-    if found and not hooks:
-        settings.pop("hooks", None)
-    return found
+def _without_ours(settings: SettingsText, key: str, file: Path, lists: Sequence[str]) -> SettingsText:
+    """Return settings without what is ours; a list that is empty then goes, unless it is one of those that were there without us."""
+    for event, groups in _hooks(_value(settings, file), file).items():
+        for place, group in reversed([*enumerate(groups)]):
+            hooks = items(members(group).get("hooks"))
+            ours = [at for at, hook in enumerate(hooks) if _is_ours(members(hook), key)]
+            if _is_ours(members(group), key) or (ours and len(ours) == len(hooks)):
+                settings = settings.without(("hooks", event, place))
+                continue
+            for at in reversed(ours):
+                settings = settings.without(("hooks", event, place, "hooks", at))
+        if groups and event not in lists and not _hooks(_value(settings, file), file)[event]:
+            settings = settings.without(("hooks", event))
+    value = _value(settings, file)
+    return settings.without(("hooks",)) if value.get("hooks") == {} and not lists else settings
 
 
-def _without_ours(group: Any, key: str) -> Any:
-    """Return a group, or a hook by itself, without what is ours; None where nothing of it is left."""
-    if not any(_is_ours(hook, key) for hook in _hooks_of(group)):
-        return group
-    kept = [hook for hook in items(members(group).get("hooks")) if not _is_ours(members(hook), key)]
-    return {**group, "hooks": kept} if kept else None
+def _is_any_of(key: str) -> Callable[[object], bool]:
+    return lambda group: any(_is_ours(hook, key) for hook in _hooks_of(group))
 
 
 def _is_ours(hook: JsonObject, key: str) -> bool:
@@ -186,31 +254,53 @@ def _command(hook: JsonObject) -> str:
 def _hooks(settings: dict[str, Any], file: Path) -> dict[str, list[Any]]:
     hooks = settings.get("hooks", {})
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in cast("dict[str, Any]", hooks).values()):
-        raise ConfigError(f"{file}: `hooks` is not what it should be (an object of lists). Correct it first; nothing was changed.")
+        raise ConfigError(f"{file}: `hooks` is not what it should be (an object of lists). Correct it first. {_BY_HAND}")
     return cast("dict[str, list[Any]]", hooks)
 
 
 def _read(file: Path) -> dict[str, Any]:
+    return _value(_text(file, _bytes(file)), file)
+
+
+def _bytes(file: Path) -> bytes | None:
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
+        return file.read_bytes()
     except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: {error}. Nothing was changed.") from error
-    if not isinstance(settings, dict):
-        raise ConfigError(f"{file}: it is not a JSON object. Nothing was changed.")
-    return cast("dict[str, Any]", settings)
+        return None
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}. Nothing was changed.") from error
 
 
-def _write(file: Path, settings: dict[str, Any]) -> None:
-    """Put the settings in the place of what was there, whole, with the permissions that it had."""
+def _text(file: Path, content: bytes | None) -> SettingsText:
+    try:
+        text = (content or b"").decode()
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}. {_BY_HAND}") from error
+    return SettingsText(text if text.strip("\ufeff \t\r\n") else "{}\n")
+
+
+def _value(settings: SettingsText, file: Path) -> dict[str, Any]:
+    try:
+        value = settings.value
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: {error}. {_BY_HAND}") from error
+    if not isinstance(value, dict):
+        raise ConfigError(f"{file}: it is not a JSON object. {_BY_HAND}")
+    return cast("dict[str, Any]", value)
+
+
+def _write(file: Path, content: bytes | None) -> None:
+    """Put the settings in the place of what was there, whole, with the permissions that it had; None removes the file."""
     target = Path(os.path.realpath(file))  # a link of somebody's dotfiles stays one
     try:
+        if content is None:
+            target.unlink(missing_ok=True)
+            return
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as stream:
-            stream.write(json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)

@@ -57,7 +57,7 @@ def _looked_at(key: str, *, project: bool) -> ExitStatus | None:
         say("{}: runs no hooks: `{}` turns all of them off in {}. Take that out there.", AGENTS[key].name, off, installation.file)
         return ExitStatus.ERROR
     policy = policy_of(found)
-    wrong = faults(found, wanted(installation_of(key, policy, project=project), command_line(key, policy)))
+    wrong = faults(found, wanted(installation_of(key, policy, project=project), command_line(key, policy, project=project)))
     if wrong:
         again = _installing(key, policy, project=project)
         say("{}: its hooks are outdated: {} ({}). `{}` replaces them.", AGENTS[key].name, "; ".join(wrong), installation.file, again)

@@ -10,6 +10,7 @@ from pathlib import Path
 from midturn.cli.own_program import own_program
 from midturn.cli.place import environment
 from midturn.errors import ConfigError
+from midturn.files.user_directories import user_state
 from midturn.foreign.agents import AGENTS, DEFERRING, INSTALLATIONS
 from midturn.foreign.claude_deferring import POLICY
 from midturn.foreign.installing import HookFound, Installation, installed
@@ -42,9 +43,18 @@ def writable_installation_of(key: str, policy: str = WAIT, *, project: bool) -> 
     return installation
 
 
-def command_line(key: str, policy: str = WAIT) -> str:
-    """Return the command of an agent's hooks; it works wherever the agent runs it."""
-    return shlex.join([*own_program(), "hook", key, *([] if policy == WAIT else ["--policy", policy])])
+def command_line(key: str, policy: str = WAIT, *, project: bool = False) -> str:
+    """Return the command of an agent's hooks; it works wherever the agent runs it.
+
+    A project's settings are shared: the command is named there, and not where it is on this machine.
+    """
+    program = ["midturn"] if project else own_program()
+    return shlex.join([*program, "hook", key, *([] if policy == WAIT else ["--policy", policy])])
+
+
+def kept_settings() -> Path:
+    """Return where it is kept what agents' settings were before our hooks."""
+    return user_state() / "hooks"
 
 
 def policy_of(found: Sequence[HookFound]) -> str:
