@@ -276,3 +276,21 @@ def test_a_turn_whose_tool_is_not_here_is_left_as_it_is(store: ConversationStore
 
     result = mt.Agent(model, tools=[careful], store=store).resume_sync(waiting.conversation)
     assert result.status == "completed"
+
+
+def test_a_turn_that_was_cancelled_is_told_as_that_when_it_is_resumed(store: ConversationStore) -> None:
+    @mt.tool
+    async def asks(ctx: mt.ToolContext) -> str:
+        """Ask."""
+        return str(await ctx.ask(CONFIRM))
+
+    async def scene() -> None:
+        agent = mt.Agent(calling("asks"), tools=[asks], store=store)
+        (question,) = (await agent.run("Go")).pending
+        await store.answer(question.id, cancel=True, user="ada")
+
+        assert (await agent.resume(question.conversation)).status == "ended_by_user"
+        with pytest.raises(mt.NotOpen, match=r"its turn was ended by ada \(api\)"):
+            await store.answer(question.id, True)
+
+    asyncio.run(scene())

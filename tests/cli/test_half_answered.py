@@ -202,3 +202,17 @@ def test_a_form_is_walked_back_and_sent_at_another_terminal_while_its_process_wa
 
     told = [(event["outcome"], event.get("answer")) for event in begun.events() if event["type"] == "inquiry_response"]
     assert told == [("answered", True), ("cancelled", None), ("answered", False), ("answered", True)]
+
+
+def test_a_turn_that_was_cancelled_in_the_inbox_is_told_as_that(begun: CommandLine) -> None:
+    begun.run("query", "-m", begun.script(calls("deploy", ask=asks())), "--defer", "Go")
+    (question,) = waiting(begun)
+    begun.ok("answer", question["id"], "--cancel")
+
+    resumed = begun.run("resume", question["conversation"])
+    late = begun.run("answer", question["id"], "yes")
+    discarded = begun.run("resume", "--discard")
+
+    assert (resumed.status, late.status, discarded.status) == (130, 1, 1)
+    assert "was ended by a person (inbox)." in resumed.stderr
+    assert "is closed: its turn was ended by a person (inbox)." in " ".join(late.stderr.split())

@@ -18,6 +18,7 @@ SMALLEST = {
     "inquiry_response": b',"id":"i","outcome":"cancelled"',
     "approval": b',"id":"a","call":"e","kind":"run","state":"waiting"',
     "suspended": b',"through":"e"',
+    "child": b',"call":"e","conversation":"1"',
     "config_delta": b',"delta":{}',
     "some_future_kind": b"",
 }

@@ -426,7 +426,7 @@ def test_a_tool_of_ours_runs_as_a_call_of_theirs(store: ConversationStore) -> No
                 await call.execute(asks)
         assert cleaned == ["cleaned"]
         with pytest.raises(mt.CallEnded):
-            async with mt.Inquirer(store, conversation, detached="deny").call("asks", "call_4") as call:
+            async with mt.Inquirer(store, conversation, detached="deny").call("asks", "call_5") as call:
                 await call.execute(asks)
         assert cleaned == ["cleaned"] * 2
 

@@ -319,7 +319,7 @@ class Agent(Generic[Deps, Shape]):
                 in any case.
 
         Raises:
-            NotOpen: Its last turn has ended.
+            NotOpen: Its last turn has ended by itself. One that a person has ended gives that result, `ended_by_user`.
             ConfigError: The turn is in a call of a tool that this agent does not have; nothing was changed.
             StoreError: There is no such conversation, or it cannot be written.
             StoreLocked: Another process, or another run, writes it.

@@ -27,7 +27,9 @@ from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
 from midturn.foreign.told import told
+from midturn.runtime.session import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
+from midturn.store.submission import describe
 
 
 class ResumeFlags(Struct, frozen=True, kw_only=True):
@@ -70,6 +72,10 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
         done = adopt_all(place) if resume.all else adopt(place, place.conversation(resume.id))
         return ExitStatus.DONE if done else ExitStatus.ERROR
     with Held.existing(place, place.conversation(resume.id)) as held:
+        ended = was_ended_by_user(held.events)
+        if ended and not resume.discard:
+            note("midturn: the turn of conversation {} was ended by {}.", held.conversation, describe(ended.ended_by))
+            return ExitStatus.ENDED_BY_USER
         if open_turn(held.events) is None:
             raise NotOpen(f"Conversation {held.conversation} has no open turn. `midturn conversation ls` shows which ones have.")
         if resume.discard:

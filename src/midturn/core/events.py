@@ -66,6 +66,26 @@ def _padded(timestamp: str) -> str:
     return f"{seconds}.{digits:0<6}"[: len(seconds) + 7] + zone if digits.isdigit() else timestamp
 
 
+class AnsweredBy(Struct, frozen=True, omit_defaults=True):
+    """Who answered: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
+
+    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
+    program knows. A `policy` is a prompter of the program that stands for no person. Other tags are kept.
+    """
+
+    by: str
+    model: str | None = None
+    origin: str | None = None
+    via: str | None = None
+    user: str | None = None
+    name: str | None = None
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether a prompt was answered, by a person or by a policy of the program, and not by what is configured or remembered."""
+        return self.by in ("user", "policy")
+
+
 class Parent(Struct, frozen=True, omit_defaults=True):
     """The call that an agent's turn runs in: a tool of another agent has started it.
 
@@ -95,10 +115,14 @@ TurnStatus: TypeAlias = Literal["completed", "ended_by_user", "failed"]
 
 
 class TurnEnd(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="turn_end"):
-    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open."""
+    """A turn is over: `completed`, `ended_by_user` or `failed` (with `error`). Without it, the last turn is open.
+
+    `ended_by` is who has ended it in place of an answer.
+    """
 
     status: str
     error: str | None = None
+    ended_by: AnsweredBy | None = None
 
 
 class Suspended(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="suspended"):
@@ -171,26 +195,6 @@ class Child(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="typ
     occurrence: int = 1
     of: str = ""
     state: str = always("running")
-
-
-class AnsweredBy(Struct, frozen=True, omit_defaults=True):
-    """Who answered: `user`, `policy` (with `name`), `assistant` (with `model`), `static` (with `origin`), `cached`, `default`.
-
-    `via` says how a person answered (`terminal`, `inbox`, `web`, `api`, `mcp`, `hook`, `acp`), `user` who it was, as the embedding
-    program knows. A `policy` is a prompter of the program that stands for no person. Other tags are kept.
-    """
-
-    by: str
-    model: str | None = None
-    origin: str | None = None
-    via: str | None = None
-    user: str | None = None
-    name: str | None = None
-
-    @property
-    def was_asked(self) -> bool:
-        """Whether a prompt was answered, by a person or by a policy of the program, and not by what is configured or remembered."""
-        return self.by in ("user", "policy")
 
 
 class AskedForm(Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from midturn.core.events import Event
+from midturn.core.events import Event, TurnEnd
 from midturn.core.stream import last_turn, open_turn
 from midturn.core.turn.effects import Effect
 from midturn.core.turn.inputs import TurnRequested, TurnResumed
@@ -51,16 +51,18 @@ class Session:
         return await self._drive(turn, turn.step(requested))
 
     async def resume(self) -> RunEnding:
-        """Continue the open turn exactly where its events end.
+        """Continue the open turn exactly where its events end. One that a person has ended since is told as that.
 
         Raises:
-            NotOpen: The last turn has ended.
+            NotOpen: The last turn has ended by itself.
             NeedsAdoption: It was not begun or decided here.
             ConfigError: It waits in a call of a tool that is not here.
             StoreError: The disk refused.
         """
         if self._services.journal.needs_adoption:
             raise NeedsAdoption(self._services.journal.conversation)
+        if was_ended_by_user(self._services.journal.events):
+            return RunEnding("ended_by_user")
         turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)
         self._check_tools(turn)
         return await self._drive(turn, turn.step(TurnResumed()))
@@ -92,6 +94,13 @@ class Session:
             return await self._driver.run(effects)
         finally:
             self._driver = None
+
+
+def was_ended_by_user(events: Sequence[Event]) -> TurnEnd | None:
+    """Return the end of the last turn where a person has ended it."""
+    window = last_turn(events)
+    ends = [event for event in window.events if isinstance(event, TurnEnd)] if window and not window.open else []
+    return ends[-1] if ends and ends[-1].status == "ended_by_user" else None
 
 
 def open_window(journal: Journal) -> Sequence[Event]:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from midturn.core.address import address
 from midturn.core.asker import asker_of
-from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse, ToolCallResponse
+from midturn.core.events import AnsweredBy, Approval, Event, InquiryCancelled, InquiryRequest, InquiryResponse, ToolCallResponse, TurnEnd
 from midturn.core.question.answer_type import SecretType
 from midturn.core.reply import Answered
 from midturn.core.stream import OpenQuestion, pairs, secrets_of_form
@@ -111,6 +111,13 @@ def why_superseded(events: Sequence[Event], event_id: str) -> str:
             return next((event.content.removesuffix(".") for event in events if isinstance(event, ToolCallResponse)), "")
         case _:
             return ""
+
+
+def ended_by(events: Sequence[Event], event_id: str) -> TurnEnd | None:
+    """Return the end of the turn of a question, where a person has ended it."""
+    asked = next((place for place, event in enumerate(events) if event.event_id == event_id), len(events))
+    end = next((event for event in events[asked:] if isinstance(event, TurnEnd)), None)
+    return end if end and end.status == "ended_by_user" else None
 
 
 def was_asked(events: Iterable[Event], event_id: str) -> bool:

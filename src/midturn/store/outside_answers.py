@@ -22,10 +22,19 @@ from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, No
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
-from midturn.store.decisions import already_answered, answer_batch, check_no_secret, decision_about, taken_by, was_asked, why_superseded
+from midturn.store.decisions import (
+    already_answered,
+    answer_batch,
+    check_no_secret,
+    decision_about,
+    ended_by,
+    taken_by,
+    was_asked,
+    why_superseded,
+)
 from midturn.store.families import end_around, end_children
 from midturn.store.port import HeldBy, LastTurn, Settled, StorePort
-from midturn.store.submission import HandedOver, Submission
+from midturn.store.submission import HandedOver, Submission, describe
 
 _STEP = 0.05  # seconds between two looks at what became of an answer
 _STEPS = 20
@@ -175,6 +184,9 @@ async def why_closed(port: StorePort, at: Address, closed: NotOpen | None = None
     if elsewhere:
         return NotOpen(f"The question {at} is closed: {elsewhere}.")
     if decision is None or isinstance(decision, InquiryCancelled):
+        end = ended_by(events, at.event_id)
+        if end:
+            return NotOpen(f"The question {at} is closed: its turn was ended by {describe(end.ended_by)}.")
         return closed or NotOpen(f"The question {at} is closed.")
     return already_answered(str(at), decision)
 

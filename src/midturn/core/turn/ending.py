@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from midturn.core.events import CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
+from midturn.core.events import AnsweredBy, CancelReason, Event, InquiryCancelled, ToolCallResponse, TurnEnd, TurnStatus
 from midturn.core.json_value import Json
 from midturn.core.stream import INTERRUPTED
 from midturn.core.turn.effects import Record
@@ -23,6 +23,7 @@ class Ending(Struct, frozen=True):
     reason: CancelReason
     metadata: dict[str, Json] | None = None
     error: str | None = None
+    by: AnsweredBy | None = None
 
 
 def write_ending(state: TurnState, ending: Ending) -> None:
@@ -33,7 +34,7 @@ def write_ending(state: TurnState, ending: Ending) -> None:
     for call in state.record.open_calls():
         request = call.request
         state.write(ToolCallResponse(id=request.id, content=ending.content(call), is_error=True, call=request.event_id))
-    state.write(TurnEnd(status=ending.status, error=ending.error))
+    state.write(TurnEnd(status=ending.status, error=ending.error, ended_by=ending.by))
 
 
 def ending_batch(turn: Sequence[Event], ending: Ending, ids: Iterator[str]) -> tuple[Event, ...]:
@@ -55,14 +56,15 @@ def left_by_its_call() -> Ending:
     return failed("the tool that began it went on without it", "superseded")
 
 
-def ended_by_user(asked: set[str]) -> Ending:
-    """Return the end of a turn that a person wants, who was `asked` in these calls."""
+def ended_by_user(asked: set[str], by: AnsweredBy | None = None) -> Ending:
+    """Return the end of a turn that a person wants, who was `asked` in these calls; `by` says who, where it was at a question."""
     from midturn.core.routing import messages  # most turns come to their own end
 
     return Ending(
         "ended_by_user",
         lambda call: messages.INPUT_CANCELLED if call.request.event_id in asked else messages.TURN_ENDED,
         "user",
+        by=by,
     )
 
 

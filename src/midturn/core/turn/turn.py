@@ -281,7 +281,7 @@ class Turn:
 
         match reply:
             case EndedTurn():
-                self._end(ended_by_user({ticket.call}))
+                self._end(ended_by_user({ticket.call}, who))
             case Unavailable():
                 self._calls[ticket.call].route(ticket.decision.unattended())
             case _:

@@ -108,7 +108,7 @@ class Visit:
         keeps_all = isinstance(reply, WentBack)
         match reply:
             case EndedTurn():
-                write_ending(self._state, ended_by_user({self._call.event}))
+                write_ending(self._state, ended_by_user({self._call.event}, who))
                 self._call.abandon()
             case Unavailable():
                 raise AnswerError([Problem("", "Nobody was there to answer.")])
