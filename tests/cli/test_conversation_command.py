@@ -81,7 +81,7 @@ def test_show_draws_a_form_as_rows_of_questions_and_answers(midturn: CommandLine
     midturn.ok("resume")
 
     shown = midturn.ok("conversation", "show").stdout
-    who = '(answered by the user in the inbox: "I asked around")'
+    who = '(answered by ana in the inbox: "I asked around")'
     rows = " ".join(shown.split())
     assert f"· ask_user Which colour? blue {who} Why? It calms. {who}" in rows
     assert "{" not in shown
@@ -97,7 +97,7 @@ def test_show_draws_edited_arguments_and_the_diff_that_was_approved(midturn: Com
 
     shown = midturn.ok("conversation", "show").stdout
 
-    edited = "  Run fs_create_file?  yes, edited  (answered by the user in the inbox)\n      b.txt (1 line, 5 bytes)\n      +ours\n"
+    edited = "  Run fs_create_file?  yes, edited  (answered by ana in the inbox)\n      b.txt (1 line, 5 bytes)\n      +ours\n"
     assert f"· fs_create_file\n      a.txt (1 line, 5 bytes)\n      +mine\n{edited}  | b.txt was created.\n" in shown
     assert "· fs_modify_file plan.md\n" in shown
     assert "    -one\n    +two\n" in shown
@@ -140,9 +140,9 @@ def test_a_yes_to_an_approval_keeps_its_reason(midturn: CommandLine) -> None:
 
     trail = midturn.ok("conversation", "show", "--inquiries").stdout
     for what, reason in zip(("review ask_user", "run deploy", "deliver deploy"), reasons[2:], strict=True):
-        assert f"{what}: approved by user via inbox\n            reason: {reason}\n" in trail
+        assert f"{what}: approved by user ana via inbox\n            reason: {reason}\n" in trail
     shown = midturn.ok("conversation", "show").stdout
-    assert '  Send these answers?  yes  (answered by the user in the inbox: "They are right.")\n' in shown
+    assert '  Send these answers?  yes  (answered by ana in the inbox: "They are right.")\n' in shown
 
 
 def test_show_inquiries_draws_the_audit_trail(talk: CommandLine) -> None:

@@ -70,7 +70,7 @@ def test_suspended_answered_and_resumed(midturn: CommandLine) -> None:
     assert resumed.stdout == "Done.\n"
     response = next(event for event in midturn.events() if event["type"] == "inquiry_response")
     assert (response["answer"], response["reason"]) == (True, "All is quiet.")
-    assert response["answered_by"] == {"by": "user", "via": "inbox"}
+    assert response["answered_by"] == {"by": "user", "via": "inbox", "user": "ana"}
 
 
 def test_answer_can_go_on_with_the_turn_at_once(midturn: CommandLine) -> None:
@@ -106,7 +106,7 @@ def test_the_second_answer_hears_that_it_comes_too_late(midturn: CommandLine) ->
     finished = midturn.run("answer", question["id"], "no")
 
     assert finished.status == 1
-    assert "was answered before, by a person (inbox). That answer stands." in finished.stderr
+    assert "was answered before, by ana (inbox). That answer stands." in finished.stderr
 
 
 def test_an_id_that_nothing_has_is_an_error(midturn: CommandLine) -> None:
@@ -458,7 +458,7 @@ def test_a_question_is_answered_while_its_agent_waits_at_another_terminal(midtur
         midturn.ok("answer", question["id"], "yes")
         assert terminal.wait_for_end() == 0
 
-    assert "Deploy to staging? yes  (answered by the user in the inbox)" in terminal.text
+    assert "Deploy to staging? yes  (answered by ana in the inbox)" in terminal.text
     assert terminal.text.endswith("Done.")
 
 
@@ -624,7 +624,7 @@ def test_a_whole_id_of_a_closed_question_says_who_answered(midturn: CommandLine)
     finished = midturn.run("answer", question["id"], "no")
 
     assert finished.status == 1
-    assert "was answered before, by a person (inbox)" in finished.stderr
+    assert "was answered before, by ana (inbox)" in finished.stderr
 
 
 def test_what_another_program_put_there_is_found_by_looking_at_all(midturn: CommandLine) -> None:
@@ -766,7 +766,7 @@ def test_who_watches_the_inbox_reads_which_question_was_answered_and_where(midtu
 
         midturn.ok("answer", question["id"], "yes")
 
-        watching.wait_for(f"{question['id']}  Deploy to staging?  yes  (answered by the user in the inbox)")
+        watching.wait_for(f"{question['id']}  Deploy to staging?  yes  (answered by ana in the inbox)")
         watching.send("\x03")
         assert watching.wait_for_end() == 0
 
@@ -774,7 +774,7 @@ def test_who_watches_the_inbox_reads_which_question_was_answered_and_where(midtu
 @pytest.mark.parametrize(
     ("flags", "row"),
     [
-        (("n", "--reason", "Not on a Friday."), 'no  (answered by the user in the inbox: "Not on a Friday.")'),
+        (("n", "--reason", "Not on a Friday."), 'no  (answered by ana in the inbox: "Not on a Friday.")'),
         (("--reply", "Ask Ada first."), "(reply) Ask Ada first."),
     ],
 )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from midturn.cli.loading import own_name
 from support.cli import CommandLine, asks, calls
 
 EDIT = {"path": "plan.md", "edits": [{"old": "2. Ship.", "new": "2. Ship slowly."}]}
@@ -204,3 +210,52 @@ def test_the_audit_says_since_when_a_permission_is_remembered(midturn: CommandLi
     granted = re.search(r"  (\d\d:\d\d:\d\d)  run deploy: approved by user via terminal\n", trail)
     assert granted
     assert f"run deploy: approved (remembered from {granted[1]})\n" in trail
+
+
+def test_an_answer_at_a_command_has_the_configured_name_or_else_the_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("MIDTURN_CFG_USER__NAME", raising=False)
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    assert own_name() == pwd.getpwuid(os.getuid()).pw_name
+    (tmp_path / "midturn").mkdir()
+    (tmp_path / "midturn" / "config.toml").write_text('[user]\nname = "ana"\n')
+    assert own_name() == "ana"
+    (tmp_path / "midturn" / "config.toml").write_text("broken = [")
+    assert own_name() == pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.mark.parametrize("how", [("yes",), ("--reply", "Not today."), ("yes", "--reason", "It is late.")])
+def test_every_way_to_answer_records_the_name_and_a_workspace_gives_nobody_another(midturn: CommandLine, how: tuple[str, ...]) -> None:
+    midturn.asker()
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=asks())), "--defer", "Go")
+    (waiting,) = midturn.ok("inbox", "--json").json
+    midturn.workspace_file('[user]\nname = "mallory"\n')
+    midturn.ok("answer", waiting["id"], *how)
+    late = midturn.run("answer", waiting["id"], "no")
+    if "--reply" in how:
+        assert "closed" in late.stderr
+    else:
+        (answered,) = [event for event in midturn.events() if event["type"] == "inquiry_response"]
+        assert answered["answered_by"] == {"by": "user", "via": "inbox", "user": "ana"}
+        assert "was answered before, by ana (inbox)" in late.stderr
+
+
+def test_a_form_that_is_answered_at_the_terminal_has_the_name_with_each_answer(midturn: CommandLine) -> None:
+    midturn.asker()
+    questions = [asks("first", "First?"), asks("second", "Second?")]
+    midturn.run("query", "-m", midturn.script(calls("deploy", ask=questions)), "--defer", "Go")
+    (waiting,) = midturn.ok("inbox", "--json").json
+    midturn.hasty()
+    with midturn.on_a_terminal("answer", waiting["id"]) as answering:
+        for number, keys in ((1, "y"), (2, "n")):
+            answering.wait_for(f"question {number} of 2")
+            answering.wait_at(": ")
+            answering.send(f"{keys}\r")
+        answering.wait_for("Press Enter to send")
+        answering.wait_at(": ")
+        answering.send("\r")
+        answering.wait_for_end()
+    given = [event["answered_by"] for event in midturn.events() if event["type"] == "inquiry_response"]
+    assert given == [{"by": "user", "via": "inbox", "user": "ana"}] * 2

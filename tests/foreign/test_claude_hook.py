@@ -66,7 +66,7 @@ def test_a_yes_from_the_inbox_lets_the_call_run(midturn: CommandLine, claude: Se
     assert decided(hook.decision()) == {"behavior": "allow"}
     assert answered.stderr.endswith("midturn: answered. Claude Code, which waits for it, goes on.\n")
     (events,) = stored(midturn)
-    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox"}]
+    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox", "user": "ana"}]
     assert events[-1] | {"timestamp": "", "event_id": ""} == {"type": "turn_end", "status": "completed", "timestamp": "", "event_id": ""}
 
 

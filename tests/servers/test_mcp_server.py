@@ -120,7 +120,7 @@ def test_a_client_without_a_dialog_gets_the_answer_from_the_inbox(midturn: Comma
     (events,) = stored(midturn)
     request = next(event for event in events if event["type"] == "inquiry_request")
     assert request["source"] == {"source": "other", "name": "opencode"}
-    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox"}]
+    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox", "user": "ana"}]
     assert events[-1]["type"] == "turn_end"
 
 

@@ -57,7 +57,7 @@ def test_the_turn_goes_on_and_the_answer_comes_with_check_answer(midturn: Comman
 
     asyncio.run(work())
     (events,) = stored(midturn)
-    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox"}]
+    assert [event["answered_by"] for event in answers(events)] == [{"by": "user", "via": "inbox", "user": "ana"}]
     assert events[-1]["type"] == "turn_end"
 
 

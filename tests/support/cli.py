@@ -16,6 +16,8 @@ from support.warm_commands import can_be_warm, run_warm
 ASKER = Path(__file__).with_name("asker.py")
 """A local command that asks what its arguments say, and returns the answers."""
 
+USER = "ana"
+"""Who answers at commands: the login differs from machine to machine."""
 _OURS = ("MIDTURN_", "CI", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "GEMINI_", "XDG_")
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 
@@ -62,7 +64,8 @@ class CommandLine:
         """The environment: ours, without what would change what a command does."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
         homes = {name: str(self.home / name.removeprefix("XDG_").removesuffix("_HOME").lower()) for name in _HOMES}
-        return {**kept, **homes, "HOME": str(self.home), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
+        own = {"HOME": str(self.home), "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error", "MIDTURN_CFG_USER__NAME": USER}
+        return {**kept, **homes, **own}
 
     def run(self, *arguments: str, stdin: str | bytes = b"", **environment: str) -> Finished:
         """Run a command to its end, without any terminal."""

@@ -140,7 +140,8 @@ class Examples:
     def _environment(self) -> dict[str, str]:
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         ours = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-        return {**ours, "PATH": programs, "HOME": str(self.home), "LC_ALL": "C.UTF-8", "GIT_CONFIG_GLOBAL": os.devnull}
+        user = {"HOME": str(self.home), "MIDTURN_CFG_USER__NAME": "ana"}  # the login differs from machine to machine
+        return {**ours, **user, "PATH": programs, "LC_ALL": "C.UTF-8", "GIT_CONFIG_GLOBAL": os.devnull}
 
     # Files ----------------------------------------------------------------------------------------------------------
 

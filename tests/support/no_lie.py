@@ -9,7 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-_WITH: Mapping[str, Sequence[str]] = {"user": (), "assistant": ("model",), "static": ("origin",), "cached": (), "default": ()}
+_WITH: Mapping[str, Sequence[str]] = {
+    "user": (),
+    "policy": ("name",),
+    "assistant": ("model",),
+    "static": ("origin",),
+    "cached": (),
+    "default": (),
+}
 """Who decides, and what is always said of them: which model it was, where it was configured."""
 _DECIDED = ("approved", "skipped", "edited")
 _CLOSED = ("user", "reply", "back", "superseded")

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from midturn.config.check import Checker
-from midturn.config.settings import AssistantSettings, DisplaySettings, WebSettings
+from midturn.config.settings import AssistantSettings, DisplaySettings, UserSettings, WebSettings
 from midturn.config.tree import BUILT_IN, Tree
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.names import ASK_USER, BUILT_IN_TOOLS, DESCRIBE_TOOLS
@@ -51,6 +51,7 @@ def built_in_layer() -> Tree:
             "limits": _given(DEFAULT_LIMITS),
             "prompt": _given(PromptSettings()),
             "display": _given(DisplaySettings()),
+            "user": _given(UserSettings()),
             "web": _given(WebSettings()),
         }
     )

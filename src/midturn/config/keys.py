@@ -257,6 +257,7 @@ KEYS = Branch(
         "prompt": PROMPT,
         "display": Branch(keys={"reasoning": Leaf(kind="boolean", help="draw what the model thinks")}),
         "notify": NOTIFY,
+        "user": Branch(keys={"name": Leaf(why="says who you are", help="who is recorded with your answers; without it, your login")}),
         "web": Branch(keys={"secrets": Leaf(kind="boolean", why="sets whether the browser takes secrets", help="answer secrets there?")}),
     }
 )

@@ -16,6 +16,7 @@ from midturn.config.settings import (
     McpServer,
     NotificationSettings,
     Settings,
+    UserSettings,
     WebSettings,
 )
 from midturn.config.tree import KeyPath, branch, entry, plain
@@ -44,6 +45,7 @@ def resolve(resolving: Resolving, toggles: tuple[Toggle, ...] = ()) -> Settings:
         limits=_table(resolving, Limits, "limits"),
         prompt=_table(resolving, PromptSettings, "prompt"),
         display=_table(resolving, DisplaySettings, "display"),
+        user=_table(resolving, UserSettings, "user"),
         web=_table(resolving, WebSettings, "web"),
         notify=resolving.command(notify.value, ("notify", "command")) if notify else (),
         notifications=_table(resolving, NotificationSettings, "notify"),

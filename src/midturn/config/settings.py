@@ -103,6 +103,12 @@ class DisplaySettings(Struct, frozen=True, kw_only=True):
     reasoning: bool = False
 
 
+class UserSettings(Struct, frozen=True, kw_only=True):
+    """Who answers at commands: recorded with each answer. Without a name, that is the login."""
+
+    name: str | None = None
+
+
 class WebSettings(Struct, frozen=True, kw_only=True):
     """What the page may do. `secrets`: True takes them behind a proxy, too, False nowhere; None where nobody else can read them."""
 
@@ -134,6 +140,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: Limits = DEFAULT_LIMITS
     prompt: PromptSettings = PromptSettings()
     display: DisplaySettings = DisplaySettings()
+    user: UserSettings = UserSettings()
     web: WebSettings = WebSettings()
     notify: tuple[str, ...] = ()
     notifications: NotificationSettings = NotificationSettings()

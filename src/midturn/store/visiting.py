@@ -35,18 +35,18 @@ class StoredVisit:
         store: Where the conversation is.
         question: The open question.
         turn: The last turn of its conversation.
-        via: How the person answers; it is recorded.
+        who: Who answers, and how; recorded.
 
     Raises:
         NotOpen: No such question waits.
         AlreadyAnswered: Somebody answered it first.
     """
 
-    def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], via: str) -> None:
+    def __init__(self, store: ConversationStore, question: OpenQuestion, turn: Sequence[Event], who: AnsweredBy) -> None:
         self._store = store
         self._question = question
         self._conversation = question.conversation
-        self._who = AnsweredBy("user", via=via)
+        self._who = who
         self._visit = Visit(turn, question.request.event_id, event_ids(), question.conversation)
         self._is_over = False
         self._seen = turn[-1].event_id
@@ -83,7 +83,9 @@ class StoredVisit:
 
     async def _hand_over(self, reply: Reply) -> None:
         """Give a reply to the process that holds the conversation, and see what it asks next."""
-        await self._store.answer(self._question.id, via=self._who.via or "api", **_as_given(reply, self._question.kind))
+        await self._store.answer(
+            self._question.id, via=self._who.via or "api", user=self._who.user, **_as_given(reply, self._question.kind)
+        )
         last = await self._store.port.look(self._conversation)
         while isinstance(last, HeldBy) and any(one.event_id == self._question.request.event_id for one in last.turn.handed):
             await pause(_STEP)

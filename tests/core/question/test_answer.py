@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from midturn.core.json_value import json_equal
 from midturn.core.question import Question
-from midturn.core.question.answer import answer_from_words
 from midturn.core.question.answer_type import SecretType, SelectOption
+from midturn.core.question.words import answer_from_words
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError
 from support.asked_questions import authored_questions
@@ -196,7 +197,7 @@ def test_choices_come_in_option_order_without_repeats(values: list[Any]) -> None
         (OTHER, '{"other": "something else"}', {"other": "something else"}),
         (OTHER, "A", "a"),
         (MANY, "a", ["a"]),
-        (MANY, "3, a", [3, "a"]),
+        (MANY, "3, a", ["a", 3]),
         (MANY, '["b"]', ["b"]),
         (MANY, "1, b", ["a", "b"]),
         (MANY_OTHER, '["a", {"other": "none of these"}]', ["a", {"other": "none of these"}]),
@@ -238,6 +239,47 @@ def test_null_skips_an_optional_question() -> None:
 )
 def test_words_that_fit_nothing_are_refused_in_their_own_terms(question: Question[Any], words: str) -> None:
     assert refused(question, answer_from_words(question, words))
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "answer"),
+    [
+        (YES_NO, "👍", True),
+        (YES_NO, "👍🏽", True),
+        (YES_NO, "❌", False),
+        (YES_NO, " Yes ", True),
+        (PICK, "2.", 3),
+        (MANY_OTHER, "all", ["a", "b"]),
+        (PICK, "=3", 3),
+        (MANY, "1-2", ["a", "b"]),
+        (WORDS, "👍", "👍"),
+        (Question.number("n", "N?", type=int, min=1), " 3 ", 3),
+        (Question.text("t", "T?", optional=True), "null", None),
+        (Question.select("s", "S?", ["a"], optional=True), "null", None),
+    ],
+)
+def test_what_a_person_types_is_parsed(question: Question[Any], words: str, answer: Any) -> None:
+    assert question.parse(words) == answer
+    assert question.persisted().parse(words) == answer
+
+
+def test_a_typed_secret_is_a_secret() -> None:
+    assert cast("SecretValue", SECRET.parse('"hunter2"')).reveal() == '"hunter2"'
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "says"),
+    [
+        (YES_NO, "maybe", "'maybe' is neither yes nor no. Answer yes or no."),
+        (PICK, "eu-3", "'eu-3' is none of the options. They are: 1 eu-1, 2 3, 3 true, 4 0.5."),
+        (PICK, "3", "3 is a number and a name here: write 3. for the number, =3 for the name."),
+        (MANY, "1-9", "'1-9' is none of the options. They are: 1 a, 2 b, 3 3."),
+        (Question.number("n", "N?", type=int, min=1), "0", "must be"),
+    ],
+)
+def test_what_cannot_be_parsed_is_refused_in_a_sentence_for_the_person(question: Question[Any], words: str, says: str) -> None:
+    with pytest.raises(AnswerError, match=re.escape(says)):
+        question.parse(words)
 
 
 @given(st.text(), authored_questions())

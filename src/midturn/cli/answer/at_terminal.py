@@ -10,6 +10,7 @@ from midturn.cli.answer.parameters import parameters_of
 from midturn.cli.asking import terminal
 from midturn.cli.place import Place
 from midturn.config.settings import Settings
+from midturn.core.events import AnsweredBy
 from midturn.core.json_value import JsonObject
 from midturn.core.reply import Answered, EndedTurn, Replied, Reply, Submitted, Unavailable
 from midturn.core.stream import OpenQuestion
@@ -17,11 +18,9 @@ from midturn.errors import AnswerError, Problem
 from midturn.prompter import Prompter, ask_once
 from midturn.store.visiting import StoredVisit
 
-VIA = "inbox"
 
-
-def answer_here(place: Place, question: OpenQuestion, settings: Settings, reason: str | None) -> Reply:
-    """Ask until the form is done; return the last reply. `reason` explains an answer that comes without one.
+def answer_here(place: Place, question: OpenQuestion, settings: Settings, who: AnsweredBy, reason: str | None) -> Reply:
+    """Ask `who` until the form is done; return the last reply. `reason` explains an answer that comes without one.
 
     Each reply is recorded before the next question is shown, by us or by the process that holds the conversation, so that what was answered
     stays answered if this terminal goes away.
@@ -32,7 +31,7 @@ def answer_here(place: Place, question: OpenQuestion, settings: Settings, reason
     """
     store = place.store
     last = store.run_sync("look", store.port.look(question.conversation))
-    visiting = StoredVisit(store, question, last.turn.events, VIA)
+    visiting = StoredVisit(store, question, last.turn.events, who)
     asks = _Asks(question.source.header, reason, parameters_of(place, question))
     return asyncio.run(_walk(terminal(settings), visiting, asks))
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from midturn.cli.answer.edits import as_edited, check_edit
 from midturn.cli.answer.finding import find_question
-from midturn.cli.answer.submitting import Submitting, Typed, TypedEdit, TypedValue, read_value, recorded_rows
+from midturn.cli.answer.submitting import VIA, Submitting, Typed, TypedEdit, TypedValue, read_value, recorded_rows
 from midturn.cli.answer.words import own_words
 from midturn.cli.attachment import is_attached
 from midturn.cli.decided_about import answered
@@ -20,6 +20,7 @@ from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.question_rows import place_of
 from midturn.cli.shown import Shown, line, presented
 from midturn.core.asker import Asker
+from midturn.core.events import AnsweredBy
 from midturn.core.reply import EndedTurn
 from midturn.core.stream import OpenQuestion, holds_secret
 from midturn.sandbox.doors import for_people_only
@@ -65,7 +66,7 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
     question = find_question(place.store, given.id)
     if given.value is None and given.other is None and given.reply is None and not given.cancel:
         return _at_the_terminal(place, question, given)
-    submitting = Submitting(place.store, question, given.reason)
+    submitting = Submitting(place.store, question, _who(), given.reason)
     if given.cancel:
         submitting.cancel()
         note("midturn: the turn of conversation {} was ended.", question.conversation)
@@ -85,6 +86,13 @@ def run_answer(given: AnswerFlags) -> ExitStatus:
     receipt = submitting.value(value)
     _say_recorded(question, value)
     return _go_on(question, given, held=receipt.held)
+
+
+def _who() -> AnsweredBy:
+    """Return who answers: the user of this command."""
+    from midturn.cli.loading import own_name  # a secret is answered by the turn itself
+
+    return AnsweredBy("user", via=VIA, user=own_name())
 
 
 def _say_recorded(question: OpenQuestion, value: Typed) -> None:
@@ -150,7 +158,7 @@ def _at_the_terminal(place: Place, question: OpenQuestion, given: AnswerFlags) -
     from midturn.cli.loading import load_here
 
     held = isinstance(place.run(place.store.port.look(question.conversation)), HeldBy)
-    if isinstance(answer_here(place, question, load_here().settings, given.reason), EndedTurn):
+    if isinstance(answer_here(place, question, load_here().settings, _who(), given.reason), EndedTurn):
         note("midturn: the turn of conversation {} was ended.", question.conversation)
         return ExitStatus.ENDED_BY_USER
     return _go_on(question, given, held=held)

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias, cast
 from msgspec import Struct
 
 from midturn.cli.answer.words import answer_of
+from midturn.core.events import AnsweredBy
 from midturn.core.form import Form
 from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json
-from midturn.core.question.answer import YES_OR_NO
+from midturn.core.question.words import yes_or_no
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AnswerError, Problem
 from midturn.prompts.answer_text import value_text
@@ -21,6 +22,7 @@ from midturn.store.store import ConversationStore
 _SEND_OR_NOT = (
     "These are the answers to a form: y sends them, `--reply TEXT` says something else instead; to go back to one, answer without a VALUE."
 )
+VIA = "inbox"
 _FROM_NOW_ON = {"always": True, "never": False}
 
 
@@ -78,10 +80,11 @@ def recorded_rows(question: OpenQuestion, submitted: Typed) -> list[tuple[str, s
 class Submitting:
     """Answers one question in a store."""
 
-    def __init__(self, store: ConversationStore, question: OpenQuestion, reason: str | None = None) -> None:
+    def __init__(self, store: ConversationStore, question: OpenQuestion, who: AnsweredBy, reason: str | None = None) -> None:
         self._store = store
         self._id = question.id
         self._edits = "content" if question.kind == "deliver" else "arguments"
+        self._who = who
         self._reason = reason
 
     def value(self, submitted: Typed) -> Receipt:
@@ -103,17 +106,17 @@ class Submitting:
         return self._answer(cancel=True)
 
     def _answer(self, **how: Any) -> Receipt:
-        return self._store.answer_sync(self._id, via="inbox", **how)
+        return self._store.answer_sync(self._id, via=VIA, user=self._who.user, **how)
 
 
 def _decision(question: OpenQuestion, words: str) -> Typed:
-    said = " ".join(words.lower().split())
+    said, yes = " ".join(words.lower().split()), yes_or_no(words)
     if question.kind == "review":
-        if YES_OR_NO.get(said):
+        if yes:
             return TypedDecision(approve=True)
         raise AnswerError([Problem("", _SEND_OR_NOT)])
-    if said in YES_OR_NO:
-        return TypedDecision(YES_OR_NO[said])
+    if yes is not None:
+        return TypedDecision(yes)
     if kept := _offered(question).get(said):
         return TypedDecision(approve=True, remember=kept)
     if said in _FROM_NOW_ON:

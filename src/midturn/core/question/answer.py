@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NoReturn, TypeAlias, assert_never, cast
 
-from midturn.core.json_text import NotJson, read_json
 from midturn.core.json_value import Json, JsonObject, json_problem, shown
 from midturn.core.limits import DEFAULT_LIMITS
 from midturn.core.question.answer_type import (
     Answerable,
-    AnswerType,
     BooleanType,
     MultiSelectType,
     SchemaType,
@@ -18,7 +15,7 @@ from midturn.core.question.answer_type import (
     SelectType,
     TextType,
 )
-from midturn.core.question.choices import all_chosen, chosen, numbered_option, option_of
+from midturn.core.question.choices import all_chosen, chosen
 from midturn.core.secret import SecretValue
 from midturn.errors import AnswerError, Problem
 
@@ -45,18 +42,6 @@ def check_answer(question: Answerable, value: object, depth_limit: int = DEPTH_L
     if value is None and question.optional:
         return None
     return _of_type(kind, cast("Json", value))
-
-
-def answer_from_words(question: Answerable, text: str) -> Json:
-    """Return what a VALUE on a command line means: JSON where that fits, else what is typed at the prompt (`eu-1`, `2`, `y`, `no`).
-
-    Several choices may be separated by commas. A typo is no answer: one's own words are written as `{"other": "…"}`. A secret is taken as
-    it is. The result is unchecked: give it to `question.check`, whose errors then speak of what was typed.
-    """
-    if isinstance(question.answer_type, SecretType):
-        return text
-    meanings = [*_as_json(text), *_as_words(question.answer_type, text), text]
-    return next((meaning for meaning in meanings if _fits(question, meaning)), meanings[0])
 
 
 def _of_type(kind: _Open, value: Json) -> Json:
@@ -96,44 +81,6 @@ def _under_schema(schema: JsonObject, value: Json) -> Json:
         ]
         raise AnswerError(whole)
     return value
-
-
-def _as_json(text: str) -> Iterator[Json]:
-    try:
-        yield read_json(text)
-    except NotJson:  # then they are bare words
-        return
-
-
-def _as_words(kind: AnswerType, text: str) -> Iterator[Json]:
-    """Yield what bare words can mean for a type, the likeliest first."""
-    match kind:
-        case BooleanType():
-            if text.strip().casefold() in YES_OR_NO:
-                yield YES_OR_NO[text.strip().casefold()]
-        case SelectType():
-            yield _choice(kind, text)
-        case MultiSelectType():
-            if option_of(kind.options, text) is not None:  # a label may have a comma in it
-                yield [_choice(kind, text)]
-            yield [_choice(kind, part) for part in text.split(",") if part.strip()]
-            yield [_choice(kind, text)]
-        case _:
-            return
-
-
-def _choice(kind: SelectType | MultiSelectType, words: str) -> Json:
-    named = option_of(kind.options, words)
-    option = numbered_option(kind.options, words) if named is None else named
-    return words.strip() if option is None else option
-
-
-def _fits(question: Answerable, value: Json) -> bool:
-    try:
-        check_answer(question, value)
-    except AnswerError:
-        return False
-    return True
 
 
 def _refuse(message: str) -> NoReturn:

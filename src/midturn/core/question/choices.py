@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import NoReturn, TypeGuard, cast
 
@@ -10,7 +9,6 @@ from midturn.core.json_value import Json, Scalar, json_equal, shown
 from midturn.core.question.answer_type import MultiSelectType, SelectOption, SelectType, folded
 from midturn.errors import AnswerError, Problem
 
-_NUMBER = re.compile(r"(\d{1,4})\.?", re.ASCII)
 _LISTED = 8  # options in a message
 
 
@@ -54,13 +52,6 @@ def option_of(options: Sequence[SelectOption], words: str) -> Scalar | None:
     """Return the option whose label these words are: exactly, or after NFKC, case folding and trimming."""
     exact = next((option.value for option in options if option.label == words), None)
     return exact if exact is not None else next((option.value for option in options if folded(option.label) == folded(words)), None)
-
-
-def numbered_option(options: Sequence[SelectOption], words: str) -> Scalar | None:
-    """Return the option with this number in its list, from 1 on (`2` or `2.`), as at the prompt."""
-    number = _NUMBER.fullmatch(words.strip())
-    place = int(number[1]) if number else 0
-    return options[place - 1].value if 1 <= place <= len(options) else None
 
 
 def _is_scalar(value: Json) -> TypeGuard[Scalar]:

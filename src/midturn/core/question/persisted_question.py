@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from midturn.core.question.answer_type import PersistedType
     from midturn.core.question.fields import QuestionFields
     from midturn.core.question.question import Question
+    from midturn.core.secret import SecretValue
 else:
     PersistedType = Any  # msgspec knows no union of tagged and untagged types: `__post_init__` reads it
 
 _READ_TYPES = (Struct, UnknownType)
+_NAMELESS = "answer"
 PERSISTED = "as_persisted"
 """Where a question keeps what the stream keeps of it."""
 
@@ -78,6 +80,30 @@ class PersistedQuestion(Struct, frozen=True, kw_only=True, omit_defaults=True, d
         """The whole question as canonical bytes: equal exactly for the same question, its context included."""
         encoded = msgspec.json.encode(self, order="sorted", enc_hook=_custom_as_json)
         return encoded if is_canonical(encoded) else canonical(self.to_json())
+
+    def check(self, value: object) -> Json | SecretValue:
+        """Return the canonical answer, as `Question.check` does.
+
+        Args:
+            value: What somebody answered.
+
+        Raises:
+            AnswerError: The value is not an answer.
+            QuestionError: A newer version asked this.
+        """
+        return self.asked(_NAMELESS).check(value)
+
+    def parse(self, words: str) -> Json | SecretValue:
+        """Return the canonical answer that a person means with these words, as `Question.parse` does.
+
+        Args:
+            words: What the person typed.
+
+        Raises:
+            AnswerError: The words are no answer; it says in a sentence for the person what would be one.
+            QuestionError: A newer version asked this.
+        """
+        return self.asked(_NAMELESS).parse(words)
 
     def asked(self, id: str) -> Question[Any]:
         """Return the question under its id again, to be asked and answered; what streams may hold and authors may not stays.

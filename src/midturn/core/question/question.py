@@ -117,6 +117,23 @@ class Question(Constructors, QuestionFields, Generic[T_co], frozen=True, kw_only
             python_answer(self.answer_type, self.returns, answer)
         return answer
 
+    def parse(self, words: str) -> Json | SecretValue:
+        """Return the canonical answer that a person means with these words: `yes`, `2`, `eu-1`, 👍, or JSON where that fits.
+
+        It is how `midturn answer` reads its VALUE: a number is the one in the list of options, choices are separated by commas, `null`
+        skips an optional question, and a typo is no answer; a person's own words are written as `{"other": "…"}`.
+
+        Args:
+            words: What the person typed.
+
+        Raises:
+            AnswerError: The words are no answer; it says in a sentence for the person what would be one.
+        """
+        from midturn.core.question.words import parse_answer  # only where words come from outside a prompt
+
+        answer = parse_answer(self, words)
+        return answer if self.returns is None else self.check(answer)
+
     def typed(self, answer: Json | SecretValue) -> T_co:
         """Return a checked answer as `T`: the member of an `Enum`, an instance of the type behind a schema, else as it is.
 

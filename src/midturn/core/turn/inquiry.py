@@ -21,8 +21,8 @@ from midturn.core.form.steps import Ask
 from midturn.core.json_value import Json, shown
 from midturn.core.prompt import Prompt
 from midturn.core.question import Question
-from midturn.core.question.answer import answer_from_words
 from midturn.core.question.answer_type import BooleanType, SecretType
+from midturn.core.question.words import answer_from_words
 from midturn.core.reply import Answered, Edited, Replied, Submitted, WentBack
 from midturn.core.routing import messages
 from midturn.core.routing.messages import LimitName
