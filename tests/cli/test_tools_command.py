@@ -171,3 +171,18 @@ def test_words_in_quotes_are_asked_behind_options_too(midturn: CommandLine) -> N
     assert midturn.ok("-m", model, "two words").stdout == "Done.\n"
     assert midturn.ok("-c", "two more").stdout == "Done.\n"
     assert len(midturn.conversations()) == 1
+
+
+def test_a_question_of_a_command_that_is_not_declared_to_ask_is_data_and_said_on_the_screen_and_by_doctor(midturn: CommandLine) -> None:
+    document = json.dumps({"type": "needs_input", "question": {"id": "q", "text": "Sure?", "answer_type": {"type": "boolean"}}})
+    (midturn.root / "asked.json").write_text(document)
+    midturn.configure("[conversation.tools.t]\nsource = 'local'\ncommand = ['cat', 'asked.json']\nrun = 'unattended'\n")
+    key = '`conversation.tools.t.protocol = "outcome"`'
+
+    ran = midturn.ok("query", "-m", midturn.script(calls("t"), calls("t")), "Go")
+    report = midturn.run("doctor", "--json").json
+
+    contents = [event["content"] for event in midturn.events() if event["type"] == "tool_call_response"]
+    assert contents == [document, document]
+    assert " ".join(ran.stderr.split()).count(key) == 1
+    assert [(one["works"], key in one["said"]) for one in report if one["what"] == "t"] == [(False, True)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -25,11 +26,14 @@ from midturn.compose.command_line import side_models
 from midturn.compose.models import providers_json, refuse_unusable
 from midturn.config.places import shown, user_config_file
 from midturn.config.settings import Settings
-from midturn.errors import ConfigError
+from midturn.core.stream.pairing import calls
+from midturn.errors import ConfigError, StoreError
 from midturn.models.at_hand import providers_at_hand
 from midturn.models.registry import Lookup
 from midturn.sandbox.own_process import State
+from midturn.store.store import ConversationStore
 from midturn.store.workspace import Workspace
+from midturn.tools.wire import is_question, taken_as_data
 
 
 class Finding(Struct, frozen=True):
@@ -44,7 +48,7 @@ class Finding(Struct, frozen=True):
 @with_json
 def command(*, as_json: bool) -> ExitStatus:
     """Find out what works here. The status is 1 if something that every turn needs does not."""
-    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _process, _models, _servers, _log)
+    looks = (_midturn, _workspace, _terminal, _editor, _git, _sandbox, _commands, _process, _models, _servers, _log)
     findings = [finding for look in looks for finding in look()]
     if as_json:
         say_json([{"what": one.what, "works": one.works, "said": one.said} for one in findings])
@@ -56,6 +60,7 @@ def command(*, as_json: bool) -> ExitStatus:
 
 
 _NEEDED = ("configuration", "model")
+_NEWEST = 5  # conversations that are looked at
 
 
 def _row(finding: Finding) -> tuple[Shown, Shown, Shown]:
@@ -133,6 +138,27 @@ def _sandbox() -> Iterator[Finding]:
     names = {"landlock": "Landlock", "bubblewrap": "bubblewrap", "sandbox-exec": "macOS's sandbox-exec", "none": ""}
     means = f"tools run under {names[found.means]}. " if names[found.means] else ""
     yield Finding("sandbox", works=found.means != "none", said=(means + " ".join(found.lacks)).strip())
+
+
+def _commands() -> Iterator[Finding]:
+    """Look in the newest conversations for questions of commands that are not declared to ask."""
+    settings = settings_if_right()
+    if settings is None:
+        return
+    store = find_place().store
+    for tool in dict.fromkeys(_asked_as_data(store, store.ids_sync()[-_NEWEST:])):
+        found = settings.tools.get(tool)
+        if found is not None and found.source == "local" and found.protocol == "text":
+            yield Finding(tool, works=False, said=taken_as_data(tool))
+
+
+def _asked_as_data(store: ConversationStore, ids: Sequence[str]) -> Iterator[str]:
+    """Yield the names of the tools whose result was a question."""
+    for id in ids:  # noqa: A001  the store's word
+        with suppress(StoreError):  # one that cannot be read is what other commands tell of
+            for call, response in calls(store.read_sync(id).events):
+                if response is not None and not response.is_error and is_question(response.content):
+                    yield call.name
 
 
 def _process() -> Iterator[Finding]:

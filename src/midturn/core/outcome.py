@@ -13,7 +13,7 @@ from midturn.core.question import Question
 
 
 class Success(Struct, frozen=True):
-    """The tool is done; `content` is what the model reads, `images` what it sees, where it can.
+    """The tool is done; `content` is what the model reads, `images` what it sees, where it can; `warning` is for people, who see it once.
 
     Args:
         content: What the model reads.
@@ -21,6 +21,7 @@ class Success(Struct, frozen=True):
 
     content: str
     images: tuple[Image, ...] = ()
+    warning: str | None = None
 
 
 class ToolError(Struct, frozen=True):

@@ -24,7 +24,7 @@ from midturn.tools.docstring import Documentation
 from midturn.tools.environment import child_environment
 from midturn.tools.executable import CommandError, find_executable
 from midturn.tools.process import OUTPUT_CAP, ProcessEnd, Program, run_process
-from midturn.tools.wire import WireError, WireWorkspace, read_outcome, request_document
+from midturn.tools.wire import WireError, WireWorkspace, is_question, read_outcome, request_document, taken_as_data
 
 _SHELL = "/bin/sh"
 _LOOKED_AT = 16 * 1024  # bytes at the end of standard error: a failure names there what it could not open
@@ -117,7 +117,8 @@ class CommandTool:
 
     def _text(self, finished: ProcessEnd) -> Outcome:
         if finished.status == 0:
-            return Success(_decoded(finished.stdout))
+            written = _decoded(finished.stdout)
+            return Success(written, warning=taken_as_data(self.spec.name) if is_question(written) else None)
         return self._stopped(_ended(finished.status), finished)
 
     def _document(self, finished: ProcessEnd, run: ToolRun) -> Outcome:

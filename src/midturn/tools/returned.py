@@ -78,10 +78,11 @@ _AROUND = 100  # bytes of a picture's event besides its data
 def deliverable(outcome: Outcome, run: ToolRun) -> Outcome:
     """Make an outcome fit to be read and recorded: no secret of the call in it, a text of `limits.tool_output` bytes, what pictures fit."""
     match outcome:
-        case Success(content, images):
+        case Success(content, images, warning):
             text = shortened(run.hide(content), run)
             kept = _fitting(text, images, run.limits.batch)
-            return Success(f"{text}\n{_left_out(images[len(kept) :], run.limits.batch)}" if len(kept) < len(images) else text, kept)
+            left_out = f"\n{_left_out(images[len(kept) :], run.limits.batch)}" if len(kept) < len(images) else ""
+            return Success(text + left_out, kept, warning)
         case ToolError(message, trace, transient):
             lines = tuple(run.hide("\n".join(trace)).splitlines())
             return ToolError(shortened(run.hide(message), run), lines, transient)

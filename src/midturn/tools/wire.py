@@ -69,6 +69,22 @@ def read_outcome(stdout: bytes, limits: Limits = DEFAULT_LIMITS) -> Outcome:
             return NeedsInput(_form(document, limits))
 
 
+def is_question(text: str) -> bool:
+    """Whether a text is a document of `needs_input` without a mistake: what a command writes that means to ask."""
+    if '"needs_input"' not in text:
+        return False
+    try:
+        return isinstance(read_outcome(text.encode("utf-8", "replace")), NeedsInput)
+    except WireError:
+        return False
+
+
+def taken_as_data(tool: str) -> str:
+    """Say what became of a question of a command that is not declared to ask, and what declares it."""
+    key = f"conversation.tools.{tool}.protocol"
+    return f'it wrote a question, which was taken as data, and nobody was asked. If it is to ask, set `{key} = "outcome"`.'
+
+
 def _document(stdout: bytes, limits: Limits) -> JsonObject:
     """Decode strictly: UTF-8, one object, no duplicate key, no NaN, no lone surrogate, not too deep."""
     if not stdout.strip():

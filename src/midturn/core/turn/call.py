@@ -194,6 +194,8 @@ class Call:
         self._move(Move.FINISH)
         content, is_error = result.for_model(self.record, outcome, self._replay)
         images = () if isinstance(outcome, ToolError) else outcome.images
+        if isinstance(outcome, Success) and outcome.warning is not None:
+            self._state.warn(self.record.request.name, outcome.warning)
         match self._view.policy.result:
             case "unattended":
                 self._respond(content, is_error=is_error, images=images)
