@@ -1,4 +1,4 @@
-"""The agent that is tortured: chains, a form, parallel calls, parallel asks and an approval, in every conversation. Its workers are killed.
+"""The agent that is tortured: chains, forms, parallel calls and asks, an approval, agents inside of a tool. Its workers are killed.
 
 Every effect is a line in the file that `TORTURE_EFFECTS` names: the call's idempotency key, and what it did.
 """
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import midturn as mt
+from midturn.core.events import ChatRequest
 from midturn.core.exchange import ModelRequest, TextPart, ToolCallPart
 
 EFFECTS = Path(os.environ.get("TORTURE_EFFECTS", os.devnull))
@@ -61,10 +62,36 @@ async def approved(number: int, ctx: mt.ToolContext) -> str:
     return "done"
 
 
+async def _instruct(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
+    """Call the one tool that the task names, as the agents inside do."""
+    await asyncio.sleep(SLOW)
+    if any(event.type == "tool_call_response" for event in request.events):
+        return TextPart("Done.")
+    task = next(event.content for event in request.events if isinstance(event, ChatRequest))
+    name, number = task.split()
+    return (ToolCallPart("call_1", name, {"number": int(number)}),)
+
+
+@mt.tool
+async def delegate(number: int) -> str:
+    """Have two agents ask at the same time, one of them through a third."""
+    inside = mt.Agent(mt.FunctionModel(_instruct), tools=[chain, form, pass_on])
+    tasks = (f"form {number}1", f"pass_on {number}2")
+    results = await asyncio.gather(*(inside.run(task) for task in tasks))
+    return " ".join(result.text for result in results)
+
+
+@mt.tool
+async def pass_on(number: int) -> str:
+    """Have another agent ask."""
+    return (await mt.Agent(mt.FunctionModel(_instruct), tools=[chain]).run(f"chain {number}")).text
+
+
 TURNS = (
     (ToolCallPart("call_1", "chain", {"number": 1}),),
     (ToolCallPart("call_2", "form", {"number": 2}), ToolCallPart("call_3", "chain", {"number": 3})),
     (ToolCallPart("call_4", "approved", {"number": 4}), ToolCallPart("call_5", "both", {"number": 5})),
+    (ToolCallPart("call_6", "delegate", {"number": 6}), ToolCallPart("call_7", "form", {"number": 7})),
 )
 
 
@@ -79,4 +106,5 @@ async def _say(request: ModelRequest) -> Sequence[ToolCallPart] | TextPart:
     return TextPart("Done.")
 
 
-agent = mt.Agent(mt.FunctionModel(_say), tools=[chain, form, approved, both], store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))
+TOOLS = [chain, form, approved, both, delegate]
+agent = mt.Agent(mt.FunctionModel(_say), tools=TOOLS, store=mt.open_store(os.environ.get("TORTURE_STORE", "var")))

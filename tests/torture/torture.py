@@ -3,8 +3,8 @@
     python tests/torture/torture.py files --kills 200
     python tests/torture/torture.py postgres --kills 100 --crashes 5
 
-Prints one line of counts. The status is 1 if an acknowledged answer is lost, a question was asked twice or has two answers, a turn is
-stuck, or an effect was repeated under another idempotency key.
+Prints one line of counts; `inside` are turns of agents inside of tools. The status is 1 if an acknowledged answer is lost, a question was
+asked twice or has two answers, a turn is stuck, or an effect was repeated under another idempotency key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import midturn as mt
-from midturn.core.events import Approval, InquiryAnswered, InquiryRequest, TurnEnd
+from midturn.core.events import Approval, Child, InquiryAnswered, InquiryRequest, TurnEnd
+from midturn.core.stream.children import parent_of
 from midturn.errors import StoreLocked
 
 PATIENCE = 90.0  # seconds without any progress after the last kill until what is not done counts as stuck
@@ -59,6 +60,7 @@ class Counts(Struct):
     of_persons: int = 0
     crashes: int = 0
     conversations: int = 0
+    inside: int = 0
     acknowledged: int = 0
     rivals: int = 0
     refused: int = 0
@@ -232,8 +234,14 @@ class Torture:
 
     async def _judge(self) -> None:
         answered: dict[str, str | None] = {}
-        for id in self._ids:
+        begun: Counter[tuple[str, str, str, int]] = Counter()
+        for id in await self._agent.store.ids():
             events = (await self._agent.store.read(id)).events
+            parent = parent_of(events)
+            if parent:
+                around = (await self._agent.store.read(parent.conversation)).events
+                named = next(event for event in around if event.event_id == parent.child and isinstance(event, Child))
+                begun[named.call, named.agent, named.text_sha256, named.occurrence] += 1
             if not any(isinstance(event, TurnEnd) for event in events):
                 self.counts.stuck += 1
                 self.counts.examples.append(f"stuck: {id}")
@@ -249,6 +257,8 @@ class Torture:
             for event in events:
                 if isinstance(event, Approval) and event.state != "waiting" and event.id in waiting and event.answered_by:
                     answered[f"{id}-{waiting[event.id]}"] = event.answered_by.user
+        self.counts.inside = len(begun)
+        self.counts.asked_twice += sum(times - 1 for times in begun.values())
         self._judge_acknowledged(answered)
         self._judge_effects()
 
