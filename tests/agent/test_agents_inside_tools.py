@@ -11,7 +11,7 @@ import midturn as mt
 from midturn.core.events import Child, InquiryRequest, TurnEnd, TurnStart
 from midturn.core.exchange import ToolCallPart
 from midturn.store.store import ConversationStore
-from support.nested_agents import SURE, Asked, Company
+from support.nested_agents import SURE, Asked, Company, over
 from support.people import Chat
 from support.waiting import until
 
@@ -26,14 +26,6 @@ async def asked_in(store: ConversationStore) -> mt.OpenQuestion:
     """Return the first question that is open, as soon as there is one."""
     async with aclosing(store.watch()) as changes:
         return await anext(change.question async for change in changes if change.question)
-
-
-async def ended(store: ConversationStore, conversation: str) -> None:
-    """Return when the turn of a conversation is over."""
-    async with aclosing(store.watch(conversation)) as changes:
-        async for change in changes:
-            if change.kind == "turn_ended" and change.conversation == conversation:
-                return
 
 
 async def requests(store: ConversationStore) -> list[str]:
@@ -266,7 +258,7 @@ def test_a_worker_goes_on_with_the_turn_around_and_never_with_the_one_inside(sto
         working = asyncio.create_task(company.agent.work())
         for question in waiting.pending:
             await store.answer(question.id, True)
-        await ended(store, waiting.conversation)
+        await over(store, waiting.conversation)
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
 

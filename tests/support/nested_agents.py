@@ -13,6 +13,13 @@ from midturn.store.store import ConversationStore
 SURE = mt.Question.boolean("sure", "Sure?")
 
 
+async def over(store: ConversationStore, conversation: str) -> None:
+    """Return when the turn of a conversation is over."""
+    async with asyncio.timeout(30):
+        while conversation in await store.open_turns():  # noqa: ASYNC110  a watch begins with what is open by then
+            await asyncio.sleep(0.01)
+
+
 class Asked:
     """A model that makes its calls, and then repeats what it was told; it counts how often it is asked."""
 

@@ -274,7 +274,9 @@ class Torture:
                     self.counts.examples.append(f"refused {id}: {why}")
                 case _:
                     self.counts.acknowledged += 1
-                    self.counts.two_answers += id in told
+                    if id in told:
+                        self.counts.two_answers += 1
+                        self.counts.examples.append(f"acknowledged twice: {id} by {told[id]} and {person}")
                     told[id] = person
                     if answered.get(id) != person:
                         self.counts.lost += 1
