@@ -66,7 +66,6 @@ def turns() -> dict[str, Figure]:
     disk, _, _, written = counted(0, deploy_twice, [True, "eu-1"])
     found["a turn of two questions: bytes"] = Figure(written)
     found["a turn of two questions: syncs"] = Figure(disk.syncs)
-    found["a turn of one question, sealed: bytes"] = Figure(counted(0, deploy, ["eu-1"], ".midturn/conversations")[3])
     return found
 
 
@@ -146,7 +145,9 @@ def imports() -> dict[str, Figure]:
         run("init")
         for arguments in (("--version",), ("--help",), ("query", "-m", "scripted:play.json", "--defer", "hello"), ("inbox",)):
             run(*arguments)
-        (waiting,) = mt.open_store(root / ".midturn/conversations").pending_sync()
+        from support.places import workspace_store  # the path comes first
+
+        (waiting,) = mt.open_store(workspace_store(root, Path(environment["XDG_DATA_HOME"]))).pending_sync()
         run("answer", waiting.id, "yes", "--resume")
     return found
 

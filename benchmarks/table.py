@@ -177,7 +177,9 @@ def commands(rounds: int) -> list[Row]:
                 raise SystemExit(ended.stderr.decode())
 
         process(COMMAND, "init")
-        store = mt.open_store(root / ".midturn/conversations")
+        from support.places import workspace_store  # the path comes first
+
+        store = mt.open_store(workspace_store(root, root))
 
         def answered() -> float:
             process(COMMAND, "query", "-m", "scripted:play.json", "--defer", "hello")
@@ -341,7 +343,7 @@ def main() -> None:
     given = parser.parse_args()
     table, rows = round_trips(given.rounds)
     figures = json.loads(Path(__file__).with_name("figures.json").read_text())
-    rows.append(("bytes of a turn of one question, and sealed", _figures(figures, "after 0 events: bytes", "sealed: bytes")))
+    rows.append(("bytes of a turn of one question", _figures(figures, "after 0 events: bytes")))
     rows.append(("syncs of a turn of one question, and of two", _figures(figures, "after 0 events: syncs", "two questions: syncs")))
     for part in (
         lambda: growth(given.rounds),

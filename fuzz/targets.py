@@ -35,7 +35,7 @@ from midturn.prompts.content import code_line, one_line
 from midturn.prompts.rich.key import Key, Paste
 from midturn.prompts.rich.keyboard import Keyboard
 from midturn.store.memory_store import MemoryStore
-from midturn.store.seal import SealChain
+from midturn.store.moving import History
 from midturn.store.tail import FileEnd, committed_end, last_turn
 from midturn.tools.wire import WireError, read_outcome
 from midturn.web.app import inbox
@@ -48,7 +48,6 @@ Target: TypeAlias = Callable[[bytes], int]
 _CODE = re.compile("⟨U\\+([0-9A-F]{4,6})⟩")
 _ACTS = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _STEPS = 300
-_KEY = b"k" * 32
 
 
 def events(data: bytes) -> int:
@@ -62,7 +61,7 @@ def events(data: bytes) -> int:
         else:
             again = decode_event(encode_event(event), "events.jsonl:1")
             assert encode_event(again) == encode_event(event)
-    SealChain(_KEY, b"").follow(lines)
+    History.of(lines)
     _read_from_the_end(data)
     for view in (turns, provider_view, functools.partial(pending, conversation="1")):
         view(found)

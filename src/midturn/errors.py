@@ -10,7 +10,6 @@ MidturnError
 ├── NotAllowed         this user may not answer the question; it stays open
 ├── StoreError         a conversation cannot be read or written
 │   ├── TurnOpen       the last turn of the conversation waits to be continued
-│   ├── NeedsAdoption  an open turn was not begun or decided here: nothing of it runs before somebody has adopted it
 │   ├── StoreLocked    another process writes it
 │   └── Busy           many write it in quick succession; try again
 ├── ModelError         a model cannot be reached or does not do what was asked
@@ -126,17 +125,6 @@ class TurnOpen(StoreError):  # noqa: N818
         self.conversation = conversation
         self.text = text
         super().__init__(message)
-
-
-class NeedsAdoption(StoreError):  # noqa: N818
-    """An open turn was not begun, or not decided, by this user at this place: nothing of it runs before it is adopted."""
-
-    def __init__(self, conversation: str) -> None:
-        self.conversation = conversation
-        super().__init__(
-            f"The open turn of conversation {conversation} was not begun here, or was changed by another program: nothing of it runs "
-            "before a person has looked at it, and has taken it over or ended it."
-        )
 
 
 class StoreLocked(StoreError):  # noqa: N818

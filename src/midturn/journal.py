@@ -26,11 +26,6 @@ class Journal(Protocol):
         ...
 
     @property
-    def needs_adoption(self) -> bool:
-        """Whether the open turn, if there is one, was not begun or decided here; False where the store is not sealed."""
-        ...
-
-    @property
     def answers(self) -> AnswerFeed:
         """What others hand over meanwhile."""
         ...

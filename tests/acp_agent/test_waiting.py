@@ -77,7 +77,7 @@ def test_a_turn_goes_on_when_the_store_has_stirred_and_looks_at_nothing_until_th
             await editor.until(lambda: editor.permissions)
             still.began = True
             await still.everybody_waits()
-            store = open_store(midturn.root / ".midturn" / "conversations")
+            store = open_store(midturn.store)
             (question,) = await store.pending()
             await store.answer(question.id, approve=True)
             still.end()

@@ -92,10 +92,3 @@ def test_descriptions_of_parameters_reach_the_model_however_they_are_written() -
         "size": "Which size.",
         "name": "Whose.",
     }
-
-
-def test_no_error_of_the_library_names_a_command() -> None:
-    from midturn.errors import NeedsAdoption
-
-    assert "`midturn" not in str(NeedsAdoption("7"))
-    assert "before a person has looked at it" in str(NeedsAdoption("7"))

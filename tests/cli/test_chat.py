@@ -326,7 +326,7 @@ def test_tab_offers_what_may_follow_a_command(midturn: CommandLine, typed: str, 
 
 
 def test_a_chat_in_a_store_of_its_own_shows_what_is_there(midturn: CommandLine) -> None:
-    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), "--store", "elsewhere") as session:
+    with midturn.on_a_terminal("chat", "-m", script(midturn, {"text": "Hello."}), "--store", "../elsewhere") as session:
         session.wait_at("> ")
         session.send("Good morning\r")
         session.wait_until(lambda: session.text.count("Hello.") == 1, "the answer")

@@ -14,7 +14,7 @@ def place_of(text: str) -> Path:
     """Return the workspace that the demo has made."""
     found = re.search(r"All of this is in\s+(\S+)", text)
     assert found
-    return Path(found[1])
+    return Path(found[1]) / "work"
 
 
 def test_without_a_terminal_a_scripted_person_answers_and_everything_else_is_real(midturn: CommandLine, tmp_path: Path) -> None:

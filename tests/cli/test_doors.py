@@ -60,7 +60,7 @@ except midturn.errors.PersonNeeded as error:
 @pytest.mark.parametrize("way", ["plainly", "after a double fork"])
 def test_a_tool_does_not_answer_with_the_library_either(midturn: CommandLine, waiting: str, way: str) -> None:
     (midturn.root / "library.py").write_text(LIBRARY)
-    store = midturn.root / ".midturn" / "conversations"
+    store = midturn.store
 
     printed = tried(midturn, "", way, program=f"{sys.executable} {midturn.root}/library.py {store} {waiting}")
 
@@ -83,7 +83,7 @@ async def ask(ctx: midturn.ToolContext) -> str:
     "Ask."
     return repr(await ctx.ask(midturn.Question.boolean("q", "Really?")))
 
-store = midturn.open_store("own")
+store = midturn.open_store("own", trusted=True)
 agent = midturn.Agent(midturn.ScriptedModel([{"calls": [{"name": "ask"}]}, {"text": "Done."}]), tools=[ask], store=store)
 asyncio.run(agent.run("Go"))
 store.answer_sync(store.pending_sync()[0].id, True)

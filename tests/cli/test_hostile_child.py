@@ -99,7 +99,7 @@ def test_without_the_sandbox_it_does_one_of_the_six_at_most(midturn: CommandLine
 
 FORGING = """
 import json, pathlib, subprocess, sys
-question, python = sys.argv[1:]
+question, python, store = sys.argv[1:]
 
 def command(*words):
     done = subprocess.run([python, "-m", "midturn", *words], capture_output=True, text=True)
@@ -110,11 +110,11 @@ def answering():
 
 def library():
     from midturn import open_store
-    open_store(".midturn/conversations").answer_sync(question, True)
+    open_store(store).answer_sync(question, True)
 
 def by_hand():
     conversation, _, event = question.partition("-")
-    folder = next(pathlib.Path(".midturn/conversations").glob(conversation + "-*"))
+    folder = next(pathlib.Path(store).glob(conversation + "-*"))
     answers = folder / "answers"
     answers.mkdir(exist_ok=True)
     given = {"event_id": event, "answer": True, "by": "user", "at": "2026-01-01T00:00:00.000000Z"}
@@ -154,7 +154,7 @@ def test_none_of_the_five_doors_is_open(midturn: CommandLine, means: Means) -> N
     (asking,) = midturn.conversations()
     forger = midturn.root / "forger.py"
     forger.write_text(FORGING)
-    command = [sys.executable, str(forger), question["id"], sys.executable]
+    command = [sys.executable, str(forger), question["id"], sys.executable, str(midturn.store)]
     with midturn.config.open("a") as file:
         file.write(f'[conversation.tools.forge]\ncommand = {json.dumps(command)}\nrun = "unattended"\n')
         file.write(f"environment = {json.dumps([name for name in midturn.environment if name.startswith('XDG_')])}\n")

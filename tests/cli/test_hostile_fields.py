@@ -81,7 +81,7 @@ def events() -> list[dict[str, Any]]:
 @pytest.fixture
 def hostile(midturn: CommandLine) -> CommandLine:
     """A user with such a conversation, and with evil in the configuration and in the names of files."""
-    directory = midturn.root / ".midturn" / "conversations" / f"{NUMBER}-evil"
+    directory = midturn.store / f"{NUMBER}-evil"
     directory.mkdir(parents=True)
     lines = [json.dumps(event, ensure_ascii=False) for event in events()]
     (directory / "events.jsonl").write_text("\n".join([*lines, f'{{"broken": "{EVIL}', json.dumps({"type": evil("x")}), ""]))
@@ -270,7 +270,7 @@ def test_the_same_turn_where_everything_is_drawn_has_no_sequence_but_ours(midtur
 def test_what_is_piped_on_is_as_it_was(hostile: CommandLine) -> None:
     """A program that reads JSON or an export gets the characters themselves."""
     assert hostile.ok("inbox", "--json").json[0]["question"]["text"] == evil("question")
-    recorded = (hostile.root / ".midturn" / "conversations" / f"{NUMBER}-evil" / "events.jsonl").read_bytes()
+    recorded = (hostile.store / f"{NUMBER}-evil" / "events.jsonl").read_bytes()
     assert hostile.ok("conversation", "export", "--format", "jsonl").stdout.encode() == recorded
 
 

@@ -84,7 +84,7 @@ def test_output_jsonl_is_the_events_as_they_are_recorded(midturn: CommandLine) -
     printed = midturn.ok("query", "-m", midturn.script({"text": "Hello."}), "--output", "jsonl", "hi").lines
 
     assert [event["type"] for event in printed] == ["turn_start", "config_delta", "chat_request", "chat_response", "turn_end"]
-    on_disk_alone = {"more", "seal"}  # how a batch was written, and by whom
+    on_disk_alone = {"more"}  # how a batch was written
     recorded = [{key: value for key, value in event.items() if key not in on_disk_alone} for event in midturn.events()]
     assert [{key: value for key, value in event.items() if key not in on_disk_alone} for event in printed] == recorded
 
@@ -246,7 +246,7 @@ def test_a_known_secret_is_not_taken_from_the_command_line(midturn: CommandLine)
     assert "hunter2" not in (midturn.conversations()[0] / "events.jsonl").read_text()
 
 
-def test_words_that_turn_out_to_be_a_secret_stand_in_no_file(midturn: CommandLine) -> None:
+def test_words_that_turn_out_to_be_a_secret_stand_in_nothing_but_the_flags_of_the_conversation(midturn: CommandLine) -> None:
     midturn.asker()
     question = {"id": "token", "text": "The token?", "answer_type": {"type": "secret"}}
     model = midturn.script(calls("deploy", ask=[question, asks()], say="x"))
@@ -258,7 +258,9 @@ def test_words_that_turn_out_to_be_a_secret_stand_in_no_file(midturn: CommandLin
     assert "hunter2" not in finished.stderr
     files = [path for path in (*midturn.root.rglob("*"), *midturn.home.rglob("*")) if path.is_file()]
     assert len(files) > 4
-    assert [path for path in files if b"hunter2" in path.read_bytes()] == []
+    (log,) = [path for path in files if b"hunter2" in path.read_bytes()]
+    assert log.parent.parent == midturn.store
+    assert [event["type"] for event in midturn.events() if "hunter2" in json.dumps(event)] == ["config_delta"]
 
 
 def test_a_resumed_turn_has_the_answers_that_were_given_with_the_request(midturn: CommandLine) -> None:
@@ -273,15 +275,14 @@ def test_a_resumed_turn_has_the_answers_that_were_given_with_the_request(midturn
     assert [(event["answer"], event["answered_by"]["by"]) for event in answered] == [("eu-1", "user"), (True, "static")]
 
 
-def test_local_and_store_keep_a_conversation_elsewhere(midturn: CommandLine) -> None:
+def test_store_keeps_a_conversation_elsewhere(midturn: CommandLine) -> None:
     model = midturn.script()
 
-    midturn.ok("query", "-m", model, "--local", "hi")
-    midturn.ok("query", "-m", model, "--store", "elsewhere", "hi")
+    midturn.ok("query", "-m", model, "--store", "../elsewhere", "hi")
 
     assert midturn.conversations() == []
-    assert len(midturn.ok("conversation", "ls", "--json").json) == 1
-    assert len(midturn.ok("conversation", "ls", "--json", "--store", "elsewhere").json) == 1
+    assert midturn.ok("conversation", "ls", "--json").json == []
+    assert len(midturn.ok("conversation", "ls", "--json", "--store", "../elsewhere").json) == 1
 
 
 def test_a_limit_of_cycles_ends_the_turn(midturn: CommandLine) -> None:

@@ -87,7 +87,6 @@ def test_who_lists_questions_loads_nothing_of_what_asks_or_runs_them(midturn: Co
     for_turns = {"midturn.ports", "midturn.core.form", "midturn.core.outcome", "midturn.core.turn.effects", "midturn.runtime", "asyncio"}
     for_others = {
         "midturn.store.outside_answers",
-        "midturn.store.adoption",
         "midturn.core.value_types",
         "subprocess",
         "click.shell_completion",

@@ -56,7 +56,8 @@ def values(leaf: Leaf) -> list[Json]:
 
 
 _STRUCTURAL = {"source", "command", "shell", "protocol", "rename", "kind", "url"}  # what fits together is tested elsewhere
-KEYS_AND_LEAVES = [(path, leaf) for path, leaf in leaves(KEYS) if path[-1] not in _STRUCTURAL and path[:2] != ("providers", "mcp")]
+_ELSEWHERE = {("providers", "mcp"), ("conversation", "store")}
+KEYS_AND_LEAVES = [(path, leaf) for path, leaf in leaves(KEYS) if path[-1] not in _STRUCTURAL and path[:2] not in _ELSEWHERE]
 
 
 def toml(path: KeyPath, value: Json) -> str:
@@ -103,7 +104,7 @@ def _load(workspace: Workspace, path: KeyPath, chosen: dict[str, Json]):  # noqa
     recorded = workspace.load(
         *([f"{dotted(path)}={_toml(chosen['recorded --cfg'])}"] if "recorded --cfg" in chosen else []),
         flags=[Assignment(dotted(path), chosen["recorded flags"], "--old")] if "recorded flags" in chosen else [],
-    ).given.to_record(workspace.state)
+    ).given.to_record()
     variable = "MIDTURN_CFG_" + "__".join(path).upper()
     return workspace.load(
         *([f"{dotted(path)}={_toml(chosen['--cfg'])}"] if "--cfg" in chosen else []),

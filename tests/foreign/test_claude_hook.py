@@ -268,7 +268,7 @@ OURS = {
 def asked(midturn: CommandLine) -> list[list[Any]]:
     """Ask a form through our server, in a session that had another name then; return the sets of questions that its dialog may show."""
     with patch.dict(os.environ, midturn.environment, clear=True):
-        store = place_in(midturn.root, None, local=True).store
+        store = place_in(midturn.root, None).store
     asker = Asker(name="Claude Code", agent="claude", session="another", via="mcp", cwd=str(midturn.root))
     form = read_arguments(OURS).form
     asyncio.run(Errands(store, asker, SYSTEM).questions("", "ask_user", OURS, form))

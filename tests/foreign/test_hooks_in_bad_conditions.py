@@ -78,7 +78,7 @@ class Agent:
 
     def waiting(self) -> Sequence[OpenQuestion]:
         """Return what waits in the inbox of this user."""
-        return asyncio.run(place_in(self.midturn.root, None, local=True).store.pending())
+        return asyncio.run(place_in(self.midturn.root, None).store.pending())
 
     def runs(self, said: Mapping[str, Any] | bytes | None, *, closes: bool = True) -> tuple[int, str, str]:
         """Run its hook, which waits for nobody; return the status, and what was printed."""

@@ -104,18 +104,19 @@ def _delta(midturn: CommandLine) -> None:
 
 
 def _replayed(midturn: CommandLine) -> None:
-    """What was sealed in one place is copied to another."""
+    """What was given in one place is copied to another."""
     midturn.ok("query", "-m", midturn.script(), "--cfg", "conversation.tools.mine.run=unattended", "Hello")
-    sealed = [line for line in _lines(midturn) if '"config_delta"' in line]
-    assert sealed
-    shutil.rmtree(midturn.root / ".midturn" / "conversations")
+    given = [line for line in _lines(midturn) if '"config_delta"' in line]
+    assert given
+    shutil.rmtree(midturn.store)
+    midturn.configure(USER)
     directory = plant(midturn)
     with (directory / "events.jsonl").open("a") as file:
-        file.write("\n".join([*sealed, ""]))
+        file.write("\n".join([*given, ""]))
 
 
 def _lines(midturn: CommandLine) -> list[str]:
-    files = (midturn.root / ".midturn" / "conversations").glob("*/events.jsonl")
+    files = (midturn.store).glob("*/events.jsonl")
     return [line for file in files for line in file.read_text().splitlines()]
 
 
@@ -148,7 +149,7 @@ FILES: dict[str, Callable[[CommandLine], object]] = {
     "an answer that was handed over": _answer_file,
     "an answer in the file": lambda midturn: plant(midturn, ASKED, ANSWERED),
     "flags of a conversation": _delta,
-    "flags that were sealed elsewhere": _replayed,
+    "flags that were given elsewhere": _replayed,
     "a store behind a link": _linked_store,
     "the configuration of another workspace": _linked_workspace,
 }
@@ -160,7 +161,9 @@ def test_a_file_that_came_along_runs_nothing(midturn: CommandLine, name: str) ->
     FILES[name](midturn)
     play = midturn.script(calls("mine"))
 
-    midturn.run("resume", CI="")
+    for command in (("resume",), ("query", "-c", "-m", play, "Go on."), ("conversation", "import"), ("resume",), ("resume", "--ready")):
+        midturn.run(*command, CI="")
+        assert not (midturn.root / "ran").exists(), command
     midturn.run("query", "-c", "-m", play, "Go on.", CI="")
 
     assert not (midturn.root / "ran").exists()
@@ -174,7 +177,10 @@ COMMANDS = [
     ("inbox", "--json"),
     ("conversation", "ls"),
     ("conversation", "show"),
-    ("conversation", "verify"),
+    ("conversation", "import"),
+    ("conversation", "import", "--all"),
+    ("conversation", "ls", "--all"),
+    ("workspace", "ls"),
     ("conversation", "grep", "x"),
     ("conversation", "export"),
     ("conversation", "fork"),

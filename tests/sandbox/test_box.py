@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from midturn.files.own import keep
 from midturn.sandbox import box, bubblewrap, confine as confinement
 from midturn.sandbox.box import Box, Own
 from midturn.sandbox.confine import Means, Offer, confine, offer
@@ -283,14 +284,72 @@ def test_a_server_that_stays_is_started_confined_by_whoever_starts_it(place: Pla
     assert REFUSED.search(finished.stderr)
 
 
-def test_the_store_is_out_of_sight_where_it_can_be(place: Place, means: Means) -> None:
-    """Landlock cannot deny beneath what it allows: there, seals keep what a tool writes from counting."""
-    (place.root / ".midturn" / "conversations").mkdir(parents=True)
+def test_the_configuration_of_the_workspace_is_out_of_sight_where_it_can_be(place: Place, means: Means) -> None:
+    """Landlock cannot deny beneath what it allows: there, what a tool writes is configuration that nobody has approved."""
+    (place.root / ".midturn").mkdir(parents=True)
     (place.root / ".midturn" / "config.toml").write_text("")
 
     assert place.can("cat .midturn/config.toml") == (means == "landlock")
-    place.run("echo x > .midturn/conversations/forged; echo x > .midturn/config.toml")
-    assert (place.root / ".midturn" / "conversations" / "forged").exists() == (means == "landlock")
+
+
+LOG = "1700000000000000-ship-it/events.jsonl"
+ATTEMPTS = {
+    "read": "cat {log}",
+    "list": "ls {store}",
+    "write": "echo forged >> {log}",
+    "truncate": ": > {log}",
+    "answer": "mkdir {folder}/answers && echo forged > {folder}/answers/forged.json",
+    "begin": "mkdir {store}/1700000000000001-forged",
+    "choose": "echo 1 > {store}/current",
+    "delete": "rm -f {log} && test ! -e {log}",
+    "delete all": "rm -rf {store}; test ! -e {store}",
+    "rename": "mv {folder} {store}/1700000000000009-gone",
+    "take away": "mv {folder} ./taken",
+    "hard link": "ln {log} stolen && cat stolen",
+    "symbolic link": "ln -s {log} link && cat link",
+    "link of the folder": "ln -s {store} there && echo forged > there/forged",
+    "by the way up": "cat {up}{log}",
+    "through a process": 'cat "/proc/$PPID/root{log}"',
+    "through its own": 'cat "/proc/self/root{log}"',
+    "through its directory": 'cat "/proc/self/cwd/{up}{log}"',
+    "a lock": "flock -n {folder}/lock true",
+    "a socket": "{python} -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{store}/forged.sock\")'",
+    "a copy": "cp -r {store} ./copied && test -e ./copied/{name}",
+    "a mount": "mount --bind {store} . && cat {name}",
+    "an archive": "tar cf out.tar {folder} && tar tf out.tar | grep -q events",
+}
+
+
+@pytest.mark.parametrize("where", ["in the data directory", "named by its user"])
+@pytest.mark.parametrize("granted", [Declared(), Declared(read=("~",), write=("~", "/"))], ids=["as it is", "with everything granted"])
+def test_no_attempt_on_the_log_works(place: Place, where: str, granted: Declared) -> None:
+    """Whatever its user lets a tool reach besides: it can neither read, write nor delete what is recorded."""
+    data = place.home / ".local" / "share" / "midturn"
+    store = data / "workspaces" / "work-0123456789abcdef" if where == "in the data directory" else place.home / "elsewhere"
+    log = store / LOG
+    log.parent.mkdir(parents=True)
+    log.write_text("recorded\n")
+    private = (place.state, place.config, data)
+    keep(store)
+    own = Own(home=place.home, private=private, cache=place.home / ".cache" / "midturn" / "tools")
+    box = Box(granted, own)
+    names = {
+        "log": log,
+        "store": store,
+        "folder": log.parent,
+        "name": LOG,
+        "up": "../" * len(place.root.parts),
+        "python": sys.executable,
+    }
+    before = _everything(store)
+
+    worked = [name for name, script in ATTEMPTS.items() if place.can(script.format(**names), box) or _everything(store) != before]
+
+    assert worked == []
+
+
+def _everything(store: Path) -> list[tuple[str, int, bytes]]:
+    return [(str(path), path.stat().st_mode, path.read_bytes() if path.is_file() else b"") for path in sorted(store.rglob("*"))]
 
 
 def test_nothing_is_made_in_a_workspace_that_has_no_store(place: Place) -> None:

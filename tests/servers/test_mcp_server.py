@@ -18,10 +18,8 @@ from typing import Any
 import httpx2
 import pytest
 from mcp import Client, MCPError, types
-from mcp.client.context import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
 
-from midturn.store.seal import without_seal
 from support.cli import CommandLine
 from support.hooks import Session, answers, stored, until, wait_for
 from support.mcp_clients import ERAS, LEGACY, Person, connected, in_thread
@@ -157,32 +155,6 @@ def test_a_form_is_one_dialog(midturn: CommandLine, era: str) -> None:
 
     run(work())
     assert len(person.shown) == 1
-
-
-class Intruder(Person):
-    """Takes the seals off the question that they are shown, as another program would that writes the store, and answers it."""
-
-    def __init__(self, midturn: CommandLine) -> None:
-        super().__init__(content={"answer": "prod"})
-        self._midturn = midturn
-
-    async def __call__(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
-        """Show the form of a question that has lost its seals."""
-        (file,) = self._midturn.home.rglob("events.jsonl")
-        file.write_bytes(b"".join(without_seal(line) + b"\n" for line in file.read_bytes().splitlines()))
-        return await super().__call__(context, params)
-
-
-@each_era
-def test_what_another_program_has_changed_is_not_answered_and_it_is_said_what_to_do(midturn: CommandLine, era: str) -> None:
-    async def work() -> None:
-        async with connected(midturn, person=Intruder(midturn), era=era) as client:
-            result = await client.call_tool("ask_user", ENV)
-            assert result.is_error
-            assert re.search(r"`midturn resume --adopt \d+` shows what is open", data(result)["text"])
-
-    run(work())
-    assert answers(stored(midturn)[0]) == []
 
 
 def test_the_inbox_is_faster_than_an_open_dialog(midturn: CommandLine) -> None:

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from midturn.errors import StoreError
+from midturn.errors import ConfigError, StoreError
 from midturn.store.file_store import FileStore
-from midturn.store.workspace import Workspace
+from midturn.store.opening import open_store
+from midturn.store.workspace import Workspace, check_outside, choose, chosen, formerly, known_workspaces, move, own_conversations
+from support.places import workspace_store
 from support.stored import finished, keep
 
 
-def shared_first(workspace: Workspace, data: Path) -> FileStore:
-    """Return all conversations; new ones are made in the workspace."""
-    return FileStore(workspace.conversations, workspace.local_conversations(data))
+@pytest.fixture(autouse=True)
+def data(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the user's data directory."""
+    found = tmp_path_factory.mktemp("data")
+    monkeypatch.setenv("XDG_DATA_HOME", str(found))
+    return found
 
 
-def local_first(workspace: Workspace, data: Path) -> FileStore:
-    """Return all conversations; new ones are made in the user's data directory."""
-    return FileStore(workspace.local_conversations(data), workspace.conversations)
+def store_of(workspace: Workspace) -> FileStore:
+    """Return the conversations of a workspace."""
+    return FileStore(workspace.conversations, found=workspace.found)
 
 
 def test_a_workspace_is_found_from_anywhere_below_it(tmp_path: Path) -> None:
@@ -74,67 +82,129 @@ def test_making_one_twice_keeps_what_is_there(tmp_path: Path) -> None:
     assert (workspace.home / ".gitignore").read_text() == "mine"
 
 
-def test_only_configuration_is_committed_until_the_user_says_otherwise(tmp_path: Path) -> None:
+def test_only_configuration_is_committed(tmp_path: Path) -> None:
     workspace = Workspace.make(tmp_path)
-    keep(shared_first(workspace, tmp_path.parent / "data"), finished())
-    workspace.set_current("17")
+    keep(store_of(workspace), finished())
     (workspace.home / "config.d").mkdir()
     (workspace.home / "config.d" / "a.toml").touch()
     (workspace.home / "config.toml").touch()
-
-    def added() -> set[str]:
-        subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
-        return set(subprocess.run(["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split())
+    (workspace.home / "conversations").mkdir()
+    (workspace.home / "conversations" / "of-an-older-version").touch()
 
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    assert added() == {".midturn/.gitignore", ".midturn/config.toml", ".midturn/config.d/a.toml"}
-
-    with (workspace.home / ".gitignore").open("a") as file:
-        file.writelines(f"{line[4:]}\n" for line in (workspace.home / ".gitignore").read_text().splitlines() if line.startswith("#   "))
-    shared = {Path(name).name for name in added() if "/conversations/" in name}
-    assert shared == {"events.jsonl", "metadata.json"}
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    added = subprocess.run(["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
+    assert set(added) == {".midturn/.gitignore", ".midturn/config.toml", ".midturn/config.d/a.toml"}
 
 
-def test_the_chosen_conversation_is_the_current_one_else_the_newest(tmp_path: Path) -> None:
+def test_conversations_are_in_the_users_data_directory_in_a_folder_of_the_workspaces_own(tmp_path: Path, data: Path) -> None:
+    workspace = Workspace.make(tmp_path / "my project")
+    assert list(data.iterdir()) == [], "nothing is made before there is a conversation"
+
+    made = keep(store_of(workspace), finished("a"))
+
+    folder = workspace_store(workspace.root, data)
+    assert workspace.conversations == folder
+    assert folder.name.startswith("my-project-")
+    assert [path.name.partition("-")[0] for path in folder.glob("[0-9]*")] == [made]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder.parent, folder.parent.parent)] == [0o700] * 3
+    assert not (workspace.home / "conversations").exists()
+    assert own_conversations() == data / "midturn" / "conversations"
+
+
+def test_the_real_path_alone_is_the_key(tmp_path: Path) -> None:
+    workspace = Workspace.make(tmp_path / "here")
+    (tmp_path / "link").symlink_to(tmp_path / "here")
+    keep(store_of(workspace), finished("a"))
+    shutil.copytree(tmp_path / "here", tmp_path / "copy")
+
+    assert Workspace(tmp_path / "link").conversations == workspace.conversations
+    assert store_of(Workspace(tmp_path / "copy")).ids_sync() == [], "a copy begins anew"
+    assert formerly(tmp_path / "copy") is None
+
+
+def test_every_workspace_is_known_also_where_its_directory_is_gone(tmp_path: Path) -> None:
+    for name in ("b", "a\udcff", "c"):
+        keep(store_of(Workspace.make(tmp_path / name)), finished(name))
+    shutil.rmtree(tmp_path / "c")
+    (Workspace(tmp_path / "b").conversations.parent / "no-workspace").mkdir()
+
+    known = known_workspaces()
+
+    assert [(one.root.name, one.is_there) for one in known] == [("a\udcff", True), ("b", True), ("c", False)]
+    assert [one.folder for one in known] == [Workspace(one.root).conversations for one in known]
+
+
+def test_a_directory_that_was_renamed_is_told_and_nothing_is_taken_over_unasked(tmp_path: Path) -> None:
+    made = keep(store_of(Workspace.make(tmp_path / "old")), finished("a"))
+    (tmp_path / "old").rename(tmp_path / "new")
+    new = Workspace(tmp_path / "new")
+
+    former = formerly(new.root)
+    assert former is not None
+    assert (former.root, former.is_there) == (tmp_path / "old", False)
+    assert store_of(new).ids_sync() == []
+
+    assert move(former, new.root) == new.conversations
+    assert store_of(new).ids_sync() == [made]
+    assert [one.root for one in known_workspaces()] == [new.root]
+    assert formerly(new.root) is None
+
+
+def test_conversations_are_moved_over_no_others(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        keep(store_of(Workspace.make(tmp_path / name)), finished(name))
+    (old,) = [one for one in known_workspaces() if one.root.name == "old"]
+
+    with pytest.raises(StoreError, match=r"has conversations of its own.*`midturn conversation import"):
+        move(old, tmp_path / "new")
+
+
+def test_a_data_directory_that_cannot_be_written_is_no_reason_to_write_elsewhere(tmp_path: Path, data: Path) -> None:
     workspace = Workspace.make(tmp_path)
-    store = shared_first(workspace, tmp_path / "data")
-    assert workspace.current(store.files) is None
-    first, second = keep(store, finished("a")), keep(store, finished("b"))
+    (data / "midturn").touch()
 
-    assert workspace.current(store.files) == second
-    workspace.set_current(first)
-    assert workspace.current(store.files) == first
-    store.remove_sync(first)
-    assert workspace.current(store.files) == second
-    (workspace.home / "current").write_text("../../etc")
-    assert workspace.current(store.files) == second
+    with pytest.raises(ConfigError, match=r"cannot be kept in .*`conversation\.store`"):
+        keep(store_of(workspace), finished())
+    assert not (workspace.home / "conversations").exists()
 
 
-def test_current_is_one_id(tmp_path: Path) -> None:
-    workspace = Workspace.make(tmp_path)
+def test_a_store_in_the_workspace_is_refused_but_for_the_users_own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "work")
+    (tmp_path / "work").mkdir()
+    for folder in (tmp_path / "work" / "a", tmp_path / "work", tmp_path / "link" / "a", tmp_path / "x" / ".." / "work"):
+        with pytest.raises(ConfigError, match=r"`--store`: .* lies in the workspace"):
+            check_outside(folder, tmp_path / "work", "--store")
+    check_outside(tmp_path / "workshop", tmp_path / "work", "--store")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "work" / "data"))
+    check_outside(tmp_path / "work" / "data" / "midturn" / "conversations", tmp_path / "work", "--store")
 
+
+def test_a_program_says_that_it_trusts_a_store_in_a_workspace(tmp_path: Path) -> None:
+    Workspace.make(tmp_path)
+    with pytest.raises(ConfigError, match="lies in the workspace"):
+        open_store(tmp_path / "var" / "conversations")
+    assert open_store(tmp_path / "var" / "conversations", trusted=True).ids_sync() == []
+    with pytest.raises(ConfigError, match="`sealed` is gone"):
+        open_store(tmp_path / "elsewhere", trusted=True, sealed=cast("None", True))
+
+
+def test_the_chosen_conversation_is_one_id(tmp_path: Path) -> None:
+    assert chosen(tmp_path) is None
     with pytest.raises(StoreError, match="digits only"):
-        workspace.set_current("../x")
-    workspace.set_current("17")
+        choose(tmp_path, "../x")
+    choose(tmp_path, "17")
 
-    assert (workspace.home / "current").read_text() == "17\n"
-    assert sorted(path.name for path in workspace.home.iterdir()) == [".gitignore", "current"]
-
-
-def test_local_conversations_live_apart_and_are_seen_with_the_others(tmp_path: Path) -> None:
-    workspace, data = Workspace.make(tmp_path / "project"), tmp_path / "data"
-    shared = keep(shared_first(workspace, data), finished("a"))
-    local = keep(local_first(workspace, data), finished("b"))
-
-    assert shared_first(workspace, data).ids_sync() == local_first(workspace, data).ids_sync() == [shared, local]
-    assert shared_first(workspace, data).files.path(shared).is_relative_to(workspace.conversations)
-    assert shared_first(workspace, data).files.path(local).is_relative_to(data)
-    assert Workspace(tmp_path / "other" / "project").local_conversations(data) != workspace.local_conversations(data)
+    assert (tmp_path / "current").read_text() == "17\n"
+    assert chosen(tmp_path) == "17"
+    (tmp_path / "current").write_text("../../etc")
+    assert chosen(tmp_path) is None
 
 
-def test_conversations_that_others_may_have_written_are_refused(tmp_path: Path) -> None:
+def test_conversations_that_others_may_have_written_are_refused(tmp_path: Path, data: Path) -> None:
     workspace = Workspace.make(tmp_path)
-    folder = tmp_path / ".midturn" / "conversations"
+    folder = workspace_store(tmp_path, data)
+    folder.parent.mkdir(parents=True)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     folder.symlink_to(elsewhere)

@@ -17,6 +17,7 @@ from midturn.core.codec import decode_lines
 from midturn.core.events import Approval, Event, InquiryAnswered
 from midturn.core.stream import pairs
 from midturn.store.conversation import Conversation
+from support.places import workspace_store
 from support.pty_session import PtySession
 
 KILLS = int(os.environ.get("MIDTURN_KILLS", "100"))
@@ -113,7 +114,7 @@ class Watched:
     @property
     def log(self) -> Path | None:
         """The log of the present conversation."""
-        found = set((self.root / ".midturn" / "conversations").glob("[0-9]*/events.jsonl")) - self.earlier
+        found = set(workspace_store(self.root, self.root / "data").glob("[0-9]*/events.jsonl")) - self.earlier
         return max(found, default=None)
 
     def events(self) -> list[Event]:

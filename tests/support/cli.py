@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from support.places import workspace_store
 from support.pty_session import PtySession
 from support.warm_commands import can_be_warm, run_warm
 
@@ -146,10 +147,15 @@ class CommandLine:
         with self.config.open("a") as file:
             file.write("\n".join(lines) + "\n")
 
+    @property
+    def store(self) -> Path:
+        """Where the conversations of `root` are: in a folder of the user's, named after the real path of the workspace."""
+        data = self.home / "data"
+        return workspace_store(self.root, data) if (self.root / ".midturn").is_dir() else data / "midturn" / "conversations"
+
     def conversations(self) -> list[Path]:
-        """Return the directories of the workspace's conversations, oldest first."""
-        directory = self.root / ".midturn" / "conversations"
-        return sorted(directory.glob("[0-9]*-*"))
+        """Return the directories of the conversations, oldest first."""
+        return sorted(self.store.glob("[0-9]*-*"))
 
     def events(self, conversation: Path | None = None) -> list[dict[str, Any]]:
         """Return the events of a conversation, by default the newest."""

@@ -21,7 +21,7 @@ from support.cli import CommandLine
 def flood(midturn: CommandLine, name: str, agent: str, session: str, count: int = room.MOST) -> ConversationStore:
     """Ask so often in a session of an agent where a user of `midturn` has the inbox of other agents; return where that is."""
     with patch.dict(os.environ, midturn.environment, clear=True):
-        store = place_in(Path(midturn.root), None, local=True).store
+        store = place_in(Path(midturn.root), None).store
     asker = Asker(name=name, agent=agent, session=session, via="hook", cwd=str(midturn.root))
     asyncio.run(_asked(Errands(store, asker, SYSTEM), count))
     return store

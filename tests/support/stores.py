@@ -19,7 +19,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ConversationStore:
 
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a home that nobody else has, with the key that seals conversations in it."""
+    """Have a home that nobody else has."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("STATE", "DATA", "CONFIG"):
         monkeypatch.delenv(f"XDG_{name}_HOME", raising=False)

@@ -13,7 +13,6 @@ import click
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, place_in
 from midturn.cli.signals import with_signals
-from midturn.cli.used_workspaces import note_use
 from midturn.core.visible import prose
 from midturn.sandbox import marks
 
@@ -21,9 +20,7 @@ from midturn.sandbox import marks
 def headless_place(store: StoreAddress | None) -> Place:
     """Return where what an agent asks is kept. This process, and whatever the agent starts, answers nothing from now on."""
     marks.mark(os.getpid())
-    place = place_in(Path.cwd(), store, local=True)
-    note_use(place.workspace)
-    return place
+    return place_in(Path.cwd(), store)
 
 
 def prompt_of(given: str | None) -> str:

@@ -49,11 +49,6 @@ class Held:
         return self.journal.conversation
 
     @property
-    def place(self) -> str:
-        """What its user's flags are sealed for."""
-        return self._place.sealed_for(self.conversation)
-
-    @property
     def events(self) -> Sequence[Event]:
         """Everything recorded so far."""
         return self.journal.events

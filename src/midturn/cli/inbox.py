@@ -13,10 +13,9 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json, say_line
-from midturn.cli.place import Place, StoreAddress, find_place, own_place, place_in
+from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.cli.question_rows import question_rows
 from midturn.cli.shown import Shown, line, presented
-from midturn.cli.used_workspaces import used_workspaces
 from midturn.cli.watching import without_echo
 from midturn.config.places import shown
 from midturn.core.asker import Asker
@@ -42,7 +41,7 @@ def command(*, watch: bool, everywhere: bool, as_json: bool, store: StoreAddress
     elif everywhere and store is None:
         waiting = _everywhere(place)
         if as_json:
-            say_json([{**question.to_json(), "workspace": _root(there)} for there, questions in waiting for question in questions])
+            say_json([{**question.to_json(), "workspace": there.directory} for there, questions in waiting for question in questions])
         else:
             _say_everywhere(waiting)
     else:
@@ -76,8 +75,7 @@ def _everywhere(here: Place) -> Sequence[tuple[Place, Sequence[OpenQuestion]]]:
 
 def _say_everywhere(waiting: Sequence[tuple[Place, Sequence[OpenQuestion]]]) -> None:
     for place, questions in waiting:
-        root = _root(place)
-        say("In {}:", shown(Path(root)) if root else "no workspace")
+        say("In {}:", shown(Path(place.directory)) if place.directory else "no workspace")
         _say_questions(place, questions)
     if waiting:
         note("Answer one in its directory with `midturn answer ID [VALUE]`; the beginning of an ID will do.")
@@ -87,16 +85,11 @@ def _say_everywhere(waiting: Sequence[tuple[Place, Sequence[OpenQuestion]]]) -> 
 
 def _places(here: Place) -> list[Place]:
     """Return where questions may wait; what other programs have put there is found, too."""
-    others = [place_in(workspace.root) for workspace in used_workspaces()]
-    places = {_root(place): place for place in (here, own_place(), *others)}
-    for place in places.values():
+    places = every_place(here)
+    for place in places:
         with suppress(OSError, StoreError):
             place.files.reindex()
-    return list(places.values())
-
-
-def _root(place: Place) -> str | None:
-    return str(place.workspace.root.resolve()) if place.workspace else None
+    return places
 
 
 def _watch(place: Place, show: Callable[[StoreChange], None]) -> None:

@@ -13,7 +13,6 @@ from midturn.cli.output import note, tell
 from midturn.cli.place import environment
 from midturn.cli.shown import Shown, line
 from midturn.cli.starter import Starter, advice, choose
-from midturn.cli.used_workspaces import note_use
 from midturn.config.approvals import Approvals, FileSubject, sha256
 from midturn.config.places import state_directory
 from midturn.errors import StoreError
@@ -34,7 +33,7 @@ def command(*, review: bool) -> ExitStatus:
             tell(sentence)
         return ExitStatus.DONE
     starter = choose(environment(), review=review)
-    note_use(Workspace.make(Path.cwd()))
+    Workspace.make(Path.cwd())
     _write(file, starter)
     tell("Wrote {}.", _short(file))
     for sentence in starter.says:

@@ -65,6 +65,8 @@ class LazyGroup(click.Group):
     shortcuts: Mapping[str, str] = {}
     meanings: Mapping[str, str] = {}
     """Words that people try for a command, with what they are called here, further words included."""
+    gone: Mapping[str, str] = {}
+    """Commands of earlier versions, each with what to do instead."""
     context_class = HelpContext
 
     @property
@@ -89,7 +91,8 @@ class LazyGroup(click.Group):
         """Find the command that the arguments name."""
         first = args[0]
         if self.shortcuts.get(first, first) not in self.entries:
-            raise click.UsageError(f"There is no command {first!r}.{self._hint(first)}", ctx)
+            instead = f" any more. {self.gone[first]}" if first in self.gone else f".{self._hint(first)}"
+            raise click.UsageError(f"There is no command {first!r}{instead}", ctx)
         name, command, rest = super().resolve_command(ctx, args)
         return self.shortcuts.get(name or "", name), command, rest
 

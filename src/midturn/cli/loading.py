@@ -13,6 +13,7 @@ from midturn.cli.output import note
 from midturn.cli.place import Place, environment
 from midturn.cli.shown import block, line
 from midturn.config.assign import Assignment
+from midturn.config.delta import unreadable
 from midturn.config.layers import RECORDED
 from midturn.config.load import Loaded, LoadRequest, load
 from midturn.config.settings import Settings
@@ -20,6 +21,7 @@ from midturn.config.tree import branch, dotted, entry
 from midturn.core.enabling import Toggle
 from midturn.core.events import ConfigDelta, Event
 from midturn.core.json_value import Json
+from midturn.core.stream import open_turn
 from midturn.errors import ConfigError
 from midturn.store.workspace import Workspace
 
@@ -46,8 +48,18 @@ _KINDS = ("run", "deliver", "tool")
 _EVERYTHING: Json = {"run": "defer", "deliver": "defer", "tool": "defer"}
 
 
-def load_for(place: Place, flags: Flags, events: Sequence[Event] = (), conversation: str | None = None) -> Loaded:
-    """Read the configuration, under what the flags of earlier turns set for the conversation, whose `events` these are."""
+def load_for(place: Place, flags: Flags, events: Sequence[Event] = ()) -> Loaded:
+    """Read the configuration, under what the flags of earlier turns set for the conversation, whose `events` these are.
+
+    Raises:
+        ConfigError: It is wrong; or the open turn was begun under flags that cannot be read.
+    """
+    window = open_turn(events)
+    if window and unreadable(_deltas(window.events)):
+        raise ConfigError(
+            "The flags under which the open turn was begun cannot be read: an earlier version closed them with a key, or another program "
+            "wrote them. It does not go on under others. `midturn resume --discard` ends it."
+        )
     request = LoadRequest(
         cwd=place.cwd,
         root=place.workspace.root if place.workspace else None,
@@ -55,8 +67,7 @@ def load_for(place: Place, flags: Flags, events: Sequence[Event] = (), conversat
         cfg=flags.cfg,
         flags=flags.assignments,
         toggles=flags.toggles,
-        conversation=place.sealed_for(conversation) if conversation else "",
-        recorded=[event.delta for event in events if isinstance(event, ConfigDelta)],
+        recorded=_deltas(events),
     )
     loaded = load(request)
     if flags.resumed:
@@ -75,6 +86,10 @@ def _deferred_on_resuming(loaded: Loaded) -> Iterator[Assignment]:
         for kind in _KINDS:
             if not any(entry(tools, tool, "detached", kind) for tools in recorded for tool in ("*", name)):
                 yield Assignment(dotted(("conversation", "tools", name, "detached", kind)), "defer", "resumed")
+
+
+def _deltas(events: Sequence[Event]) -> list[Json]:
+    return [event.delta for event in events if isinstance(event, ConfigDelta) and event.delta is not None]
 
 
 def load_here() -> Loaded:

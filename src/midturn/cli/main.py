@@ -50,6 +50,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "init": CommandEntry("midturn.cli.init", "Make this directory a workspace."),
         "config": CommandEntry("midturn.cli.config", "Show and change the configuration."),
         "trust": CommandEntry("midturn.cli.trust", "Approve what the workspace's files enable."),
+        "workspace": CommandEntry("midturn.cli.workspace", "Look after the conversations of every workspace."),
         "store": CommandEntry("midturn.cli.store", "Look after conversations in PostgreSQL."),
         "completions": CommandEntry("midturn.cli.completions", "Print completions for your shell."),
     },
@@ -78,6 +79,7 @@ MEANINGS: Mapping[str, str] = {
     **dict.fromkeys(("db", "database", "postgres", "migrate"), "store"),
     **dict.fromkeys(("hooks", "claude", "codex", "gemini", "qwen"), "hook"),
     **dict.fromkeys(("allow",), "trust"),
+    **dict.fromkeys(("workspaces", "project", "projects"), "workspace"),
     **dict.fromkeys(("example", "tour", "try"), "demo"),
     "version": "--version",
     "help": "--help",
@@ -179,9 +181,7 @@ def _run(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  one return a
         note(line("midturn: {}", block(str(error))))
         return ExitStatus.USAGE
     except MidturnError as error:
-        from midturn.foreign.told import told  # most commands end well
-
-        note(line("midturn: {}", block(told(error))))
+        note(line("midturn: {}", block(str(error))))
         return ExitStatus.TERMINAL_GONE if isinstance(error, TerminalGone) else ExitStatus.ERROR
     except (KeyboardInterrupt, click.Abort):
         return ExitStatus.ENDED_BY_USER

@@ -18,7 +18,6 @@ from midturn.cli.output import note, say
 from midturn.cli.own_program import own_program
 from midturn.cli.place import StoreAddress, environment, place_in
 from midturn.cli.shown import block
-from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM
 from midturn.errors import ConfigError
 from midturn.foreign.registering import AGENTS, registration
@@ -94,8 +93,7 @@ async def _serve(seconds: float, listening: Listening | None, store: StoreAddres
     from midturn.servers.mcp.asking import AskingSettings
     from midturn.servers.mcp.server import make_server, serve_http, serve_stdio
 
-    place = place_in(Path.cwd(), store, local=True)
-    note_use(place.workspace)
+    place = place_in(Path.cwd(), store)
     settings = AskingSettings(slice=seconds, woken=woken_agents(), shared=listening is not None, tasks=tasks)
     server = make_server(place.store, {} if listening else environment(), SYSTEM, settings)
     if listening is None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from midturn.cli.completing import complete_models, item
-from midturn.cli.place import StoreAddress, find_place
+from midturn.cli.place import StoreAddress, place_in
 from midturn.errors import MidturnError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def _conversations(ctx: click.Context, param: click.Parameter, incomplete: str) 
     """Complete the id of a conversation."""
     del param
     try:
-        place = find_place(ctx.params.get("store"))
+        place = place_in(Path.cwd(), ctx.params.get("store"))
         known = [number for number in place.beginning_with(incomplete) if number.startswith(incomplete)]
         return [item(number, place.files.path(number).name.removeprefix(f"{number}-") if place.is_on_disk else "") for number in known]
     except (MidturnError, OSError):
@@ -34,7 +34,7 @@ def _questions(ctx: click.Context, param: click.Parameter, incomplete: str) -> l
     """Complete the id of an open question, also by its last part, whose beginning is enough for `answer`."""
     del param
     try:
-        pending = find_place(ctx.params.get("store")).store.pending_sync()
+        pending = place_in(Path.cwd(), ctx.params.get("store")).store.pending_sync()
     except (MidturnError, OSError):
         return []  # as above
     named = [(name, question) for question in pending for name in (question.id, question.id.rpartition("-")[2])]
@@ -50,27 +50,28 @@ class _Store(click.ParamType[StoreAddress]):
     def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> StoreAddress:
         """Tell the two apart."""
         if "://" in str(value):
-            return StoreAddress(str(value), _is_sealed(ctx))
-        return StoreAddress(Path(os.fsdecode(click.Path(file_okay=False).convert(value, param, ctx))), _is_sealed(ctx))
-
-
-_SEALED = "midturn.sealed"
-
-
-def _is_sealed(ctx: click.Context | None) -> bool:
-    return bool(ctx and ctx.meta.get(_SEALED))
-
-
-def _keep_sealed(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  click calls it so
-    ctx.meta[_SEALED] = value
+            return StoreAddress(str(value))
+        return StoreAddress(Path(os.fsdecode(click.Path(file_okay=False).convert(value, param, ctx))))
 
 
 def with_store(command: _F) -> _F:
-    """Add `--store`, and `--sealed`, which is a part of what `--store` becomes."""
+    """Add `--store`."""
     what = "Where the conversations are: a directory, or `postgresql://...`."
-    sealed = "Seal the conversations of `--store`, and run nothing there that was not begun here; a workspace's always are."
-    command = click.option("--sealed", is_flag=True, is_eager=True, expose_value=False, callback=_keep_sealed, help=sealed)(command)
-    return click.option("--store", type=_Store(), metavar="DIR|URL", help=what)(command)
+    gone = without("--sealed", "Conversations are not sealed any more: leave it out. What lies in a store that you name is yours.")
+    return click.option("--store", type=_Store(), metavar="DIR|URL", help=what)(gone(command))
+
+
+LOCAL: Final = "Conversations are always kept in your own data directory: leave it out."
+
+
+def without(flag: str, instead: str) -> Callable[[_F], _F]:
+    """Refuse a flag that this command once had, and say what to do `instead`."""
+
+    def refuse(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  click calls it so
+        if value:
+            raise click.UsageError(f"`{flag}` is gone. {instead}", ctx)
+
+    return click.option(flag, is_flag=True, hidden=True, expose_value=False, is_eager=True, callback=refuse)
 
 
 def with_model(command: _F) -> _F:

@@ -6,33 +6,44 @@ import os
 import re
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from midturn.cli.output import note
+from midturn.config.places import configured_store
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import StoreError
-from midturn.files.user_directories import user_data
+from midturn.files.private import first_time
 from midturn.store.file_conversations import FileConversations
 from midturn.store.file_store import FileStore
 from midturn.store.store import ConversationStore
 from midturn.store.sync_forms import drive, in_a_loop
-from midturn.store.workspace import Workspace
+from midturn.store.workspace import (
+    Workspace,
+    check_outside,
+    choose,
+    chosen,
+    formerly,
+    found_folder,
+    known_workspaces,
+    own_conversations,
+)
 
 T = TypeVar("T")
 
 
 class StoreAddress(Struct, frozen=True):
-    """What `--store` takes: `where` is a directory, or the address of a database as text. With `--sealed` it is `sealed`."""
+    """A store that was named: `where` is a directory, or the address of a database as text; `by` is what named it."""
 
     where: Path | str
-    sealed: bool = False
+    by: Literal["--store", "conversation.store"] = "--store"
 
     @property
     def options(self) -> tuple[str, ...]:
         """What a command is given to act there, too."""
-        return ("--store", str(self.where), *(("--sealed",) if self.sealed else ()))
+        return ("--store", str(self.where)) if self.by == "--store" else ()
 
     def absolute(self) -> StoreAddress:
         """Return the same address for a process that runs elsewhere."""
@@ -40,13 +51,13 @@ class StoreAddress(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """`workspace` is None outside of any; new conversations go into the first of `folders`.
+    """`workspace` is None outside of any; `folder` has the conversations, unless they are in a database.
 
-    `address`: the store was named with `--store`, so that no workspace remembers which of its conversations is the current one.
+    `address`: the store was named, and is not where conversations always are.
     """
 
     workspace: Workspace | None
-    folders: tuple[Path, ...]
+    folder: Path | None
     store: ConversationStore
     cwd: Path
     address: StoreAddress | None = None
@@ -57,9 +68,14 @@ class Place(Struct, frozen=True, kw_only=True):
         return self.workspace.root if self.workspace else self.cwd
 
     @property
+    def directory(self) -> str | None:
+        """The real path of the workspace, as listings of all of them name it; None outside of any."""
+        return os.path.realpath(self.workspace.root) if self.workspace else None
+
+    @property
     def option(self) -> str:
         """What a command that is advised needs to act here, too: nothing, or ` --store …`. A password is left out."""
-        if self.address is None:
+        if self.address is None or not self.address.options:
             return ""
         import shlex  # only where a store was named with `--store`
 
@@ -86,7 +102,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
     def under(self, limits: Limits) -> Place:
         """Return the same place with the configured limits."""
-        return replace(self, store=_store(self.address, self.folders, limits))
+        return replace(self, store=_store(self.workspace, self.address, limits))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something that the store does to its end."""
@@ -116,18 +132,20 @@ class Place(Struct, frozen=True, kw_only=True):
     @property
     def current(self) -> str | None:
         """The conversation that commands act on by default: the chosen one, or else the newest."""
-        if self.workspace and self.address is None:
-            return self.workspace.current(self.files)
+        known = chosen(self._remembers) if self._remembers else None
+        if known and self.files.has(known):
+            return known
         return self.files.newest() if self.is_on_disk else self.run(self.store.port.latest())
-
-    def sealed_for(self, conversation: str) -> str:
-        """Return what its user's flags are sealed for: the conversation, and the place where it is kept."""
-        return self.store.port.where(conversation)
 
     def set_current(self, id: str) -> None:
         """Have commands act on this conversation by default."""
-        if self.workspace and self.address is None:
-            self.workspace.set_current(id)
+        if self._remembers:
+            choose(self._remembers, id)
+
+    @property
+    def _remembers(self) -> Path | None:
+        """Where it is remembered which conversation is the current one; a store that `--store` names is somebody's whole."""
+        return self.folder if self.address is None or not self.address.options else None
 
     def _the_current(self) -> str:
         current = self.current
@@ -143,42 +161,73 @@ def _without_password(address: str) -> str:
     return re.sub(r"([?&]password=)[^&]*", r"\1", re.sub(r"(://[^:@/]*):[^@/]*@", r"\1@", address))
 
 
-def find_place(store: StoreAddress | None = None, *, local: bool = False) -> Place:
-    """Find the workspace that the command was given in; outside of any, the user's own store is meant."""
-    return place_in(Path.cwd(), store, local=local)
+def find_place(store: StoreAddress | None = None) -> Place:
+    """Find the place of a command at a terminal, and say what of this workspace's conversations is not in it."""
+    place = place_in(Path.cwd(), store)
+    if place.workspace and place.address is None:
+        _say_what_is_elsewhere(place.workspace)
+    return place
 
 
-def place_in(cwd: Path, store: StoreAddress | None = None, *, local: bool = False) -> Place:
-    """Find the place of a command that is given in `cwd`."""
+def place_in(cwd: Path, store: StoreAddress | None = None) -> Place:
+    """Find the place of a command that is given in `cwd`: this alone says where conversations are.
+
+    Raises:
+        ConfigError: They would lie in the workspace, where tools may write; or nothing says where the user's own files are.
+        StoreError: Others may have written what lies there.
+    """
     workspace = Workspace.find(cwd)
-    if store is not None:
-        folders = (store.where,) if isinstance(store.where, Path) else ()
-        return Place(workspace=workspace, folders=folders, store=_store(store, folders), cwd=cwd, address=store)
-    return own_place(cwd) if workspace is None else place_of(workspace, cwd, local=local)
-
-
-def own_place(cwd: Path | None = None) -> Place:
-    """Return the user's own store, which is meant outside of any workspace."""
-    return _place(None, (user_data() / "conversations",), cwd or Path.cwd())
-
-
-def place_of(workspace: Workspace, cwd: Path, *, local: bool = False) -> Place:
-    """Return the place of a workspace; with `local`, new conversations go into the user's data directory."""
-    shared, private = workspace.conversations, workspace.local_conversations(user_data())
-    folders = (private, shared) if local else (shared, private)
-    return _place(workspace, folders, cwd)
-
-
-def _place(workspace: Workspace | None, folders: tuple[Path, ...], cwd: Path) -> Place:
-    return Place(workspace=workspace, folders=folders, store=_store(None, folders), cwd=cwd)
-
-
-def _store(address: StoreAddress | None, folders: tuple[Path, ...], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
+    address = store or _configured()
     if address is None:
-        return FileStore(*folders, limits=limits)
-    from midturn.store.opening import store_at  # few commands name a store
+        return place_of(workspace, cwd)
+    if workspace and isinstance(address.where, Path):
+        check_outside(address.where, workspace.root, address.by)
+    return place_at(address, workspace, cwd)
 
-    return store_at(address.where, limits, sealed=address.sealed)
+
+def place_at(address: StoreAddress, workspace: Workspace | None, cwd: Path) -> Place:
+    """Return the place of a store that was named."""
+    folder = address.where if isinstance(address.where, Path) else None
+    return Place(workspace=workspace, folder=folder, store=_store(workspace, address), cwd=cwd, address=address)
+
+
+def place_of(workspace: Workspace | None, cwd: Path) -> Place:
+    """Return the place of a workspace, or the one outside of any, in the user's data directory."""
+    folder = workspace.conversations if workspace else own_conversations()
+    return Place(workspace=workspace, folder=folder, store=_store(workspace, None), cwd=cwd)
+
+
+def every_place(here: Place) -> list[Place]:
+    """Return where the user has conversations: this place first, then the one outside of any workspace, then each workspace's."""
+    if here.address:
+        return [here]
+    others = [place_of(Workspace(known.root), known.root) for known in known_workspaces()]
+    return list({place.folder: place for place in (here, place_of(None, here.cwd), *others)}.values())
+
+
+def _say_what_is_elsewhere(workspace: Workspace) -> None:
+    """Say what could be brought here: once of a directory of conversations in the workspace, which is only ever imported."""
+    if former := formerly(workspace.root):
+        note("midturn: this directory was {} before. `midturn workspace mv {} .` brings its conversations along.", former.root, former.root)
+    brought = workspace.brought
+    if brought and first_time(workspace.root, "conversations"):
+        note("midturn: there are conversations in {}. They are not used: `midturn conversation import` copies them to your own.", brought)
+
+
+def _configured() -> StoreAddress | None:
+    where = configured_store(environment())
+    return StoreAddress(where, "conversation.store") if where else None
+
+
+def _store(workspace: Workspace | None, address: StoreAddress | None, limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
+    if address is not None:
+        from midturn.store.opening import store_at  # few commands name a store
+
+        return store_at(address.where, limits)
+    if workspace is not None:
+        return FileStore(workspace.conversations, limits=limits, found=workspace.found)
+    own = own_conversations()
+    return FileStore(own, limits=limits, found=lambda: found_folder(own))
 
 
 def environment() -> dict[str, str]:

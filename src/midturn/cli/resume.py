@@ -9,12 +9,11 @@ from contextlib import nullcontext
 import click
 from msgspec import Struct
 
-from midturn.cli.adopting import adopt, adopt_all
 from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, report_ignored
-from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store
+from midturn.cli.options import with_conversation, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import note
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.shown import block, line
@@ -26,7 +25,6 @@ from midturn.core.asker import asker_of
 from midturn.core.events import ChatRequest, Event
 from midturn.core.stream import open_turn
 from midturn.errors import MidturnError, NotOpen, StoreLocked
-from midturn.foreign.told import told
 from midturn.runtime.session import was_ended_by_user
 from midturn.sandbox.doors import for_people_only
 from midturn.store.submission import describe
@@ -39,8 +37,6 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
     discard: bool = False
     ready: bool = False
     watch: bool = False
-    adopt: bool = False
-    all: bool = False
     non_interactive: bool = False
     store: StoreAddress | None = None
     output: OutputFormat = "text"
@@ -51,8 +47,7 @@ class ResumeFlags(Struct, frozen=True, kw_only=True):
 @click.option("--discard", is_flag=True, help="End the open turn instead.")
 @click.option("--ready", is_flag=True, help="Go on with every turn that can, and ask no one.")
 @click.option("--watch", is_flag=True, help="With --ready: stay, and go on with turns as they are answered.")
-@click.option("--adopt", is_flag=True, help="Look at an open turn that came from elsewhere, and take it over.")
-@click.option("--all", is_flag=True, help="With --adopt: every such turn.")
+@without("--adopt", "Turns are not adopted any more: what lies in your own store is yours. `midturn conversation import` takes in others.")
 @with_non_interactive
 @with_store
 @with_output
@@ -68,9 +63,6 @@ def run_resume(resume: ResumeFlags) -> ExitStatus:
     place = find_place(resume.store)
     if resume.ready:
         return _resume_ready(resume, place)
-    if resume.adopt:
-        done = adopt_all(place) if resume.all else adopt(place, place.conversation(resume.id))
-        return ExitStatus.DONE if done else ExitStatus.ERROR
     with Held.existing(place, place.conversation(resume.id)) as held:
         ended = was_ended_by_user(held.events)
         if ended and not resume.discard:
@@ -106,7 +98,7 @@ def resume_held(place: Place, held: Held, *, attached: bool, output: OutputForma
 
 
 def _runner(place: Place, held: Held, *, attached: bool, output: OutputFormat) -> TurnRunner:
-    loaded = load_for(place, Flags(resumed=True), held.events, held.conversation)
+    loaded = load_for(place, Flags(resumed=True), held.events)
     report_ignored(loaded, attached=attached)
     return TurnRunner(TurnRun(place=place, loaded=loaded, attached=attached, output=output, shaped=_is_shaped(held.events)))
 
@@ -124,10 +116,6 @@ def discard(held: Held) -> None:
 
 
 def _check(resume: ResumeFlags) -> None:
-    if resume.all and (not resume.adopt or resume.id):
-        raise click.UsageError("`--all` adopts every turn that came from elsewhere: use it with `--adopt`, and without an ID.")
-    if resume.adopt and (resume.discard or resume.ready):
-        raise click.UsageError("`--adopt` takes a turn over: use it alone.")
     if resume.watch and not resume.ready:
         raise click.UsageError("`--watch` stays for turns that become ready: use it with `--ready`.")
     if resume.ready and (resume.id or resume.discard):
@@ -162,7 +150,7 @@ def _resume_one(resume: ResumeFlags, place: Place, conversation: str, left: dict
         note("midturn: somebody else goes on with it.")
         return ExitStatus.DONE
     except MidturnError as error:
-        note(line("midturn: {}", block(told(error))))
+        note(line("midturn: {}", block(str(error))))
         return ExitStatus.ERROR
 
 

@@ -64,8 +64,6 @@ class TurnRunner:
         self._own_servers: Servers | None = None
         self._run = run
         parts = CommandParts(settings=settings, root=run.place.root, attached=attached, others=self._others(attached=attached))
-        if run.place.store.port.lacks_key:
-            note("midturn: no key can be kept in your state directory, so this turn would have to be adopted to be resumed.")
         self.interrupted = False
         """Whether Ctrl-C was pressed while it ran, even if too late for the turn."""
         self._display = display_for(Screen(output=run.output, shaped=run.shaped, gate=gate), settings)

@@ -37,7 +37,7 @@ def command(agent: str, at_once: int, store: StoreAddress | None, engine: Litera
     With `--store`, work there in place of the agent's own store. Start as many as you like. SIGTERM hands their turns back within a second.
     """
     found = _find(agent)
-    working = found if store is None else found.with_store(store_at(store.where, sealed=store.sealed))
+    working = found if store is None else found.with_store(store_at(store.where))
     note("midturn: working on turns that are due, {} at once.", str(at_once))
     return asyncio.run(_until_told(partial(working.work, at_once=at_once, engine=engine)))
 

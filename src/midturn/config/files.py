@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import stat
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +48,8 @@ def read_document(path: Path, name: str, *, follow: bool) -> Document | None:
 
 def parse(text: str, name: str) -> dict[str, Any]:
     """Parse TOML; the error names the line."""
+    import tomllib  # who only looks whether a file says something needs none
+
     try:
         return tomllib.loads(text)
     except RecursionError as error:

@@ -243,6 +243,10 @@ KEYS = Branch(
         "assistant": ASSISTANT,
         "conversation": Branch(
             keys={
+                "store": Leaf(
+                    why="names the place of your conversations",
+                    help="where conversations are kept, if not in your data directory: a directory, or `postgresql://…`",
+                ),
                 "inquiry": Branch(keys={"assistant": Branch(keys=SIDE_ASSISTANT)}),
                 "tools": Branch(names=Names(TOOL, "a tool's name", NAME, star=Branch(keys=_ANY_TOOL))),
             }

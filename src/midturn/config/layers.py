@@ -17,7 +17,7 @@ from midturn.config.files import Document, read_document
 from midturn.config.keys import KEYS
 from midturn.config.merge import merge
 from midturn.config.places import shown
-from midturn.config.tree import KeyPath, Origin, Tree
+from midturn.config.tree import KeyPath, Origin, Tree, dotted, entry
 from midturn.config.trust import FileTrust, NeedsTrust, enabled, restrained, waiting, without
 from midturn.core.json_value import overlay
 from midturn.errors import ConfigError
@@ -25,6 +25,9 @@ from midturn.errors import ConfigError
 WORKSPACE = ".midturn"
 RECORDED = "recorded"
 """How the names of the layers begin that hold what the flags of an earlier process set."""
+_STORE = ("conversation", "store")
+_OWN = frozenset({"built-in", "user", "environment"})
+_WHOSE = "only your own configuration, or MIDTURN_CFG_CONVERSATION__STORE, says where conversations are; a command takes `--store`"
 
 
 class Layer(Struct, frozen=True):
@@ -51,6 +54,9 @@ class Layers:
     def add(self, name: str, *parts: Tree) -> None:
         """Lay one layer on top; its parts are laid over each other, the later ones higher."""
         tree = overlay(*parts)
+        named = entry(tree, *_STORE)
+        if named and name not in _OWN:
+            self.problems.append(f"{named.place}: `{dotted(_STORE)}`: {_WHOSE}")
         if tree:
             self.stack.append(Layer(name, tree))
             self.merged = merge(self.merged, tree, KEYS)
@@ -82,22 +88,10 @@ class Layers:
         """Lay values from flags or variables on top, as one layer."""
         self.add(name, *self._assigned(assignments))
 
-    def recorded(self, delta: Delta, state: Path, conversation: str) -> set[str]:
-        """Lay what the flags of an earlier process set for this conversation on top; without its user's seal, what is safe of it.
-
-        Returns the keys that have no effect.
-        """
-        given = delta.opened(state, conversation)
-        parts = (self._assigned(given.cfg), self._assigned(given.flags))
-        idle: set[str] = set()
-        weak = waiting(overlay(*parts[0], *parts[1]), self.merged)
-        if weak and not delta.is_sealed(state, conversation):
-            idle = {one.key for one in enabled(weak) if one.differs}
-            parts = ([without(tree, weak) for tree in parts[0]], [without(tree, weak) for tree in parts[1]])
-            self._withhold(weak)
-        self.add(f"{RECORDED} --cfg", *parts[0])
-        self.add(f"{RECORDED} flags", *parts[1])
-        return idle
+    def recorded(self, delta: Delta) -> None:
+        """Lay what the flags of an earlier process set for this conversation on top."""
+        self.assigned(f"{RECORDED} --cfg", delta.cfg)
+        self.assigned(f"{RECORDED} flags", delta.flags)
 
     def file(self, name: str, cwd: Path) -> Assignment:
         """Read a file that a flag names."""

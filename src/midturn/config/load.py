@@ -19,7 +19,7 @@ from midturn.config.resolve import resolve
 from midturn.config.resolving import Resolving
 from midturn.config.settings import Settings
 from midturn.config.tree import Tree
-from midturn.config.trust import FileTrust, no_effect
+from midturn.config.trust import FileTrust
 from midturn.core.enabling import Toggle
 from midturn.core.json_value import Json
 from midturn.errors import ConfigError
@@ -29,8 +29,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     """What to read.
 
     `root` is the workspace (None: there is none), `cwd` where the command was given, `cfg` each `--cfg` in order, `flags` what other
-    flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first, and
-    `conversation` its directory. `resumed` is what holds where a turn is resumed with no one attached, unless `recorded` says otherwise.
+    flags set, `toggles` each `-t` and `-T`, `recorded` the value of each `config_delta` of the conversation, oldest first. `resumed` is
+    what holds where a turn is resumed with no one attached, unless `recorded` says otherwise.
     """
 
     cwd: Path
@@ -41,7 +41,6 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     toggles: Sequence[Toggle] = ()
     recorded: Sequence[Json] = ()
     resumed: Sequence[Assignment] = ()
-    conversation: str = ""
     user_file: Path = msgspec.field(default_factory=user_config_file)
     state: Path = msgspec.field(default_factory=state_directory)
 
@@ -74,17 +73,12 @@ def load(request: LoadRequest) -> Loaded:
     layers.assigned("resumed", request.resumed)
     recorded = [delta for delta in map(read_delta, request.recorded) if delta is not None]
     given = Delta(cfg=tuple(_cfg(layers, request)), flags=tuple(_based(request.flags, request.cwd)), toggles=tuple(request.toggles))
-    for place, delta in enumerate(recorded):
-        later = [given, *(one for one in recorded[place + 1 :] if one.is_sealed(request.state, request.conversation))]
-        again = {one.key for set_later in later for one in (*set_later.cfg, *set_later.flags)}
-        if idle := layers.recorded(delta, request.state, request.conversation) - again:
-            layers.ignored.append(_not_yours(sorted(idle)))
+    for delta in recorded:
+        layers.recorded(delta)
     layers.assigned("--cfg", given.cfg)
     layers.assigned("flags", given.flags)
     layers.tighten()
-    toggles = tuple(
-        toggle for delta in recorded for toggle in delta.toggles if not toggle.on or delta.is_sealed(request.state, request.conversation)
-    )
+    toggles = tuple(toggle for delta in recorded for toggle in delta.toggles)
     settings = resolve(Resolving(layers.merged, frozenset(layers.withheld), layers.problems), (*toggles, *given.toggles))
     if layers.problems:
         raise ConfigError("\n".join(layers.problems))
@@ -96,10 +90,6 @@ def load(request: LoadRequest) -> Loaded:
         files=tuple(layers.files),
         given=given,
     )
-
-
-def _not_yours(keys: Sequence[str]) -> str:
-    return f"The flags recorded in this conversation are not known to be yours, so {no_effect(keys)}. Give them again."
 
 
 def _files(layers: Layers, request: LoadRequest) -> None:

@@ -21,7 +21,7 @@ from midturn.core.turn.inputs import CallBegun, CallLeft, LoopEnded, TurnRequest
 from midturn.core.turn.pending import pending
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn, is_call
-from midturn.errors import CallEnded, MidturnError, NeedsAdoption, Suspended, TurnOpen
+from midturn.errors import CallEnded, MidturnError, Suspended, TurnOpen
 from midturn.ports import Happening, ToolEnded
 from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.foreign_call import ForeignCall, ForeignTools
@@ -99,8 +99,6 @@ class ForeignTurn:
             self._settings = replace(self._settings, start=TurnStart(key=key))
         window = open_turn(journal.events)
         if window:
-            if journal.needs_adoption:
-                raise NeedsAdoption(journal.conversation)
             stale = Turn.load(window.events, self._settings, self._services.ids)
             began = next((event.content for event in window.events if isinstance(event, ChatRequest)), "")
             if known or (key is None and text in ("", began)):

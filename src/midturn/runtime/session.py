@@ -10,7 +10,7 @@ from midturn.core.turn.effects import Effect
 from midturn.core.turn.inputs import TurnRequested, TurnResumed
 from midturn.core.turn.settings import TurnSettings
 from midturn.core.turn.turn import Turn
-from midturn.errors import ConfigError, NeedsAdoption, NotOpen, TurnOpen
+from midturn.errors import ConfigError, NotOpen, TurnOpen
 from midturn.journal import Journal
 from midturn.runtime.driver import Driver, RunEnding
 from midturn.runtime.services import Services
@@ -55,12 +55,9 @@ class Session:
 
         Raises:
             NotOpen: The last turn has ended by itself.
-            NeedsAdoption: It was not begun or decided here.
             ConfigError: It waits in a call of a tool that is not here.
             StoreError: The disk refused.
         """
-        if self._services.journal.needs_adoption:
-            raise NeedsAdoption(self._services.journal.conversation)
         if was_ended_by_user(self._services.journal.events):
             return RunEnding("ended_by_user")
         turn = Turn.load(open_window(self._services.journal), self._settings, self._services.ids)

@@ -89,7 +89,8 @@ class Box:
         """Return what a process of this tool may reach, apart from its room."""
         known = self._profiles.get((root, path))
         if known is None:
-            where = Workplace(root=root, home=self._own.home, private=self._own.private, path=path)
+            stores = tuple(path for path in kept() if not (path.is_relative_to(root) or root.is_relative_to(path)))
+            where = Workplace(root=root, home=self._own.home, private=(*self._own.private, *stores), path=path)
             known = self._profiles[root, path] = profile(self._declared, where, network=self._network)
         return known
 

@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,8 +27,10 @@ class Directories:
     directory and claims the id.
     """
 
-    def __init__(self, *folders: Path) -> None:
+    def __init__(self, *folders: Path, found: Callable[[], None] | None = None) -> None:
+        """`found` makes the first folder, before anything is written there."""
         self.folders = folders
+        self._found = found
         self._places = [(folder, str(folder)) for folder in folders]
         self._begun = False
         self._kept: tuple[tuple[int, ...], list[str]] = ((), [])
@@ -95,10 +97,12 @@ class Directories:
         """Return the folder that new conversations go into; it is made where there is none."""
         folder = self.folders[0]
         if not self._begun:
+            if self._found:
+                self._found()
             with telling("create", folder):
                 ensure_private(folder)
                 with os.scandir(folder) as entries:
-                    is_new = next(entries, None) is None
+                    is_new = not any(entry.is_dir(follow_symlinks=False) for entry in entries)
             if is_new:
                 OpenIndex(folder).begin()
             self._begun = True

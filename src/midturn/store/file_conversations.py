@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from msgspec.structs import replace
+
 from midturn.clock import now
 from midturn.core.address import parse_address, parse_beginning
 from midturn.core.events import Event
@@ -21,25 +23,23 @@ from midturn.core.stream.children import awaited_children, parent_of
 from midturn.core.stream.log import NO_PAST
 from midturn.errors import StoreError, StoreLocked
 from midturn.files.own import keep
+from midturn.files.user_directories import user_data
 from midturn.store import lock
 from midturn.store.directories import Directories
 from midturn.store.event_file import EventFile
 from midturn.store.folder import Folder, telling
-from midturn.store.folder_seals import FolderSeals
 from midturn.store.handover import FileAnswers
 from midturn.store.ids import conversation_id, title
 from midturn.store.journal import FileJournal, Writer
 from midturn.store.metadata import Metadata, change_metadata, read_metadata, write_first_metadata
 from midturn.store.open_index import OpenIndex, is_named, name_finished, name_open
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
-from midturn.store.seal import sealed_anew
 from midturn.store.tail import NAME
 
 if TYPE_CHECKING:
     from midturn.core.stream import OpenQuestion
     from midturn.store.answer_bell import AnswerBell
     from midturn.store.conversation import Conversation
-    from midturn.store.seal import SealVerdict
     from midturn.store.seen_turns import KnownPasts, Seen, SeenTurns
     from midturn.store.submission import HandedOver
 
@@ -69,11 +69,11 @@ class FileConversations:
 
     needs_loop = False
 
-    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
-        self._directories = Directories(*(folder.absolute() for folder in folders))
+    def __init__(self, *folders: Path, limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
+        self._directories = Directories(*(folder.absolute() for folder in folders), found=found)
         self.limits = limits
         """What may be recorded here at once."""
-        self._seals = FolderSeals([(folder, keep(folder)) for folder in self._directories.folders], wanted=sealed)
+        self._real = [keep(folder) for folder in self._directories.folders]
 
     @property
     def place(self) -> str:
@@ -87,7 +87,7 @@ class FileConversations:
         with ExitStack() as undone:
             with self._directories.new(first_words) as folder:
                 write_first_metadata(folder, Metadata(title=title(first_words), created_at=now()))
-                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self.limits, self._seals.chain(folder)))
+                writer = undone.enter_context(await Writer.open(folder, lock.for_a_turn(), self.limits))
             undone.pop_all()
         return FileJournal(writer)
 
@@ -95,7 +95,7 @@ class FileConversations:
         """Hold a conversation."""
         folder = self._folder(id)
         try:
-            writer = await Writer.open(folder, lock.for_a_turn(), self.limits, self._seals.chain(folder))
+            writer = await Writer.open(folder, lock.for_a_turn(), self.limits)
             try:
                 place = folder.place
                 journal = FileJournal(writer, _load_pasts().of(place))
@@ -136,8 +136,8 @@ class FileConversations:
         except StoreLocked:
             return None
         with self._folder(id) as folder:
-            turn = self._seals.last_turn(folder)
-            if not turn.needs_adoption and is_due(turn, self._find) and may_try(folder, turn.events[-1].event_id):
+            turn = self._last_turn(folder)
+            if is_due(turn, self._find) and may_try(folder, turn.events[-1].event_id):
                 return journal
         journal.close()
         return None
@@ -189,11 +189,11 @@ class FileConversations:
         """Append what is decided, under the lock."""
         with self._folder(id) as folder:
             try:
-                writer = await Writer.open(folder, lock.for_a_moment(), self.limits, self._seals.chain(folder))
+                writer = await Writer.open(folder, lock.for_a_moment(), self.limits)
             except StoreLocked as held:
-                return HeldBy(conversation=id, turn=self._seals.last_turn(folder), holder=held.holder, since=held.since or "")
+                return HeldBy(conversation=id, turn=self._last_turn(folder), holder=held.holder, since=held.since or "")
             with writer:
-                turn = writer.last_turn()
+                turn = replace(writer.last_turn(), is_for_people=self._is_for_people)
                 writer.mend(open_turn(turn.events))
                 written = writer.append(decide(turn))
                 if turn.handed and written:
@@ -206,14 +206,14 @@ class FileConversations:
         """Return the last turn as it is now, and who holds the conversation for a turn."""
         with self._folder(id) as folder:
             holder = lock.holder_now(folder)
-            turn = self._seals.last_turn(folder)
+            turn = self._last_turn(folder)
             _name(folder, id, turn.events)
         return HeldBy(conversation=id, turn=turn, holder=str(holder), since=holder.since or "") if holder else Settled(turn)
 
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
         """Put an answer beside the conversation, where its holder finds it."""
         with self._folder(held.conversation) as folder:
-            return lock.is_held(folder) and FileAnswers(folder, self._seals.chain(folder)).put(answer)
+            return lock.is_held(folder) and FileAnswers(folder).put(answer)
 
     # Reading --------------------------------------------------------------------------------------------------------------
 
@@ -267,6 +267,21 @@ class FileConversations:
         with Folder.at(path) as folder, EventReader(folder) as events:
             return events.lines()
 
+    def all_ids(self) -> list[str]:
+        """Return the ids of all conversations, oldest first."""
+        return self._directories.ids()
+
+    def check_free(self) -> None:
+        """Refuse to go on where any conversation is held.
+
+        Raises:
+            StoreLocked: Its holder is named.
+        """
+        for number in self.all_ids():
+            with self._folder(number) as folder:
+                if holder := lock.holder_now(folder):
+                    raise StoreLocked(f"The turn of conversation {number} is running in {holder}.", str(holder), holder.since)
+
     def has(self, id: str) -> bool:
         """Say whether there is such a conversation."""
         try:
@@ -283,25 +298,19 @@ class FileConversations:
         """Return the id of the newest conversation."""
         return self.newest()
 
-    def where(self, id: str) -> str:
-        """Return the real path of a conversation's directory."""
-        return str(self.path(id).resolve())
-
     def path(self, id: str) -> Path:
         """Return a conversation's directory. `id` may be the directory's whole name, too."""
         return self._directories.path(id)
 
     # Changing -------------------------------------------------------------------------------------------------------------
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere, durably; return its id."""
         with self._directories.new(metadata.title, id) as folder:
             write_first_metadata(folder, metadata)
-            chain = self._seals.chain(folder)
-            written = sealed_anew(chain, list(lines), held) if chain else lines
             events = EventFile(folder)
             try:
-                events.append([line + b"\n" for line in written])
+                events.append([line + b"\n" for line in lines])
             finally:
                 events.close()
         from midturn.store.seen_turns import unfinished_turn  # nothing but a copy is there with its events at once
@@ -311,32 +320,6 @@ class FileConversations:
             folder.sync()
             parent.sync()
         return conversation_id(folder.name) or ""
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether new conversations should be sealed here, and cannot be."""
-        return self._seals.lacks_key
-
-    async def adopt(self, id: str) -> None:
-        """Take over an open turn that came from elsewhere: what was decided in it is asked again, and what stays is sealed."""
-        from midturn.store.adoption import adopt  # hardly a turn comes from elsewhere
-
-        with self._folder(id) as folder:
-            await self._seals.write(folder, adopt)
-
-    async def reseal(self, id: str) -> None:
-        """Seal the last turn as it is now: its user has edited it."""
-        from midturn.store.adoption import reseal  # as above
-
-        with self._folder(id) as folder:
-            await self._seals.write(folder, reseal)
-
-    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
-        """Say for each turn whether its seals hold; None where the store is not sealed."""
-        with self._folder(id) as folder:
-            from midturn.store.jp.folder import is_jp
-
-            return None if is_jp(folder.path) else self._seals.verdicts(folder, lines)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
@@ -432,18 +415,27 @@ class FileConversations:
         if parent_of(seen.turn):
             return False  # the turn around goes on
         with Folder.at(seen.path) as folder:
-            turn = LastTurn(seen.turn, FileAnswers(folder, self._seals.chain(folder)).collect())
-            answered = seen.is_ready or is_ready(turn, self._find)
-            if not answered or lock.is_held(folder):
-                return False
-            return not self._seals.last_turn(folder).needs_adoption
+            turn = LastTurn(seen.turn, FileAnswers(folder).collect())
+            return (seen.is_ready or is_ready(turn, self._find)) and not lock.is_held(folder)
+
+    def _last_turn(self, folder: Folder) -> LastTurn:
+        from midturn.store.reader import EventReader  # who begins a conversation reads none
+
+        handed = FileAnswers(folder).collect()  # before the events: what is not there any more is recorded by then
+        with EventReader(folder) as events:
+            return LastTurn(events.last_turn(), handed, self._is_for_people)
+
+    @cached_property
+    def _is_for_people(self) -> bool:
+        own = os.path.realpath(user_data())
+        return any(f"{real}/".startswith(f"{own}/") for real in self._real)
 
     def _find(self, id: str) -> LastTurn | None:
         """Return the last turn of a conversation that runs inside a tool, and what was handed over to it."""
         try:
             turn = self._seen.look(id).turn
             with self._folder(id) as folder:
-                return LastTurn(turn, FileAnswers(folder, self._seals.chain(folder)).collect())
+                return LastTurn(turn, FileAnswers(folder).collect())
         except StoreError:
             return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from midturn.core.limits import DEFAULT_LIMITS, Limits
@@ -13,8 +14,9 @@ from midturn.store.store import ConversationStore
 class FileStore(ConversationStore):
     """Conversations on disk, in one directory or in several that share their ids; new ones are made in the first."""
 
-    def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, sealed: bool = False) -> None:
+    def __init__(self, *folders: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, found: Callable[[], None] | None = None) -> None:
+        """Keep them there; `found` makes the first directory, where it is more than that."""
         paths = [folder if isinstance(folder, Path) else Path(folder) for folder in folders]
-        self.files = FileConversations(*paths, limits=limits, sealed=sealed)
+        self.files = FileConversations(*paths, limits=limits, found=found)
         """The files themselves."""
         super().__init__(self.files)

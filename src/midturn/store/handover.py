@@ -19,7 +19,6 @@ import msgspec
 from midturn.clock import pause
 from midturn.errors import AnswerError
 from midturn.store.folder import Folder, telling
-from midturn.store.seal import SealChain
 
 if TYPE_CHECKING:
     from midturn.store.submission import HandedOver
@@ -34,10 +33,8 @@ _PLAIN = r"[A-Za-z0-9_-]{1,64}"
 class FileAnswers:
     """The `answers/` of a conversation's directory."""
 
-    def __init__(self, conversation: Folder, chain: SealChain | None = None) -> None:
-        """With a `chain`, answers are sealed, and those that were not sealed here are none."""
+    def __init__(self, conversation: Folder) -> None:
         self._conversation = conversation
-        self._chain = chain
 
     def put(self, answer: HandedOver) -> bool:
         """Write, sync, and only then give it its name: a name that exists is somebody else's, who was first (False)."""
@@ -45,8 +42,7 @@ class FileAnswers:
         with telling("hand an answer over in", self._conversation, NAME):
             self._conversation.make_inside(NAME)
             with self._conversation.inside(NAME) as folder:
-                text = msgspec.json.encode(answer)
-                folder.write_new(temporary, (self._chain.vouch(text) if self._chain else text) + b"\n")
+                folder.write_new(temporary, msgspec.json.encode(answer) + b"\n")
                 try:
                     os.link(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd, follow_symlinks=False)
                     folder.sync()
@@ -69,7 +65,7 @@ class FileAnswers:
                 return ()
             with folder:
                 names = [name for name in folder.names() if name.endswith(".json")]
-                found = [answer for name in names if (answer := _read(folder, name, self._chain))]
+                found = [answer for name in names if (answer := _read(folder, name))]
         return oldest_first(found)
 
     def remove(self, event_id: str) -> None:
@@ -77,20 +73,6 @@ class FileAnswers:
         telling_where = telling("remove an answer in", self._conversation, NAME)
         with telling_where, suppress(FileNotFoundError), self._conversation.inside(NAME) as folder:
             folder.remove(_file_name(event_id))
-
-
-def handed_elsewhere(conversation: Folder) -> dict[str, HandedOver]:
-    """Return the answers that came with a conversation, by the event id of their question: nobody here has given them."""
-    if not conversation.has(NAME):
-        return {}
-    found: dict[str, HandedOver] = {}
-    with telling("read the answers in", conversation, NAME), conversation.inside(NAME) as folder:
-        for name in folder.names():
-            if name.endswith((".json", f".json{_ASIDE}")):
-                with suppress(OSError, ValueError, RecursionError, AnswerError):  # whatever else lies there stays there
-                    answer = _decoded(folder.read(name).rpartition(b"}")[0] + b"}", None)
-                    found[answer.event_id] = answer
-    return found
 
 
 class FileFeed:
@@ -112,9 +94,7 @@ class FileFeed:
         self._answers.remove(event_id)
 
 
-def _decoded(text: bytes, chain: SealChain | None) -> HandedOver:
-    if chain and not chain.vouches(text.rstrip()):
-        raise ValueError("it was not handed over here")
+def _decoded(text: bytes) -> HandedOver:
     from midturn.store.submission import HandedOver  # hardly ever is there one
 
     answer = msgspec.json.decode(text, type=HandedOver)
@@ -122,9 +102,9 @@ def _decoded(text: bytes, chain: SealChain | None) -> HandedOver:
     return answer
 
 
-def _read(folder: Folder, name: str, chain: SealChain | None) -> HandedOver | None:
+def _read(folder: Folder, name: str) -> HandedOver | None:
     try:
-        answer = _decoded(folder.read(name), chain)
+        answer = _decoded(folder.read(name))
     except FileNotFoundError:  # taken meanwhile
         return None
     except OSError as error:

@@ -38,7 +38,7 @@ def happened(conversation: str, events: Sequence[Event], seen: int, known: Mappi
         if running and runs != running:
             yield StoreChange(kind="turn_ended", conversation=conversation)
         before, running = now, runs
-    # An open turn that was adopted is not what it was: what was decided in it is asked again.
+    # An open turn that its user has edited is not what it was.
     yield from (asked(question) for question in before.values() if question.id not in told)
     yield from (closed(question, events) for id, question in known.items() if id in told and id not in before)  # noqa: A001
 

@@ -39,11 +39,6 @@ class HeldConversation:
         self.append = journal.append
         """Writes a batch at once; when it returns, the batch is durable. Raises `StoreLocked` where somebody else has taken over."""
 
-    @property
-    def needs_adoption(self) -> bool:
-        """Whether the open turn was not begun or decided here: nothing of it may run."""
-        return self._journal.needs_adoption
-
     async def __aenter__(self) -> Self:
         return self
 

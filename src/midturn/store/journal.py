@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from midturn.core.events import Event, OpaqueEvent, TurnEnd, TurnStart
 from midturn.core.limits import DEFAULT_LIMITS, Limits
-from midturn.core.stream import Window, last_turn, open_turn
+from midturn.core.stream import Window, last_turn
 from midturn.core.stream.log import NO_PAST, EventLog, Past
 from midturn.core.stream.window import starts_turn
 from midturn.store.batch import encode_batch, may_close, numbered
@@ -21,7 +21,6 @@ from midturn.store.ids import conversation_in
 from midturn.store.lock import Holder, Lock
 from midturn.store.open_index import is_named, name_finished, name_open
 from midturn.store.port import LastTurn
-from midturn.store.seal import SealChain
 from midturn.store.tail import NAME
 
 if TYPE_CHECKING:
@@ -31,32 +30,29 @@ if TYPE_CHECKING:
 class Writer:
     """The lock and the file of a conversation, until `close`."""
 
-    def __init__(self, folder: Folder, lock: Lock, limits: Limits, chain: SealChain | None) -> None:
+    def __init__(self, folder: Folder, lock: Lock, limits: Limits) -> None:
         """Open the file, repaired where a process died while it wrote. The lock is released with the writer, or where this fails."""
         self.folder = folder
         self.conversation = conversation_in(folder.name)
         """The conversation's id."""
-        self.answers = FileAnswers(folder, chain)
-        self._chain = chain
+        self.answers = FileAnswers(folder)
         self._limits = limits
         self._lock = lock
         try:
             self.file = EventFile(folder)
-            if chain:
-                chain.follow(self.file.ending.lines)
         except BaseException:
             lock.release()
             raise
 
     @classmethod
-    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS, chain: SealChain | None = None) -> Self:
-        """Take the lock, signed as `holder`, and open the file. With a `chain`, what is written is sealed.
+    async def open(cls, folder: Folder, holder: Holder, limits: Limits = DEFAULT_LIMITS) -> Self:
+        """Take the lock, signed as `holder`, and open the file.
 
         Raises:
             StoreLocked: Another process writes the conversation.
             StoreError: It cannot be opened or repaired.
         """
-        return cls(folder, await Lock.take(folder, holder), limits, chain)
+        return cls(folder, await Lock.take(folder, holder), limits)
 
     def __enter__(self) -> Self:
         return self
@@ -71,9 +67,7 @@ class Writer:
 
     def last_turn(self) -> LastTurn:
         """Return the last turn as it was when the file was opened, and what was handed over."""
-        events = self.file.ending.events
-        foreign = self.needs_adoption and open_turn(events) is not None
-        return LastTurn(events, self.answers.collect(), foreign, self._chain is not None)
+        return LastTurn(self.file.ending.events, self.answers.collect())
 
     def read(self, known: Past = NO_PAST) -> tuple[list[Event], Past]:
         """Return the last turn as it was when the file was opened, and everything before it; the memory that this took is free again.
@@ -86,11 +80,6 @@ class Writer:
         self.file.ending = NOTHING
         return list(ending.events), past
 
-    @property
-    def needs_adoption(self) -> bool:
-        """Whether what needs a seal of ours in the last turn has none that holds."""
-        return self._chain is not None and self._chain.verdict != "sealed"
-
     def append(self, batch: Sequence[Event]) -> tuple[Event, ...]:
         """Write a batch at once and return it as it was written; it is durable when this returns.
 
@@ -100,15 +89,12 @@ class Writer:
         if not batch:
             return ()
         written = numbered(batch)
-        lines, after = encode_batch(written, self._limits), None
-        if self._chain:
-            lines, after = self._chain.sealed(lines)
+        lines = encode_batch(written, self._limits)
         kinds = set(map(type, written))
         self.file.check_ours()
         if TurnStart in kinds or (OpaqueEvent in kinds and any(map(starts_turn, written))):
             name_open(self.folder, self.conversation)
         self.file.write(lines)
-        self._chain = after
         if TurnEnd in kinds:
             name_finished(self.folder, self.conversation)
         return written
@@ -153,11 +139,6 @@ class FileJournal:
     def path(self) -> Path:
         """The conversation's directory."""
         return self._writer.folder.path
-
-    @property
-    def needs_adoption(self) -> bool:
-        """Whether the open turn was not begun or decided here."""
-        return self._writer.needs_adoption and open_turn(self.events) is not None
 
     @property
     def syncs(self) -> int:

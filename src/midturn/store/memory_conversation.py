@@ -151,11 +151,6 @@ class MemoryJournal:
         """The conversation's id."""
         return self._held.id
 
-    @property
-    def needs_adoption(self) -> bool:
-        """Whether the open turn was not begun here: never, for memory is nobody else's."""
-        return False
-
     async def append(self, batch: Sequence[Event]) -> None:
         """Record a batch.
 

@@ -24,7 +24,6 @@ from midturn.store.memory_conversation import MemoryConversation, MemoryJournal,
 from midturn.store.metadata import Metadata
 from midturn.store.port import Decide, Growth, HeldBy, LastTurn, Settled, Which
 from midturn.store.readiness import is_due, is_ready
-from midturn.store.seal import SealVerdict
 from midturn.store.submission import HandedOver
 
 _LOOK = 0.05  # seconds between two looks for conversations that are due
@@ -150,24 +149,6 @@ class MemoryConversations:
         """Return the id of the newest conversation."""
         return max(self._kept, default=None)
 
-    async def adopt(self, id: str) -> None:
-        """Do nothing: memory is nobody else's."""
-        self._get(id)
-
-    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> None:
-        """Return None: memory is not sealed."""
-        del lines
-        self._get(id)
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether what is written should be sealed, and cannot be: never."""
-        return False
-
-    def where(self, id: str) -> str:
-        """Return what names a conversation in memory."""
-        return f"memory/{self._get(id).id}"
-
     async def described(self, *, after: str = "", limit: int = 500) -> list[tuple[str, Metadata]]:
         """Return a page of what conversations are called, oldest first."""
         return [(kept.id, kept.metadata) for kept in list(self._kept.values()) if kept.id > after][:limit]
@@ -182,9 +163,8 @@ class MemoryConversations:
         """Return the events as a file would hold them."""
         return [encode_event(event) for event in (await self.read(id)).events]
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere; return its id."""
-        del held  # nothing is sealed here
         return self._add(decode_lines(list(lines), "memory"), metadata, id)
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:

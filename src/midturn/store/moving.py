@@ -1,28 +1,53 @@
-"""Conversations of one store in another: the same lines, byte for byte, under the same id; only seals are each store's own."""
+"""Conversations of one store in another, as history: under the same id, with the same lines, and nothing in them that goes on or holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from midturn.clock import SYSTEM
+from midturn.core.codec import clean, decode_event, decode_lines, encode_event
+from midturn.core.events import ConfigDelta, Event
+from midturn.core.moments import TimeOfDay
 from midturn.core.stream import open_turn
-from midturn.store.seal import without_seal
+from midturn.core.turn.effects import Record
+from midturn.core.turn.inputs import TurnFailed
+from midturn.core.turn.settings import TurnSettings
+from midturn.core.turn.turn import Turn
+from midturn.errors import StoreLocked
+from midturn.store.batch import numbered, stamped
+from midturn.store.ids import event_ids
+from midturn.store.port import HeldBy
 from midturn.store.store import ConversationStore
 
 Fate: TypeAlias = Literal["copied", "was there", "renamed"]
-"""Of a conversation: it has the same id there; it was there already, byte for byte, and may have gone on; or another one has its id, and it
-has a new one."""
+"""Of a conversation: it has the same id there; it was there already, and may have gone on; or another has its id, and it has a new one."""
+
+_OPEN_THERE = "it was open where it came from"
 
 
 class Copied(Struct, frozen=True):
-    """Where a conversation is now; `is_open`: its last turn is, and goes on in whichever store it is answered."""
+    """Where a conversation is now; `was_open`: its last turn was, and is ended in the copy."""
 
     id: str
     fate: Fate
-    is_open: bool
+    was_open: bool
+
+
+class History(Struct, frozen=True):
+    """What is kept of a conversation that was begun elsewhere: its lines, and those that end its last turn where it was open."""
+
+    lines: Sequence[bytes]
+    ending: Sequence[bytes] = ()
+
+    @classmethod
+    def of(cls, lines: Sequence[bytes], clock: TimeOfDay = SYSTEM) -> History:
+        """Take lines as they are, but for flags, which hold in no other store, and end the turn that is open in them."""
+        kept = [_without_force(line) for line in lines]
+        return cls(kept, [encode_event(event) for event in _ending(decode_lines(map(clean, kept), "imported"), clock)])
 
 
 class Copying:
@@ -37,30 +62,44 @@ class Copying:
     async def copy(self, id: str) -> Copied:
         """Copy a conversation.
 
-        An open turn is held meanwhile, so that nothing happens in it, and what was handed over to a holder that died comes along.
-
         Raises:
             StoreLocked: A process goes on with its turn.
             StoreError: One of the stores cannot be read or written.
         """
-        async with AsyncExitStack() as held:
-            events = (await self._source.read(id)).events
-            if open_turn(events):
-                events = (await held.enter_async_context(await self._source.open(id))).events
-            made, fate = await self._add(id, await self._source.port.lines(id))
-        return Copied(made, fate, open_turn(events) is not None)
+        found = await self._source.port.look(id)
+        if isinstance(found, HeldBy):
+            raise StoreLocked(
+                f"The turn of conversation {id} is running, in {found.holder}: it stays where it is.", found.holder, found.since
+            )
+        history = History.of(await self._source.port.lines(id))
+        made, fate = await self._add(id, history)
+        return Copied(made, fate, bool(history.ending))
 
-    async def _add(self, id: str, lines: list[bytes]) -> tuple[str, Fate]:
+    async def _add(self, id: str, history: History) -> tuple[str, Fate]:
         if self._there is None:
             self._there = set(await self._target.ids())
-        if id in self._there and _bare((await self._target.port.lines(id))[: len(lines)]) == _bare(lines):
+        if id in self._there and (await self._target.port.lines(id))[: len(history.lines)] == history.lines:
             return id, "was there"
-        held = await self._source.port.verdicts(id, lines) or ()
-        made = await self._target.port.add(lines, (await self._source.read(id)).metadata, id, held)
+        metadata = (await self._source.read(id)).metadata
+        made = await self._target.port.add([*history.lines, *history.ending], metadata, id)
         self._there.add(made)
         return made, "copied" if made == id else "renamed"
 
 
-def _bare(lines: Iterable[bytes]) -> list[bytes]:
-    """Return lines without their seals: those say who vouches for them in which store."""
-    return [without_seal(line) for line in lines]
+def _without_force(line: bytes) -> bytes:
+    """Return a line in which nothing holds any more: what flags set is told as what was imported."""
+    if b'"config_delta"' not in line:
+        return line
+    event = decode_event(clean(line), "")
+    if not isinstance(event, ConfigDelta) or event.delta is None:
+        return line
+    return encode_event(replace(event, delta={"imported": event.delta}))
+
+
+def _ending(events: Sequence[Event], clock: TimeOfDay) -> Sequence[Event]:
+    window = open_turn(events)
+    if window is None:
+        return ()
+    turn = Turn.load(window.events, TurnSettings(tools={}), event_ids())
+    effects = turn.step(TurnFailed(_OPEN_THERE))
+    return numbered(stamped([effect.event for effect in effects if isinstance(effect, Record)], clock))

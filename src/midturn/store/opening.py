@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from midturn.collector import loading
 from midturn.core.limits import DEFAULT_LIMITS, Limits
 from midturn.errors import ConfigError
+from midturn.store.workspace import Workspace, check_outside
 
 if TYPE_CHECKING:
     from midturn.store.admission import MayAnswer
@@ -18,27 +20,37 @@ if TYPE_CHECKING:
 
 
 def open_store(
-    path: str | os.PathLike[str], *, sealed: bool = False, may_answer: MayAnswer | None = None, on_wake: OnWake | None = None
+    path: str | os.PathLike[str],
+    *,
+    trusted: bool = False,
+    may_answer: MayAnswer | None = None,
+    on_wake: OnWake | None = None,
+    sealed: None = None,
 ) -> ConversationStore:
     """Return the store in the directory `path`, which is created with the first conversation, or in a database.
 
     Args:
         path: The directory, or `postgresql://…?midturn_schema=NAME` (extra `midturn[postgres]`; the tables are made by their first use).
-        sealed: Vouch for what is begun and decided here, under a key of this user's: a turn that somebody else has written, changed or
-            put there is shown, and runs only once it is adopted. A workspace's store and the user's own are sealed without this. Whoever
-            works on a sealed store has to say so each time.
+        trusted: Take a directory in a workspace, too, where midturn's tools may write: what is recorded there is what they leave.
         may_answer: Guards the store for every program that opens it so; see `Agent`.
         on_wake: Called with the id of a conversation when an answer lets its turn go on; see `ConversationStore.waking`.
+        sealed: Gone. Conversations are not sealed any more.
 
     Raises:
-        ConfigError: It is the address of something else, or the extra is not installed.
+        ConfigError: It is the address of something else, it lies in a workspace and is not `trusted`, or the extra is not installed.
     """
-    store = store_at(path, sealed=sealed)
+    if sealed is not None:
+        raise ConfigError(
+            "`sealed` is gone: conversations are not sealed any more. Leave it out; what lies in the store that you name runs."
+        )
+    if not (trusted or (isinstance(path, str) and "://" in path)) and (workspace := Workspace.find(Path(path).parent)):
+        check_outside(Path(path), workspace.root, "open_store")
+    store = store_at(path)
     woken = store if on_wake is None else store.waking(on_wake)
     return woken if may_answer is None else woken.guarded(may_answer)
 
 
-def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, sealed: bool = False) -> ConversationStore:
+def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> ConversationStore:
     """Return the store at an address, as `open_store` takes it.
 
     Raises:
@@ -47,15 +59,15 @@ def store_at(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS, *, s
     scheme = path.partition("://")[0].lower() if isinstance(path, str) and "://" in path else ""
     match scheme:
         case "":
-            return _file_store(path, limits, sealed=sealed)
+            return _file_store(path, limits)
         case "postgresql" | "postgres":
-            return _postgres_store(str(path), limits, sealed=sealed)
+            return _postgres_store(str(path), limits)
         case _:
             raise ConfigError(f"A store at `{scheme}://…` is unknown. Give a directory, or `postgresql://…`.")
 
 
-def _file_store(path: str | os.PathLike[str], limits: Limits, *, sealed: bool) -> ConversationStore:
-    return _file_stores()(path, limits=limits, sealed=sealed)
+def _file_store(path: str | os.PathLike[str], limits: Limits) -> ConversationStore:
+    return _file_stores()(path, limits=limits)
 
 
 @cache
@@ -66,11 +78,11 @@ def _file_stores() -> type[FileStore]:
     return FileStore
 
 
-def _postgres_store(url: str, limits: Limits, *, sealed: bool) -> ConversationStore:
+def _postgres_store(url: str, limits: Limits) -> ConversationStore:
     try:
         from midturn.store.postgres.store import PostgresStore  # the driver is loaded where it is used
     except ImportError as error:
         if error.name not in {"psycopg", "psycopg_pool"}:
             raise
         raise ConfigError("A store in PostgreSQL needs an extra: pip install 'midturn[postgres]'") from None
-    return PostgresStore(url, limits, sealed=sealed)
+    return PostgresStore(url, limits)

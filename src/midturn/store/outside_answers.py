@@ -18,7 +18,7 @@ from midturn.core.stream import last_turn
 from midturn.core.stream.children import open_children, parent_of
 from midturn.core.turn.ending import ended_by_user
 from midturn.core.turn.pending import pending
-from midturn.errors import AlreadyAnswered, AnswerError, Busy, NeedsAdoption, NotOpen, Problem, StoreError, StoreLocked
+from midturn.errors import AlreadyAnswered, AnswerError, Busy, NotOpen, Problem, StoreError, StoreLocked
 from midturn.ports import OBSERVERS
 from midturn.store.admission import Admission
 from midturn.store.batch import encode_batch, stamped
@@ -76,7 +76,7 @@ class OutsideAnswers:
             NotAllowed: This user may not answer it.
             AlreadyAnswered: Somebody was first; `answered_by` says who.
             NotOpen: There is no such question, or it is closed.
-            PersonNeeded: The store is sealed, and this process was started by a tool, or by the agent that asks.
+            PersonNeeded: The store is the user's own, and this process was started by a tool, or by the agent that asks.
             Busy: Others write the conversation again and again.
             StoreError: The conversation cannot be read or written.
         """
@@ -133,7 +133,7 @@ class OutsideAnswers:
     async def _settle(self, at: Address, decision: _Decision) -> Settled | HeldBy:
         try:
             return await self._port.settle(at.conversation, decision)
-        except (StoreLocked, Busy, NeedsAdoption):
+        except (StoreLocked, Busy):
             raise
         except StoreError as error:
             if at.conversation not in await self._port.ids(after=None):
@@ -224,8 +224,6 @@ class _Decision:
         if turn.is_for_people:
             _check_that_a_person_answers(asker_of(turn.events))
         check_that_it_lasts(turn.events, stamp(self._clock))
-        if turn.needs_adoption:
-            raise NeedsAdoption(self._at.conversation)
         check_no_secret(turn.events, self._at.conversation, self._at.event_id, self._submission)
         return answer_batch(turn.events, self._at.conversation, self._at.event_id, self._submission)
 

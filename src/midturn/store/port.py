@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # nothing here is read from JSON, so nobody needs these to ru
     from midturn.core.stream import OpenQuestion
     from midturn.store.conversation import Conversation
     from midturn.store.metadata import Metadata
-    from midturn.store.seal import SealVerdict
     from midturn.store.submission import HandedOver
 
 Which: TypeAlias = Literal["all", "open", "ready"]
@@ -32,10 +31,8 @@ class LastTurn(Struct, frozen=True):
 
     events: Sequence[Event]
     handed: tuple[HandedOver, ...] = ()
-    needs_adoption: bool = False
-    """Whether the store is sealed, and the turn was not begun or decided here: nothing of it may run."""
     is_for_people: bool = False
-    """Whether the store is sealed, so that only a person answers here: no process that a tool has started."""
+    """Whether it lies in the user's own directories, where only a person answers: no process that a tool has started."""
 
 
 Decide: TypeAlias = Callable[[LastTurn], Sequence[Event]]
@@ -95,11 +92,6 @@ class StorePort(Protocol):
         ...
 
     @property
-    def lacks_key(self) -> bool:
-        """Whether what is written should be sealed, and cannot be."""
-        ...
-
-    @property
     def limits(self) -> Limits:
         """What may be recorded here at once."""
         ...
@@ -107,14 +99,6 @@ class StorePort(Protocol):
     @property
     def place(self) -> str:
         """What names the place: of two ports, whether they stand on the same one."""
-        ...
-
-    def where(self, id: str) -> str:
-        """Return what names a conversation and the place where it is kept; seals hold for no other.
-
-        Raises:
-            StoreError: There is no such conversation.
-        """
         ...
 
     async def create(self, first_words: str) -> PortJournal:
@@ -213,28 +197,18 @@ class StorePort(Protocol):
         """Return the lines of a conversation byte for byte, without their newlines: one for each of its events."""
         ...
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere, durably and whole or not at all; return its id.
 
         Args:
             lines: The lines, without their newlines.
             metadata: What it is called.
             id: The id that it shall have; without one, or where another conversation has it, it gets an id of now.
-            held: Which turns' seals held where they come from, turn by turn: a sealed store seals those anew. The others stay as they
-                are, so that what is open in them is adopted before anything of it runs.
         """
         ...
 
     async def describe(self, id: str, **changes: str | tuple[str, ...]) -> Metadata:
         """Change a conversation's `title`, `labels` or `last_activated_at`; return all of its metadata."""
-        ...
-
-    async def adopt(self, id: str) -> None:
-        """Take over an open turn that came from elsewhere: what was decided in it is asked again. Only a sealed store has such turns."""
-        ...
-
-    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
-        """Say for each turn, or for each of `lines` that were read of it, whether its seals hold; None where the store is not sealed."""
         ...
 
     async def remove(self, id: str) -> None:

@@ -58,11 +58,6 @@ class EventReader:
         with telling("read", self._folder, NAME):
             return tuple(self._ending.events)
 
-    def last_lines(self) -> list[bytes]:
-        """Read the lines of the last turn as they are, without their newlines."""
-        with telling("read", self._folder, NAME):
-            return list(self._ending.lines)
-
     def unfinished_turn(self) -> tuple[Event, ...]:
         """Read the last turn as `last_turn` does, unless the last thing that the file says is that it is over."""
         with telling("read", self._folder, NAME):

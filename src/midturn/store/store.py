@@ -109,8 +109,7 @@ class ConversationStore:
     async def fork(self, id: str, turns: int | None = None) -> str:
         """Copy the finished turns of a conversation (the first `turns` of them) into a new one, byte for byte; return its id.
 
-        An open turn stays behind: its questions can be answered in one place only. In a sealed store, the copy of what was begun and
-        decided here is sealed as that is.
+        An open turn stays behind: its questions can be answered in one place only.
 
         Args:
             id: The id of the conversation.
@@ -118,7 +117,7 @@ class ConversationStore:
         """
         lines, original = await self.port.lines(id), await self.port.read(id)
         copied = lines[: original.finished_length(turns)]
-        return await self.port.add(copied, original.metadata, held=await self.port.verdicts(id, copied) or ())
+        return await self.port.add(copied, original.metadata)
 
     async def remove(self, id: str) -> None:
         """Remove a conversation for good, with those of agents that ran inside of its tools.

@@ -76,7 +76,7 @@ async def _answered(found: OpenQuestion, body: Mapping[str, Json], visitor: Visi
         await site.board.look_again()
         return await _late(found.id, closed_meanwhile, site)
     except (StoreError, PersonNeeded, NotAllowed) as error:
-        why = unrecorded(error, site)
+        why = unrecorded(error)
         return problem(why.status, why.error, why.message)
     await site.board.look_again()
     if site.resumer:

@@ -46,8 +46,7 @@ class Site(Struct, frozen=True, kw_only=True):
     """`resumer` is None where turns are left to others; `signs_in` says whether the sign-in is ours, too (else the program's).
 
     `notifying` runs beside the pages. `secrets`: True takes them over any line, False over none; None where nobody else can read them.
-    `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question. `adopting` says what to do about a
-    turn that was not begun here; `{conversation}` stands for its conversation.
+    `elsewhere` says where a secret is answered that is not taken here; `{id}` stands for the question.
     """
 
     board: Board
@@ -59,7 +58,6 @@ class Site(Struct, frozen=True, kw_only=True):
     secrets: bool | None = None
     notifying: Callable[[Board], Coroutine[Any, Any, None]] | None = None
     elsewhere: str = "Answer it where the turn runs, in its program or at its terminal."
-    adopting: str = "Ask whoever runs this application to look at it; this question can be answered once they have taken the turn over."
     vault: Vault = field(default_factory=Vault)
     drafts: Drafts = field(default_factory=Drafts)
 

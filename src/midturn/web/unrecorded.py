@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from midturn.errors import Busy, NeedsAdoption, NotAllowed, PersonNeeded, StoreError, StoreLocked
-from midturn.web.site import Site
+from midturn.errors import Busy, NotAllowed, PersonNeeded, StoreError, StoreLocked
 
 
 class Unrecorded(Struct, frozen=True):
@@ -16,11 +15,9 @@ class Unrecorded(Struct, frozen=True):
     message: str
 
 
-def unrecorded(error: StoreError | PersonNeeded | NotAllowed, site: Site) -> Unrecorded:
+def unrecorded(error: StoreError | PersonNeeded | NotAllowed) -> Unrecorded:
     """Return what is said of an error for which an answer was not recorded."""
     match error:
-        case NeedsAdoption(conversation=conversation):
-            return Unrecorded(409, "needs_adoption", f"{error} {site.adopting.format(conversation=conversation)}")
         case StoreLocked():
             return Unrecorded(409, "locked", str(error))
         case Busy():

@@ -15,12 +15,10 @@ from midturn.agent.inbox_prompter import InboxPrompter
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.place import Place, StoreAddress, place_in
-from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM, now
 from midturn.compose.command_line import CommandLine, CommandParts, discard_turn
 from midturn.compose.mcp import MISSING, Servers, asks_somebody
 from midturn.compose.run_parts import RunParts
-from midturn.config.places import state_directory
 from midturn.config.settings import Settings
 from midturn.core.turn.inputs import TurnRequested
 from midturn.ports import Clock, Display, Notice
@@ -50,12 +48,11 @@ class ConfiguredTurns:
 
     async def begin(self, conversation: str, words: str) -> str:
         """Make a conversation with this id."""
-        note_use(self._place.workspace)
         return await self.store.port.add([], Metadata(title=title(words), created_at=now()), conversation)
 
     async def run(self, journal: HeldConversation, words: str | None, display: Display, begun: Callable[[Interrupt], None]) -> RunEnding:
         """Run a turn, or go on with the open one."""
-        loaded = load_for(self._place, self._flags, journal.events, journal.conversation)
+        loaded = load_for(self._place, self._flags, journal.events)
         for sentence in loaded.ignored if words is not None else ():
             display.show(Notice(sentence))
         settings, root = self._with_servers(loaded.settings, display), self._place.root
@@ -70,7 +67,7 @@ class ConfiguredTurns:
             begun(session.interrupt)
             if words is None:
                 return await session.resume()
-            delta = loaded.given.to_record(state_directory(), self._place.sealed_for(journal.conversation))
+            delta = loaded.given.to_record()
             return await session.run(TurnRequested(words, delta=delta))
         finally:
             await command_line.aclose()

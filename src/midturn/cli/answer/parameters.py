@@ -14,5 +14,5 @@ def parameters_of(place: Place, question: OpenQuestion) -> JsonObject:
     if question.kind != "run" or question.asker:
         return {}
     events = place.store.read_sync(question.conversation).events
-    tools = known_tools(load_for(place, Flags(), events, question.conversation).settings)
+    tools = known_tools(load_for(place, Flags(), events).settings)
     return definition_of(tools[question.tool]).parameters if question.tool in tools else {}

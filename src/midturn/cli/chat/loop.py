@@ -26,7 +26,6 @@ from midturn.core.events import TurnStart
 from midturn.core.suggestion import did_you_mean
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import MidturnError, TerminalGone
-from midturn.foreign.told import told
 from midturn.terminal.device import open_device
 from midturn.terminal.restore import HUSH, Restored
 
@@ -99,7 +98,7 @@ class Chat:
         except click.ClickException as error:
             note(line("midturn: {}", block(error.format_message())))
         except MidturnError as error:
-            note(line("midturn: {}", block(told(error))))
+            note(line("midturn: {}", block(str(error))))
 
     def _resume(self) -> None:
         """Say which conversation this is, and deal with a turn that was left open: a crash, a closed window, a question that waits."""
@@ -162,7 +161,7 @@ class Chat:
 
     def _model(self, named: Sequence[str]) -> None:
         events = self._place.store.read_sync(self._conversation).events if self._conversation else ()
-        settings = load_for(self._place, Flags(cfg=self._query.cfg), events, self._conversation).settings
+        settings = load_for(self._place, Flags(cfg=self._query.cfg), events).settings
         if named:
             refuse_unusable(named[0], settings.llm)
             self._named = named[0]

@@ -13,7 +13,6 @@ command = lazy_group(
         "grep": CommandEntry("midturn.cli.conversation.grep", "Search what was said and done."),
         "use": CommandEntry("midturn.cli.conversation.use", "Make one the current one."),
         "edit": CommandEntry("midturn.cli.conversation.edit", "Change a title or labels, or open the file."),
-        "verify": CommandEntry("midturn.cli.conversation.verify", "Say whether one was begun and decided here."),
         "fork": CommandEntry("midturn.cli.conversation.fork", "Copy the finished turns into a new one."),
         "rm": CommandEntry("midturn.cli.conversation.rm", "Remove conversations for good."),
         "export": CommandEntry("midturn.cli.conversation.export", "Write one as Markdown, JSON lines, or for jp."),
@@ -30,3 +29,4 @@ command = lazy_group(
         **dict.fromkeys(("delete", "remove"), "rm"),
     },
 )
+command.gone = {"verify": "Conversations are not sealed: what lies in your own data directory is what was recorded."}

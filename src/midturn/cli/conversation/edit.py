@@ -55,7 +55,6 @@ def _edit_file(place: Place, number: str) -> ExitStatus:
             status = subprocess.run(command_line, check=False).returncode  # noqa: S603  the person's own editor
         except (NoEdit, OSError) as error:
             raise StoreError(f"The file cannot be edited: {error}") from error
-    place.run(place.files.reseal(number))
     read_for_a_person(place, number)
     if status:
         raise StoreError(f"The editor ended with status {status}.")

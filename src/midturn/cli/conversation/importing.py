@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -9,46 +13,97 @@ import click
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.options import with_store
 from midturn.cli.output import note, say
-from midturn.cli.place import Place, StoreAddress, find_place
+from midturn.cli.place import Place, StoreAddress, find_place, place_of
 from midturn.cli.shown import block, line
+from midturn.config.places import shown, state_directory
 from midturn.errors import StoreError, StoreLocked
+from midturn.files.private import read_private
+from midturn.files.user_directories import user_data
 from midturn.store.jp.folder import is_jp
 from midturn.store.jp.importing import read_jp
 from midturn.store.metadata import Metadata
-from midturn.store.moving import Copied, Copying
+from midturn.store.moving import Copied, Copying, History
 from midturn.store.opening import store_at
 from midturn.store.store import ConversationStore
 from midturn.store.tail import NAME
+from midturn.store.workspace import Workspace, trustworthy
 
 
 @click.command
-@click.argument("source")
+@click.argument("source", required=False)
 @click.option("--id", "only", metavar="ID", help="Of a whole store, take this conversation alone.")
+@click.option("--all", "everywhere", is_flag=True, help="Take in what the version before kept, of every workspace that you used with it.")
 @with_store
-def command(source: str, *, only: str | None, store: StoreAddress | None) -> ExitStatus:
-    """Take conversations in from SOURCE, byte for byte.
+def command(source: str | None, *, only: str | None, everywhere: bool, store: StoreAddress | None) -> ExitStatus:
+    """Take conversations in from SOURCE, as history.
 
     SOURCE is another store, in a directory or at `postgresql://...`; the directory of one conversation; a file that `export --format jsonl`
-    wrote; or a folder that `jp` recorded. What is there already is left alone, so an import that was interrupted can be run again.
+    wrote; or a folder that `jp` recorded. Without it, what lies in this workspace is meant. A turn that is open there is ended here; no
+    permission and no flag comes along. What is there already is left alone, so an import that was interrupted can be run again.
     """
+    if everywhere:
+        if source or only or store:
+            raise click.UsageError("`--all` takes in what the version before kept: give neither SOURCE nor `--id` nor `--store`.")
+        return _of_the_version_before()
     place = find_place(store)
-    if "://" in source:
-        return _all(place, store_at(source), only)
-    path = Path(source)
+    if source is None:
+        return _all(place, store_at(trustworthy(_brought(place))), only)
+    return _all(place, store_at(source), only) if "://" in source else _of_path(place, Path(source), only)
+
+
+def _of_path(place: Place, path: Path, only: str | None) -> ExitStatus:
     if path.is_file():
         return _lines(place, path)
     if not path.is_dir():
-        raise click.UsageError(f"There is nothing at {source}.")
+        raise click.UsageError(f"There is nothing at {path}.")
     if is_jp(path):
-        return _jp(place, path)
+        recorded = read_jp(path)
+        return _added(place, recorded.lines, Metadata(title=recorded.title, others=recorded.metadata))
     if (path / NAME).is_file():
         return _all(place, store_at(path.absolute().parent), path.absolute().name.partition("-")[0])
     return _all(place, store_at(path), only)
 
 
-def _jp(place: Place, folder: Path) -> ExitStatus:
-    recorded = read_jp(folder)
-    return _added(place, recorded.lines, Metadata(title=recorded.title, others=recorded.metadata))
+def _brought(place: Place) -> Path:
+    brought = place.workspace.brought if place.workspace else None
+    if brought is None:
+        raise click.UsageError("No conversations lie in this workspace. Give SOURCE: another store, a file, or a folder of `jp`.")
+    return brought
+
+
+def _of_the_version_before() -> ExitStatus:
+    """Take in what lies in each workspace, and what `--local` kept of it beside; it was noted which workspaces were used."""
+    statuses = [ExitStatus.DONE]
+    for workspace in _used_before():
+        for folder in (workspace.brought, _kept_beside(workspace)):
+            if folder is not None:
+                note("midturn: of {}:", shown(workspace.root))
+                try:
+                    statuses.append(_all(place_of(workspace, workspace.root), store_at(trustworthy(folder)), None))
+                except StoreError as error:
+                    note(line("midturn: {}", block(str(error))))
+                    statuses.append(ExitStatus.ERROR)
+    if len(statuses) == 1:
+        note("midturn: no workspace has conversations of the version before.")
+    return max(statuses)
+
+
+def _used_before() -> Iterator[Workspace]:
+    notes = sorted((state_directory() / "workspaces").glob("*"))
+    written = (read_private(note) for note in notes)
+    roots = {Path(os.fsdecode(text)) for text in written if text and text.startswith(b"/")}
+    here = Workspace.find(Path.cwd())
+    for root in sorted(roots | ({here.root} if here else set[Path]())):
+        found = Workspace.find(root)
+        if found and found.root == root:
+            yield found
+
+
+def _kept_beside(workspace: Workspace) -> Path | None:
+    digest = hashlib.sha256(os.fsencode(workspace.root)).hexdigest()[:12]
+    name = re.sub(r"[^A-Za-z0-9]+", "-", workspace.root.name)[:40].strip("-") or "workspace"
+    folder = user_data() / "workspaces" / f"{name}-{digest}" / "conversations"
+    return folder if folder.is_dir() else None
 
 
 def _lines(place: Place, path: Path) -> ExitStatus:
@@ -56,16 +111,15 @@ def _lines(place: Place, path: Path) -> ExitStatus:
     lines = [row for row in path.read_bytes().split(b"\n") if row.strip()]
     if not lines or not lines[0].lstrip().startswith(b"{"):
         raise StoreError(f"{path} has no lines of JSON, as `midturn conversation export --format jsonl` writes them.")
-    made = place.run(place.store.port.add(lines, Metadata()))
-    return _told(place, made)
+    return _added(place, lines, Metadata())
 
 
-def _added(place: Place, lines: tuple[bytes, ...], metadata: Metadata) -> ExitStatus:
-    return _told(place, place.run(place.store.port.add(lines, metadata)))
-
-
-def _told(place: Place, number: str) -> ExitStatus:
+def _added(place: Place, lines: Sequence[bytes], metadata: Metadata) -> ExitStatus:
+    history = History.of(lines)
+    number = place.run(place.store.port.add([*history.lines, *history.ending], metadata))
     note("midturn: imported as conversation {}.", number)
+    if history.ending:
+        _say_that_it_was_open(number)
     say("{}", place.files.path(number) if place.is_on_disk else number)
     return ExitStatus.DONE
 
@@ -78,7 +132,7 @@ def _all(place: Place, source: ConversationStore, only: str | None) -> ExitStatu
     left = 0
     for number in numbers:
         try:
-            _say(number, run("copy", copying.copy(number)))
+            _say(number, source.read_sync(number).title, run("copy", copying.copy(number)))
         except StoreLocked as error:
             left += 1
             note(line("midturn: {}", block(str(error))))
@@ -89,7 +143,7 @@ def _all(place: Place, source: ConversationStore, only: str | None) -> ExitStatu
     return ExitStatus.ERROR if left else ExitStatus.DONE
 
 
-def _say(number: str, copied: Copied) -> None:
+def _say(number: str, title: str, copied: Copied) -> None:
     match copied.fate:
         case "was there":
             note("midturn: conversation {} is there already.", number)
@@ -98,6 +152,11 @@ def _say(number: str, copied: Copied) -> None:
             note("midturn: another conversation has the id {}; this one is {} here.", number, copied.id)
         case "copied":
             pass
-    if copied.is_open:
-        note("midturn: the turn of {} is open in both stores: remove it where it came from, or it may go on twice.", number)
+    note("midturn: {}: {}", copied.id, title or "(untitled)")
+    if copied.was_open:
+        _say_that_it_was_open(copied.id)
     say("{}", copied.id)
+
+
+def _say_that_it_was_open(number: str) -> None:
+    note("midturn: the last turn of {} was open where it came from. Here it is ended, with its answers to read.", number)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import click
 from msgspec import Struct
@@ -14,8 +15,10 @@ from midturn.cli.exit_status import ExitStatus
 from midturn.cli.layout import moment, table
 from midturn.cli.options import with_json, with_store
 from midturn.cli.output import note, say, say_json
-from midturn.cli.place import Place, StoreAddress, find_place
+from midturn.cli.place import Place, StoreAddress, every_place, find_place
 from midturn.cli.shown import Shown, block, joined, line
+from midturn.config.places import shown
+from midturn.core.json_value import Json
 from midturn.errors import StoreError
 from midturn.store.folder import Folder
 from midturn.store.metadata import Metadata, read_metadata
@@ -37,11 +40,47 @@ class Listed(Struct, frozen=True, kw_only=True):
 
 
 @click.command
+@click.option("--all", "everywhere", is_flag=True, help="Of every workspace, and those begun outside of any.")
 @with_json
 @with_store
-def command(*, as_json: bool, store: StoreAddress | None) -> ExitStatus:
+def command(*, everywhere: bool, as_json: bool, store: StoreAddress | None) -> ExitStatus:
     """List the conversations, oldest first. A `*` marks the current one."""
     place = find_place(store)
+    if everywhere:
+        _say_everywhere([(there, _rows(there)) for there in every_place(place)], as_json=as_json)
+        return ExitStatus.DONE
+    rows = _rows(place)
+    if as_json:
+        say_json([_fields(row) for row in rows])
+        return ExitStatus.DONE
+    _say(rows)
+    if not rows:
+        say("There is no conversation yet.")
+    return ExitStatus.DONE
+
+
+def _say_everywhere(listed: Sequence[tuple[Place, Sequence[Listed]]], *, as_json: bool) -> None:
+    if as_json:
+        say_json([{**_fields(row), "workspace": place.directory} for place, rows in listed for row in rows])
+        return
+    for place, rows in listed:
+        if rows:
+            say("In {}:", shown(Path(place.directory)) if place.directory else "no workspace")
+            _say(rows)
+    if not any(rows for _, rows in listed):
+        say("There is no conversation yet.")
+
+
+def _say(rows: Sequence[Listed]) -> None:
+    for text in table([_shown(row) for row in rows]):
+        say(text)
+
+
+def _fields(row: Listed) -> dict[str, Json]:
+    return {field: getattr(row, field) for field in Listed.__struct_fields__}
+
+
+def _rows(place: Place) -> list[Listed]:
     turns = _open_turns(place)
     rows: list[Listed] = []
     current = place.current
@@ -52,14 +91,7 @@ def command(*, as_json: bool, store: StoreAddress | None) -> ExitStatus:
             note(line("midturn: {}", block(str(error))))
         else:
             rows.append(replace(row, current=number == current))
-    if as_json:
-        say_json([{field: getattr(row, field) for field in Listed.__struct_fields__} for row in rows])
-        return ExitStatus.DONE
-    for text in table([_shown(row) for row in rows]):
-        say(text)
-    if not rows:
-        say("There is no conversation yet.")
-    return ExitStatus.DONE
+    return rows
 
 
 def _open_turns(place: Place) -> dict[str, tuple[bool, int]]:

@@ -19,7 +19,7 @@ from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for
 from midturn.cli.options import with_non_interactive
 from midturn.cli.output import note, say
-from midturn.cli.place import Place, environment, place_of
+from midturn.cli.place import Place, StoreAddress, environment, place_at
 from midturn.cli.shown import block
 from midturn.cli.turn_run import TurnRun, TurnRunner
 from midturn.config.assign import Assignment
@@ -84,8 +84,10 @@ def command(*, forms: bool, non_interactive: bool) -> ExitStatus:
 
 def play(chosen: Play, *, attached: bool) -> ExitStatus:
     """Set up a workspace, play the turn, and show what was recorded."""
-    root = Path(tempfile.mkdtemp(prefix="midturn-demo-"))
-    place = place_of(_workspace(root), root)
+    room = Path(tempfile.mkdtemp(prefix="midturn-demo-"))
+    root = room / "work"
+    root.mkdir()
+    place = place_at(StoreAddress(room / "conversations", "conversation.store"), _workspace(root), root)
     note("You ask: {}", chosen.request)
     person: Prompter | None = None
     if not attached:
@@ -112,8 +114,8 @@ def _show(chosen: Play, place: Place, conversation: str) -> None:
     else:
         say("\n$ git diff")
         say(block(_git(place.root, "diff", "--no-color") or "(nothing was changed)"))
-    note("\nAll of this is in {}", place.root)
-    note("Every event is a line of {}", (place.files.path(conversation) / NAME).relative_to(place.root))
+    note("\nAll of this is in {}", place.root.parent)
+    note("Every event is a line of {}", (place.files.path(conversation) / NAME).relative_to(place.root.parent))
 
 
 def _workspace(root: Path) -> Workspace:

@@ -29,7 +29,7 @@ def command(*, url: str, store: StoreAddress | None) -> ExitStatus:
     """Carry what opencode asks to the inbox, until Ctrl-C. Its own dialog stays open; the first answer counts."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.UsageError(f"`--url {url}` is not the address of a server, such as http://127.0.0.1:4096.")
-    place = place_in(Path.cwd(), store, local=True)
+    place = place_in(Path.cwd(), store)
     room = Room()
 
     def errands(session: str) -> Errands:

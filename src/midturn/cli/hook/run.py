@@ -16,7 +16,6 @@ from midturn.cli.hook.options import with_policy
 from midturn.cli.hook.where import WAIT
 from midturn.cli.options import with_store
 from midturn.cli.place import StoreAddress, environment, place_in
-from midturn.cli.used_workspaces import note_use
 from midturn.clock import SYSTEM
 from midturn.core.json_value import JsonObject
 from midturn.core.loose_json import text
@@ -66,8 +65,7 @@ def _run(agent: HookAgent, document: JsonObject, wait: float, store: StoreAddres
     """Run for a document that can be read; the hook itself says what is true where it cannot ask."""
     given = environment()
     cwd = Path(text(document.get("cwd")) or ".")
-    place = place_in(cwd if cwd.is_dir() else Path.cwd(), store, local=True)
-    note_use(place.workspace)
+    place = place_in(cwd if cwd.is_dir() else Path.cwd(), store)
     asker = asker_of(agent, document, given)
     remember(asker.itself, asker.name)
     run = HookRun(

@@ -12,7 +12,7 @@ from midturn.cli.attachment import is_attached
 from midturn.cli.exit_status import ExitStatus
 from midturn.cli.held import Held
 from midturn.cli.loading import Flags, load_for, model_to_be_trusted, report_ignored
-from midturn.cli.options import with_id, with_model, with_non_interactive, with_output, with_store
+from midturn.cli.options import LOCAL, with_id, with_model, with_non_interactive, with_output, with_store, without
 from midturn.cli.output import note, say_json
 from midturn.cli.place import Place, StoreAddress, environment, find_place
 from midturn.cli.query.request_text import request_text
@@ -20,14 +20,11 @@ from midturn.cli.query.shape import read_schema
 from midturn.cli.query.toggles import TogglingCommand, with_toggles
 from midturn.cli.turn_display import OutputFormat
 from midturn.cli.turn_run import TurnRun, TurnRunner
-from midturn.cli.used_workspaces import note_use
 from midturn.compose.command_line import CommandParts, next_request
 from midturn.config.assign import Assignment, static_answer
 from midturn.config.load import Loaded
-from midturn.config.places import state_directory
 from midturn.core.enabling import Toggle
 from midturn.core.events import ChatRequest, Event
-from midturn.core.json_value import JsonObject
 from midturn.core.turn.inputs import TurnRequested
 from midturn.errors import ConfigError
 
@@ -50,7 +47,6 @@ class Query(Struct, frozen=True, kw_only=True):
     defer: bool = False
     wait: bool = False
     dry_run: bool = False
-    local: bool = False
     store: StoreAddress | None = None
     output: OutputFormat = "text"
     max_cycles: int | None = None
@@ -69,7 +65,7 @@ class Query(Struct, frozen=True, kw_only=True):
 @click.option("--defer", is_flag=True, help="Ask nobody, and leave every question for somebody who comes by later.")
 @click.option("--wait", is_flag=True, help="With --defer: stay until the questions are answered.")
 @click.option("--dry-run", is_flag=True, help="Print the request that would be sent, and send nothing.")
-@click.option("--local", is_flag=True, help="Keep the conversation in your data directory, not in the workspace.")
+@without("--local", LOCAL)
 @with_store
 @with_output
 @click.option("--max-cycles", type=click.IntRange(min=1), metavar="N", help="Call the model at most N times.")
@@ -84,7 +80,7 @@ def command(**given: object) -> ExitStatus:
 def run_query(query: Query) -> ExitStatus:
     """Run one turn in a new conversation, or in the one that `-c` or `--id` names."""
     _check(query)
-    place = find_place(query.store, local=query.local)
+    place = find_place(query.store)
     text, schema = request_text(query.text), read_schema(query.schema)
     if query.dry_run:
         return _dry_run(query, place, ChatRequest(content=text, schema=schema))
@@ -99,8 +95,6 @@ def _check(query: Query) -> None:
         raise click.UsageError("`--wait` holds on until deferred questions are answered: use it with `--defer`.")
     if query.continues and query.id:
         raise click.UsageError("`--continue` is for the current conversation, `--id` for another: give one of them.")
-    if query.local and query.store:
-        raise click.UsageError("`--local` and `--store` both say where the conversation is kept: give one of them.")
 
 
 class Around(Struct, frozen=True, kw_only=True):
@@ -120,14 +114,13 @@ def begin(query: Query, place: Place, requested: TurnRequested, around: Around =
     limited = place.under(loaded.settings.limits)
     with Held.new(limited, requested.content) as held:
         place.set_current(held.conversation)
-        note_use(place.workspace)
         around.opened(held.conversation)
-        return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded, held)))
+        return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=loaded.given.to_record()))
 
 
 def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, around: Around = _ALONE) -> ExitStatus:
     """Run a turn in a conversation that is held."""
-    loaded = _load(query, place, held.events, held.conversation)
+    loaded = _load(query, place, held.events)
     runner = _runner(query, place, loaded, around)
     from midturn.cli.query.open_turn import resolve_open_turn  # a new conversation has none
 
@@ -136,14 +129,14 @@ def go_on(query: Query, place: Place, held: Held, requested: TurnRequested, arou
         note("midturn: your new request was not sent.")
         return status
     place.set_current(held.conversation)
-    return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=_delta(loaded, held)))
+    return runner.run(held, TurnRequested(requested.content, schema=requested.schema, delta=loaded.given.to_record()))
 
 
 def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     """Print the request that would be sent, as JSON, and send nothing. No secret can be in it: the stream has none."""
     number = place.conversation(query.id) if query.continues or query.id else None
     events = place.store.read_sync(number).events if number else ()
-    settings = _load(query, place, events, number).settings
+    settings = _load(query, place, events).settings
     from midturn.cli.servers import connected  # few requests are only shown
     from midturn.models.logged import request_json
 
@@ -153,8 +146,8 @@ def _dry_run(query: Query, place: Place, asked: ChatRequest) -> ExitStatus:
     return ExitStatus.DONE
 
 
-def _load(query: Query, place: Place, events: Sequence[Event], conversation: str | None = None) -> Loaded:
-    loaded = load_for(place, _flags(query), events, conversation)
+def _load(query: Query, place: Place, events: Sequence[Event]) -> Loaded:
+    loaded = load_for(place, _flags(query), events)
     report_ignored(loaded, attached=_attached(query))
     if untrusted := model_to_be_trusted(loaded):
         raise ConfigError(untrusted)
@@ -189,7 +182,3 @@ def _flags(query: Query) -> Flags:
     if query.max_cycles:
         assignments.append(Assignment("limits.cycles", query.max_cycles, "--max-cycles"))
     return Flags(cfg=query.cfg, toggles=query.toggles, assignments=assignments, defer=query.defer)
-
-
-def _delta(loaded: Loaded, held: Held) -> JsonObject | None:
-    return loaded.given.to_record(state_directory(), held.place)

@@ -18,7 +18,6 @@ from midturn.compose.mcp import Connected, asks_somebody
 from midturn.compose.run_parts import RunParts
 from midturn.config.settings import NotificationSettings
 from midturn.errors import ConfigError, ModelError
-from midturn.foreign.told import ADOPT
 from midturn.journal import Journal
 from midturn.prompter import Prompter
 from midturn.runtime.driver import RunEnding
@@ -49,7 +48,6 @@ def site_of(place: Place, given: Serve) -> Site:
         signs_in=isinstance(access, CookieAccess),
         secrets=settings.web.secrets,
         elsewhere="Answer it at a terminal: midturn answer {id}",
-        adopting=ADOPT,
         notifying=_notifying(settings.notifications, given),
         drafts=Drafts(directory_of(given.port) / "drafts"),
     )
@@ -63,7 +61,7 @@ async def go_on(place: Place, conversation: str, *, prompter: Prompter | None = 
         ModelError: The model stayed down; the turn is open.
     """
     async with await place.store.open(conversation) as journal:
-        loaded = load_for(place, Flags(resumed=True), journal.events, journal.conversation)
+        loaded = load_for(place, Flags(resumed=True), journal.events)
         if said := said_of_ignored(loaded):
             raise ConfigError("\n".join(said))
         attached = prompter is not None

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from midturn.core.drafts import drafts_of
 from midturn.core.events import AskedForm, InquiryCancelled, InquiryRequest
 from midturn.core.form.steps import Ask, Cancelled, Completed, FormEnded, Review
 from midturn.core.json_value import Json
@@ -75,7 +74,7 @@ class Asks:
         """Take a form that the tool wants answered."""
         self._asked += 1
         screen = f"{self._view.call.request.event_id}.{self._asked}" if len(asking.form.questions) > 1 else None
-        drafts = {**drafts_of(self._view.call.request), **self._state.drafts.get(self._view.tool, {})}
+        drafts = self._state.drafts.get(self._view.tool, {})
         self._walks.append(Walk(self._asked, ask, asking, drafts, screen))
 
     def drop(self, ask: int) -> list[str]:

@@ -64,7 +64,7 @@ from midturn.core.turn.memory import answer_key, may_be_remembered
 from midturn.core.turn.redaction import recorded_answer
 from midturn.errors import AnswerError
 
-NO_SECRET_IN_WORDS = "a secret is not taken from the command line, where the shell's history keeps it; the words were not used."  # noqa: S105  no secret
+NO_SECRET_IN_WORDS = "a secret is not taken from the command line, which the shell and the conversation remember; the words were not used."  # noqa: S105  no secret
 ONLY_BOOLEANS_ESCALATE = "only yes/no questions can be escalated; the assistant's answer stands."
 
 

@@ -16,7 +16,6 @@ from midturn.core.question import Question
 from midturn.core.stream import OpenQuestion
 from midturn.errors import AlreadyAnswered, AnswerError, MidturnError, NotOpen
 from midturn.foreign.clients import Client, can_show
-from midturn.foreign.told import told
 from midturn.ports import Clock
 from midturn.servers.acp.choices import choices_of
 from midturn.servers.acp.editor import Editor
@@ -69,7 +68,7 @@ class EditorDialog(Struct, frozen=True, kw_only=True):
         except (AlreadyAnswered, NotOpen) as late:
             _LOG.info("an answer of %s came too late: %r", self.editor.name, str(late))
         except MidturnError as error:
-            raise Nobody(told(error)) from error
+            raise Nobody(str(error)) from error
 
     # As a form ----------------------------------------------------------------------------------------------------------------
 

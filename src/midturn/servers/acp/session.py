@@ -13,7 +13,6 @@ from acp import Client, RequestError
 from midturn.core.events import Event
 from midturn.core.stream import OpenQuestion, last_turn, open_turn
 from midturn.errors import MidturnError, NotOpen, StoreError, StoreLocked
-from midturn.foreign.told import told
 from midturn.ports import Clock
 from midturn.runtime.driver import RunEnding
 from midturn.servers.acp.dialog import EditorDialog, Nobody
@@ -101,7 +100,7 @@ class EditorSession:
         self._conversation = conversation
         async with telling:
             self._updates.tell(events)
-        if open_turn(events) and not (await self._look()).needs_adoption:
+        if open_turn(events):
             self._behind = asyncio.create_task(self._go_on_behind(self._cancels))
 
     # A turn -------------------------------------------------------------------------------------------------------------------
@@ -114,7 +113,7 @@ class EditorSession:
                 await self._driven(None, wanted)
             return _stopped(await self._driven(words, wanted))
         except MidturnError as error:
-            raise RequestError(_FAILED, told(error)) from error
+            raise RequestError(_FAILED, str(error)) from error
 
     async def _go_on_behind(self, wanted: int) -> None:
         """Go on with what was left open, while the editor asks for nothing."""
@@ -122,7 +121,7 @@ class EditorSession:
             try:
                 await self._driven(None, wanted)
             except (MidturnError, RequestError) as error:
-                self._updates.warn(told(error) if isinstance(error, MidturnError) else str(error))
+                self._updates.warn(str(error))
 
     async def _driven(self, words: str | None, wanted: int) -> RunEnding:
         """Run a turn to its end, with its questions in the editor's dialogs, too; `wanted`: it is not cancelled while that is so."""

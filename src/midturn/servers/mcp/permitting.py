@@ -19,7 +19,6 @@ from midturn.foreign.claude import ASKS, answers_by_text, questions_of
 from midturn.foreign.errand import AnswersGiven, Approved, Decided, Errand, Refused, RepliedTo, TurnStopped
 from midturn.foreign.errands import Errands
 from midturn.foreign.occasion import PutForm
-from midturn.foreign.told import told
 from midturn.servers.mcp.asking import AskUserCalls
 
 _LOG = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class Permitting:
             async with self._asking.signs_of_life(context, errands, asked.errand):
                 outcome = await errands.wait(asked.errand, self._wait)
         except MidturnError as error:
-            return _result({"behavior": "deny", "message": f"{said} ({told(error)})"})
+            return _result({"behavior": "deny", "message": f"{said} ({error})"})
         except Exception:  # noqa: BLE001  whatever it is, the call must not run
             _LOG.exception("a permission could not be asked for")
             return _result({"behavior": "deny", "message": said})

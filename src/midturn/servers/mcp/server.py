@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from midturn import __version__
 from midturn.errors import MidturnError
 from midturn.foreign import words
-from midturn.foreign.told import told
 from midturn.http.listening import Listening, bound
 from midturn.http.server import connection_of, serve
 from midturn.ports import Clock
@@ -61,7 +60,7 @@ def make_server(store: ConversationStore, environment: Mapping[str, str], clock:
         except MCPError:
             raise
         except MidturnError as error:
-            return results.wrong(f"{words.FAILED} ({told(error)})")
+            return results.wrong(f"{words.FAILED} ({error})")
         except Exception:  # noqa: BLE001  whatever it is, the model must not take it for an answer
             _LOG.exception("a call of %s failed", params.name)
             return results.wrong(words.FAILED)
@@ -88,7 +87,7 @@ def _in_words(handle: _TaskCall[Params]) -> _TaskCall[Params]:
         try:
             return await handle(context, params)
         except MidturnError as error:
-            raise MCPError(INTERNAL_ERROR, f"{words.UNKNOWN} ({told(error)})") from error
+            raise MCPError(INTERNAL_ERROR, f"{words.UNKNOWN} ({error})") from error
 
     return call
 

@@ -8,47 +8,25 @@ from typing import cast
 from midturn.core.codec import decode_lines
 from midturn.core.events import Event
 from midturn.core.limits import Limits
-from midturn.core.stream import open_turn
 from midturn.errors import Busy, StoreError, StoreLocked
-from midturn.files.seal_key import seal_key
 from midturn.store.batch import encode_batch
 from midturn.store.metadata import Metadata, decode_metadata
 from midturn.store.port import HeldBy, LastTurn
 from midturn.store.postgres import statements
 from midturn.store.postgres.database import Database, handed_payloads
 from midturn.store.postgres.journal import decode_handed
-from midturn.store.seal import SealChain, Seals
 
 TRIES = 100
 """How often something is decided again where others were faster."""
 
 
 class ConversationRows:
-    """Reads rows and writes lines as they stand in them, under the seals of this store, if it has any. It runs in the database's loop."""
+    """Reads rows and writes lines as they stand in them. It runs in the database's loop."""
 
-    def __init__(self, database: Database, limits: Limits, *, sealed: bool) -> None:
+    def __init__(self, database: Database, limits: Limits) -> None:
         self.database = database
         self.limits = limits
         self._address = database.address
-        self._seals = Seals(seal_key(), f"{self._address.shown}#{self._address.schema}") if sealed else None
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether what is begun and decided here is vouched for."""
-        return self._seals is not None
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether what is written should be sealed, and cannot be."""
-        return self._seals is not None and self._seals.key is None
-
-    def where(self, id: str) -> str:
-        """Return what names a conversation in this schema."""
-        return f"{self._address.shown}#{self._address.schema}/{id}"
-
-    def chain(self, id: str) -> SealChain | None:
-        """Return the beginning of a conversation's seals; None where there are none."""
-        return self._seals.chain(id) if self._seals else None
 
     # Reading --------------------------------------------------------------------------------------------------------------
 
@@ -85,18 +63,13 @@ class ConversationRows:
         except ValueError as error:
             return Metadata(), f"The metadata of {id} at {self._address.shown}: {error}. The conversation is read without it."
 
-    def turn(self, id: str, row: dict[str, object], chain: SealChain | None) -> LastTurn:
-        """Return a last turn as it stands in its row; `chain` follows it."""
-        lines = cast("list[bytes]", row["lines"])
-        events = self.events(id, lines)
-        foreign = chain is not None and chain.follow(lines) != "sealed" and open_turn(events) is not None
-        return LastTurn(events, decode_handed(handed_payloads(row), chain), foreign, chain is not None)
+    def turn(self, id: str, row: dict[str, object]) -> LastTurn:
+        """Return a last turn as it stands in its row."""
+        return LastTurn(self.events(id, cast("list[bytes]", row["lines"])), decode_handed(handed_payloads(row)))
 
-    def encoded(self, batch: Sequence[Event], chain: SealChain | None) -> list[bytes]:
-        """Return the lines of a batch as they stand in rows: without newlines, with its seal."""
-        lines = encode_batch(batch, self.limits)
-        written = chain.sealed(lines)[0] if chain else lines
-        return [line.removesuffix(b"\n") for line in written]
+    def encoded(self, batch: Sequence[Event]) -> list[bytes]:
+        """Return the lines of a batch as they stand in rows: without newlines."""
+        return [line.removesuffix(b"\n") for line in encode_batch(batch, self.limits)]
 
     # Who holds it ---------------------------------------------------------------------------------------------------------
 

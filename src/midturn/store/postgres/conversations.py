@@ -32,7 +32,6 @@ from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.settling import Settling
 from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
-from midturn.store.seal import SealVerdict, sealed_anew, turns_of
 from midturn.store.submission import HandedOver
 
 _PAGE = 500
@@ -44,11 +43,11 @@ class PostgresConversations:
 
     needs_loop = True
 
-    def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS, *, sealed: bool = False) -> None:
+    def __init__(self, address: DatabaseAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.address = address
         self.database = Database(address)
         self.loop = OwnLoop(f"midturn: {address.shown}", self.database.close)
-        self._rows = ConversationRows(self.database, limits, sealed=sealed)
+        self._rows = ConversationRows(self.database, limits)
         self._holding = Holding(self._rows, self.loop)
         self._settling = Settling(self._rows)
 
@@ -148,35 +147,12 @@ class PostgresConversations:
             first = rows[-1]["id"] + "0"  # the next id as text
         return found[:limit]
 
-    # Seals ----------------------------------------------------------------------------------------------------------------
-
-    @property
-    def lacks_key(self) -> bool:
-        """Whether what is written should be sealed, and cannot be."""
-        return self._rows.lacks_key
-
-    def where(self, id: str) -> str:
-        """Return what names a conversation in this schema."""
-        return self._rows.where(id)
-
-    async def adopt(self, id: str) -> None:
-        """Take over an open turn that came from elsewhere; its lines as they were stay in the table `adopted`."""
-        await self.loop.run(self._settling.adopt(id))
-
-    async def verdicts(self, id: str, lines: Sequence[bytes] | None = None) -> list[SealVerdict] | None:
-        """Say for each turn whether its seals hold; None where the store is not sealed."""
-        chain = self._rows.chain(id)
-        return None if chain is None else [chain.follow(turn) for turn in turns_of(await self.lines(id) if lines is None else lines)]
-
     # Reading and the rest -------------------------------------------------------------------------------------------------
 
     async def ids(self, *, after: str | None = None, limit: int | None = None, which: Which = "all") -> list[str]:
         """Return ids of conversations, oldest first."""
         given = {"after": after or "", "limit": _ALL if limit is None else limit}
-        found = [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
-        if not self._rows.is_sealed or which != "ready":
-            return found
-        return [id for id in found if not (await self.look(id)).turn.needs_adoption]  # noqa: A001  what the wire calls it
+        return [row["id"] for row in await self.loop.run(self.database.rows(statements.IDS[which], given))]
 
     async def latest(self) -> str | None:
         """Return the id of the newest conversation."""
@@ -199,11 +175,11 @@ class PostgresConversations:
         """Return the lines of a conversation byte for byte."""
         return list(cast("list[bytes]", (await self.loop.run(self._rows.whole(id)))["lines"]))
 
-    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None, held: Sequence[SealVerdict] = ()) -> str:
+    async def add(self, lines: Iterable[bytes], metadata: Metadata, id: str | None = None) -> str:
         """Make a conversation of lines that were written elsewhere."""
-        return await self.loop.run(self._add(list(lines), metadata, id, held))
+        return await self.loop.run(self._add(list(lines), metadata, id))
 
-    async def _add(self, lines: list[bytes], metadata: Metadata, wanted: str | None, held: Sequence[SealVerdict]) -> str:
+    async def _add(self, lines: list[bytes], metadata: Metadata, wanted: str | None) -> str:
         events = self._rows.events("new", lines)
         given = {
             "metadata": msgspec.json.encode(metadata.to_json()),
@@ -214,8 +190,7 @@ class PostgresConversations:
         }
         now_number = time.time_ns() // 1_000
         for id in itertools.chain([wanted] if wanted else [], map(str, itertools.count(now_number))):  # noqa: A001  what the wire calls it
-            written = sealed_anew(chain, lines, held) if (chain := self._rows.chain(id)) else lines
-            if await self.database.once(statements.ADD, {**given, "id": id, "lines": written}, partial(self._added, id, written)):
+            if await self.database.once(statements.ADD, {**given, "id": id, "lines": lines}, partial(self._added, id, lines)):
                 return id
         raise AssertionError("numbers do not end")
 

@@ -14,7 +14,6 @@ from midturn.store.postgres import statements
 from midturn.store.postgres.conversation_rows import ConversationRows
 from midturn.store.postgres.journal import HeldRow, PostgresJournal
 from midturn.store.postgres.own_loop import OwnLoop
-from midturn.store.postgres.turn_row import TurnRow
 
 
 class Holding:
@@ -54,7 +53,7 @@ class Holding:
         rows = sorted(await self._database.rows(statements.CLAIM, {"holder": holder, "limit": limit}), key=itemgetter("id"))
         for row in rows:
             self._database.held[row["id"]] = row["fence"]
-        return [journal for row in rows if not await self._left_alone(journal := await self._loaded(row))]
+        return [await self._loaded(row) for row in rows]
 
     async def give_back(self, journal: PostgresJournal) -> None:
         """Let go of a conversation that nobody waits for any more."""
@@ -77,12 +76,6 @@ class Holding:
         rows = await self._database.rows(statements.WHO_HOLDS, {"id": id})
         return bool(rows) and rows[0]["holder"] == holder and id not in self._database.held
 
-    async def _left_alone(self, journal: PostgresJournal) -> bool:
-        """Let go of a turn of which nothing may run: it has to be adopted."""
-        if journal.needs_adoption:
-            await journal.leave_alone()
-        return journal.needs_adoption
-
     async def _loaded(self, row: dict[str, object]) -> PostgresJournal:
         held = HeldRow(cast("str", row["id"]), cast("int", row["fence"]), cast("int", row["head"]), cast("int", row["handed_seq"]))
         self._database.held[held.id] = held.fence
@@ -91,7 +84,4 @@ class Holding:
 
     def _journal(self, held: HeldRow, lines: Sequence[bytes]) -> PostgresJournal:
         events = self._rows.events(held.id, lines)
-        held.chain = self._rows.chain(held.id)
-        if held.chain:
-            held.chain.follow(lines[TurnRow(events).turn_at :])
         return PostgresJournal(self._database, self._loop, held, events, self._rows.limits)

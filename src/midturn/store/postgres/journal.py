@@ -22,7 +22,6 @@ from midturn.store.postgres.database import Database, Rows, handed_payloads
 from midturn.store.postgres.own_loop import OwnLoop
 from midturn.store.postgres.turn_row import TurnRow
 from midturn.store.readiness import is_due
-from midturn.store.seal import SealChain
 from midturn.store.submission import HandedOver, oldest_first
 
 _LOG = logging.getLogger("midturn.store")
@@ -38,8 +37,6 @@ class HeldRow(msgspec.Struct):
     fence: int
     head: int
     handed_seq: int
-    chain: SealChain | None = None
-    """The seals of the last turn, followed to its end; None where the store is not sealed."""
 
 
 class PostgresAnswers:
@@ -56,11 +53,7 @@ class PostgresAnswers:
         if not rows:
             return ()
         self._held.handed_seq = rows[0]["handed_seq"]
-        for event_id, payload in zip(rows[0]["handed_ids"], handed_payloads(rows[0]), strict=True):
-            if self._held.chain and not self._held.chain.vouches(payload):
-                _LOG.warning("an answer to %r in conversation %s was not handed over here, and is dropped", event_id, self._held.id)
-                await self.refuse(event_id)
-        return decode_handed(handed_payloads(rows[0]), self._held.chain)
+        return decode_handed(handed_payloads(rows[0]))
 
     async def changed(self) -> None:
         """Return when another one may be there."""
@@ -94,11 +87,6 @@ class PostgresJournal:
         """The conversation's id."""
         return self._held.id
 
-    @property
-    def needs_adoption(self) -> bool:
-        """Whether the store is sealed, and the open turn was not begun or decided here."""
-        return self._row.unfinished and self._held.chain is not None and self._held.chain.verdict != "sealed"
-
     async def append(self, batch: Sequence[Event]) -> None:
         """Record a batch in one statement.
 
@@ -114,9 +102,7 @@ class PostgresJournal:
     async def _in_turn(self, batch: Sequence[Event]) -> None:
         """Record a batch behind the one before it, whose writer may have been cancelled while its statement was under way."""
         async with self._writing:
-            lines, after = encode_batch(batch, self._limits), None
-            if self._held.chain:
-                lines, after = self._held.chain.sealed(lines)
+            lines = encode_batch(batch, self._limits)
             try:
                 self._row.follow(self._events, batch)
                 await self._append([line.removesuffix(b"\n") for line in lines], self._row.given(self._held.head, batch))
@@ -124,7 +110,6 @@ class PostgresJournal:
                 self._row = TurnRow(self._events)
                 raise
             self._events.extend(batch)
-            self._held.chain = after
 
     async def _append(self, lines: list[bytes], state: dict[str, object]) -> None:
         held, before = self._held, self._held.head
@@ -157,11 +142,6 @@ class PostgresJournal:
         """Have somebody look at the open turn as soon as it is let go."""
         self._goes_on_soon = True
 
-    async def leave_alone(self) -> None:
-        """Let go of a turn of which nothing may run, until something happens to it."""
-        self._closed = True
-        await self._database.release(self._held.id, self._held.fence, handed_seq=self._held.handed_seq, again=None)
-
     def _again(self, error: BaseException | None) -> Again:
         """Say when somebody must look: not before a person answers, unless the turn was left in the middle."""
         turn = self._events[self._row.turn_at :]
@@ -172,8 +152,6 @@ class PostgresJournal:
         return "later" if error is None or isinstance(error, Exception) else "now"
 
 
-def decode_handed(payloads: Sequence[bytes], chain: SealChain | None = None) -> tuple[HandedOver, ...]:
-    """Return what was handed over, oldest first; with a `chain`, what was not handed over here is left out."""
-    vouched = [payload for payload in payloads if chain is None or chain.vouches(payload)]
-    handed = [msgspec.json.decode(payload, type=HandedOver) for payload in vouched]
-    return oldest_first(handed)
+def decode_handed(payloads: Sequence[bytes]) -> tuple[HandedOver, ...]:
+    """Return what was handed over, oldest first."""
+    return oldest_first([msgspec.json.decode(payload, type=HandedOver) for payload in payloads])

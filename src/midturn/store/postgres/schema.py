@@ -40,14 +40,6 @@ create table {s}.handed (                    -- answers for whoever holds the co
   primary key (conversation, event_id)
 );
 
-create table {s}.adopted (                   -- last turns as they were before this store's user took them over
-  conversation text collate "C" not null references {s}.conversation on delete cascade,
-  taken_at     timestamptz not null,
-  position     int not null,
-  line         bytea not null,
-  primary key (conversation, taken_at, position)
-);
-
 create sequence {s}.holder as int cycle;
 
 -- Runs inside the statement that records an answer. An engine puts its own in this place, to wake in the same transaction.

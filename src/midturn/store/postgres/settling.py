@@ -6,7 +6,6 @@ from typing import cast
 
 import msgspec
 
-from midturn.store.adoption import adopted
 from midturn.store.batch import numbered
 from midturn.store.port import Decide, HeldBy, Settled
 from midturn.store.postgres import statements
@@ -27,8 +26,8 @@ class Settling:
     async def settle(self, id: str, decide: Decide) -> Settled | HeldBy:
         """Append what is decided; see `StorePort.settle`."""
         for _ in range(TRIES):
-            row, chain = await self._rows.last_turn(id), self._rows.chain(id)
-            turn = self._rows.turn(id, row, chain)
+            row = await self._rows.last_turn(id)
+            turn = self._rows.turn(id, row)
             if row["alive"]:
                 return self._rows.held_by(id, row, turn)
             batch = numbered(decide(turn))
@@ -37,7 +36,7 @@ class Settling:
             after = TurnRow(turn.events)
             after.follow(turn.events, batch)
             state = after.given(cast("int", row["head"]), batch)
-            if await self._record(id, row, state, self._rows.encoded(batch, chain)):
+            if await self._record(id, row, state, self._rows.encoded(batch)):
                 return Settled(turn)
         raise self._rows.busy(id)
 
@@ -64,34 +63,17 @@ class Settling:
     async def hand_over(self, held: HeldBy, answer: HandedOver) -> bool:
         """Give an answer to whoever holds the conversation."""
         holder, fence = cast("tuple[int, int]", held.token)
-        chain, submission = self._rows.chain(held.conversation), msgspec.json.encode(answer)
         given = {
             "id": held.conversation,
             "holder": holder,
             "fence": fence,
             "event_id": answer.event_id,
-            "submission": chain.vouch(submission) if chain else submission,
+            "submission": msgspec.json.encode(answer),
             "channel": self._database.channel(holder),
         }
 
         async def written() -> Rows | None:
             row = await self._rows.last_turn(held.conversation)
-            return [row] if any(handed == answer for handed in decode_handed(handed_payloads(row), chain)) else None
+            return [row] if any(handed == answer for handed in decode_handed(handed_payloads(row))) else None
 
         return bool(await self._database.once(statements.HAND_OVER, given, written))
-
-    async def adopt(self, id: str) -> None:
-        """Take over an open turn that came from elsewhere; its lines as they were stay in the table `adopted`."""
-        for _ in range(TRIES):
-            row = await self._rows.last_turn(id)
-            chain, turn = self._rows.chain(id), cast("list[bytes]", row["lines"])
-            if chain is None or chain.follow(turn) == "sealed":
-                return
-            if row["alive"]:
-                raise await self._rows.refusal(id)
-            lines = [line.removesuffix(b"\n") for line in adopted(chain, turn)]
-            state = TurnRow(self._rows.events(id, lines)).given(0, ())
-            given = {**state, "id": id, "head": row["head"], "fence": row["fence"], "turn_at": row["turn_at"], "lines": lines}
-            if await self._database.together(statements.ADOPT, given):
-                return
-        raise self._rows.busy(id)

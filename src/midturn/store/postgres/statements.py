@@ -206,23 +206,3 @@ update {s}.conversation set head = %(head)s, turn_at = %(turn_at)s, unfinished =
 where id = %(id)s and fence = %(fence)s
 returning id
 """
-
-# A last turn is taken over as one transaction; its lines stay in a table of their own.
-ADOPT = (
-    f"""
-update {{s}}.conversation c
-set holder = null, held_since = null, fence = fence + 1, head = %(turn_at)s + cardinality(%(lines)s::bytea[]),
-  unfinished = %(unfinished)s, asking = %(asking)s, answered = %(answered)s, tries = 0, wake = case when %(unfinished)s then now() end
-where id = %(id)s and fence = %(fence)s and head = %(head)s and not {_ALIVE}
-returning id
-""",
-    """
-insert into {s}.adopted (conversation, taken_at, position, line)
-select conversation, now(), position, line from {s}.event where conversation = %(id)s and position >= %(turn_at)s
-""",
-    "delete from {s}.event where conversation = %(id)s and position >= %(turn_at)s",
-    """
-insert into {s}.event (conversation, position, line)
-select %(id)s, %(turn_at)s + t.place::int - 1, t.line from unnest(%(lines)s::bytea[]) with ordinality as t(line, place)
-""",
-)

@@ -12,19 +12,18 @@ from midturn.store.store import ConversationStore
 class PostgresStore(ConversationStore):
     """Conversations in one schema of a database, for any number of processes on any number of machines."""
 
-    def __init__(self, url: str, limits: Limits = DEFAULT_LIMITS, *, sealed: bool = False) -> None:
+    def __init__(self, url: str, limits: Limits = DEFAULT_LIMITS) -> None:
         """Stand on `postgresql://…?midturn_schema=NAME&midturn_direct=URL`; nothing is connected before the first use.
 
         Args:
             url: As `libpq` reads it. `midturn_schema` names the schema (`midturn` without it); `midturn_direct` is an address that leads
                 around a pooler in transaction mode, for the one session that each process keeps.
             limits: What a batch may hold.
-            sealed: Vouch for what is begun and decided by this user, see `open_store`.
 
         Raises:
             ConfigError: The name of the schema is not allowed.
         """
-        self.database = PostgresConversations(parse_database_address(url), limits, sealed=sealed)
+        self.database = PostgresConversations(parse_database_address(url), limits)
         """The database itself."""
         super().__init__(self.database)
 

@@ -75,7 +75,7 @@ async def _sent(visit: _Visit, answering: Answering, found: OpenQuestion) -> Res
         await visit.site.board.look_again()
         return await _closed(visit, 409 if isinstance(error, AlreadyAnswered) else 410, sent, str(error))
     except (StoreError, PersonNeeded, NotAllowed) as error:
-        why = unrecorded(error, visit.site)
+        why = unrecorded(error)
         shown = await answering.shown(sent.text("walk"), sent)
         return await _shown(visit, found, shown, _Refused(why.status, sent, [Problem("", why.message)]))
     if isinstance(came_to, Receipt):
